@@ -28,7 +28,7 @@ NOWHERE = Span(0, 0, 0, 0, 0, 0)
 
 
 def _span() -> Span:
-    return field(default=NOWHERE, compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
+    return field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 class AttributeType(str, Enum):
@@ -254,7 +254,12 @@ class AggregationDefinition:
 
 
 Definition = (
-    StreamDefinition | TableDefinition | WindowDefinition | TriggerDefinition | FunctionDefinition | AggregationDefinition
+    StreamDefinition
+    | TableDefinition
+    | WindowDefinition
+    | TriggerDefinition
+    | FunctionDefinition
+    | AggregationDefinition
 )
 
 
