@@ -1,0 +1,102 @@
+"""Configuration of a process: one YAML file, read once into a frozen struct, overridden by `CEP_` variables.
+
+The structs are the only source of defaults. A key `registry.port` of the manager is overridden by the variable
+`CEP_MANAGER__REGISTRY__PORT`. Unknown keys, and values of the wrong type or out of range, are refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import yaml
+
+from cep_common.errors import ConfigError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def load_config(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> T:
+    """The configuration of `process` (`manager`, `worker`, `driver`): file, then environment, over `kind`'s defaults.
+
+    `path` None means that there is no file. Raises ConfigError that names the file and the key.
+    """
+    values = _read_yaml(path) if path is not None else {}
+    where = str(path) if path is not None else "the environment"
+    for key, text in _overrides(process, environment):
+        _set(values, key, text, kind)
+    _refuse_unknown(kind, values, (), where)
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_readable(error)}") from error
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: must hold keys and values, not a {type(values).__name__}")
+    return values
+
+
+def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    prefix = f"CEP_{process.upper()}__"
+    for name in sorted(environment):
+        if name.startswith(prefix):
+            yield tuple(part.lower() for part in name[len(prefix) :].split("__")), environment[name]
+
+
+def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msgspec.Struct]) -> None:
+    """Sets `key` in the nested `values`; text that stands for a list or mapping is read as YAML."""
+    for part in key[:-1]:
+        inner = values.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{'.'.join(key)}: {part} is no group of keys")
+        values = inner
+    expected = _field_type(kind, key)
+    values[key[-1]] = text if expected is str else _yaml_value(text)
+
+
+def _yaml_value(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _field_type(kind: type[msgspec.Struct], key: tuple[str, ...]) -> Any:
+    current: Any = kind
+    for part in key:
+        if not (isinstance(current, type) and issubclass(current, msgspec.Struct)):
+            return None
+        current = get_type_hints(current).get(part)
+    return current
+
+
+def _refuse_unknown(kind: Any, values: Any, path: tuple[str, ...], where: str) -> None:
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(values, dict)):
+        return
+    hints = get_type_hints(kind)
+    for key, value in values.items():
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, n=1)
+            advice = f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(sorted(hints))}"
+            raise ConfigError(f"{where}: unknown key {'.'.join((*path, str(key)))}{advice}")
+        _refuse_unknown(hints[key], value, (*path, key), where)
+
+
+def _readable(error: msgspec.ValidationError) -> str:
+    """msgspec's message with the dotted key in front."""
+    text, _, path = str(error).partition(" - at `$")
+    key = path.rstrip("`").lstrip(".")
+    return f"{key}: {text[0].lower()}{text[1:]}" if key else text

@@ -1,0 +1,44 @@
+"""Names of things that cross process borders: tenants, plans, topologies, component instances, endpoints."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+SUPER_TENANT = -1234
+"""The tenant that owns everything when nobody says otherwise."""
+
+_TOPOLOGY_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+
+
+class PlanKey(msgspec.Struct, frozen=True, order=True):
+    """An execution plan of a tenant."""
+
+    tenant: int
+    plan: str
+
+    def topology(self) -> str:
+        """The name of the plan's topology, such as `KnockOnDelays[-1234]`."""
+        return f"{self.plan}[{self.tenant}]"
+
+
+class Endpoint(msgspec.Struct, frozen=True, order=True):
+    """A host (name or address, no scheme) and a TCP port."""
+
+    host: str
+    port: int
+
+    def url(self) -> str:
+        """The address in ZeroMQ's form."""
+        return f"tcp://{self.host}:{self.port}"
+
+
+def is_plan_name(name: str) -> bool:
+    """True when a topology can bear `name`: letters, digits, `_` and `-`, at most 128 of them."""
+    return _TOPOLOGY_NAME.match(name) is not None
+
+
+def instance_name(component: str, index: int) -> str:
+    """The name of one parallel instance of a component, such as `filtering#1` (from 0)."""
+    return f"{component}#{index}"

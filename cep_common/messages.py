@@ -1,0 +1,353 @@
+"""Every message that processes send each other. PROTOCOL.md describes them; a test keeps the two in step.
+
+Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
+record batches behind their header; see `topology.frames`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint, PlanKey
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One message; `TYPE` is its name on the wire."""
+
+    TYPE: ClassVar[str]
+
+
+class Rejected(Message, frozen=True):
+    """A refusal: `code` is stable, `reason` is for people."""
+
+    TYPE = "rejected"
+    code: str
+    reason: str
+
+
+# ---- registry: endpoints --------------------------------------------------------------------------------------------
+
+Role = Literal["receiver", "worker"]
+
+
+class RegisterEndpoint(Message, frozen=True):
+    """`instance` takes events of `plan` at `endpoint`: a receiver stage those of workers, a worker those of publisher
+    stages. Sent again it is the heartbeat. `connections` names the peers linked to the endpoint now."""
+
+    TYPE = "register-endpoint"
+    role: Role
+    key: PlanKey
+    epoch: int
+    instance: str
+    endpoint: Endpoint
+    connections: tuple[str, ...] = ()
+
+
+class EndpointRegistered(Message, frozen=True):
+    """Register again within `heartbeat_ms`; after `lease_ms` of silence the endpoint counts as gone."""
+
+    TYPE = "endpoint-registered"
+    heartbeat_ms: int
+    lease_ms: int
+
+
+class RequestEndpoint(Message, frozen=True):
+    """`requester` on `host` asks for an endpoint of `role` of the plan: a worker for a receiver (one connection for
+    each imported `stream`), a publisher stage for a worker (`stream` is empty)."""
+
+    TYPE = "request-endpoint"
+    role: Role
+    key: PlanKey
+    epoch: int
+    requester: str
+    host: str
+    stream: str = ""
+
+
+class EndpointAssigned(Message, frozen=True):
+    """Connect to `endpoint`, registered by `instance`."""
+
+    TYPE = "endpoint-assigned"
+    endpoint: Endpoint
+    instance: str
+
+
+# ---- workers --------------------------------------------------------------------------------------------------------
+
+
+class InflowReport(msgspec.Struct, frozen=True):
+    """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver."""
+
+    stream: str
+    connected: bool
+    sent_events: int = 0
+    waiting_events: int = 0
+    receiver: str = ""
+
+
+class OutflowReport(msgspec.Struct, frozen=True):
+    """Events of one exported stream that a worker got from publisher stages."""
+
+    stream: str
+    received_events: int = 0
+
+
+class WorkerPlanReport(msgspec.Struct, frozen=True):
+    """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service."""
+
+    key: PlanKey
+    epoch: int
+    inflow: tuple[InflowReport, ...] = ()
+    outflow: tuple[OutflowReport, ...] = ()
+    publishers: tuple[str, ...] = ()
+    last_error: str = ""
+
+
+class RegisterWorker(Message, frozen=True):
+    """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from."""
+
+    TYPE = "register-worker"
+    worker: str
+    host: str
+    process_id: int
+    revision: int
+    plans: tuple[WorkerPlanReport, ...] = ()
+    http_address: str = ""
+    ingress: Endpoint | None = None
+    egress: Endpoint | None = None
+
+
+class WorkerRegistered(Message, frozen=True):
+    """`revision` is the manager's plan list; a worker with another one asks for it."""
+
+    TYPE = "worker-registered"
+    heartbeat_ms: int
+    revision: int
+
+
+class StreamBinding(msgspec.Struct, frozen=True):
+    """A stream of a plan that is tied to the world: `stream` is its id in the plan, `event_stream` its `name:version`
+    outside. `attributes` are (name, type) in definition order."""
+
+    stream: str
+    event_stream: str
+    attributes: tuple[tuple[str, str], ...]
+
+
+class Connector(msgspec.Struct, frozen=True):
+    """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's."""
+
+    stream: str
+    type: str
+    options: dict[str, str]
+    mapper: str
+    mapper_options: dict[str, str]
+
+
+class DeployedPlan(msgspec.Struct, frozen=True):
+    """All that a worker must know of a deployed plan."""
+
+    key: PlanKey
+    epoch: int
+    imported: tuple[StreamBinding, ...]
+    exported: tuple[StreamBinding, ...]
+    playback: bool = False
+    sources: tuple[Connector, ...] = ()
+    sinks: tuple[Connector, ...] = ()
+
+
+class ListPlans(Message, frozen=True):
+    TYPE = "list-plans"
+
+
+class PlansListed(Message, frozen=True):
+    """All deployed plans; `revision` grows with every change."""
+
+    TYPE = "plans-listed"
+    revision: int
+    plans: tuple[DeployedPlan, ...]
+
+
+# ---- driver ---------------------------------------------------------------------------------------------------------
+
+RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
+
+
+class TopologyReport(msgspec.Struct, frozen=True):
+    """How the driver sees one topology; `reason` says why it waits, restarts or failed."""
+
+    key: PlanKey
+    epoch: int
+    state: RunState
+    reason: str = ""
+    restarts: int = 0
+
+
+class RegisterDriver(Message, frozen=True):
+    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat."""
+
+    TYPE = "register-driver"
+    driver: str
+    host: str
+    process_id: int
+    master: str
+    slots_total: int
+    slots_free: int
+    topologies: tuple[TopologyReport, ...] = ()
+    web_url: str = ""
+
+
+class DriverRegistered(Message, frozen=True):
+    TYPE = "driver-registered"
+    heartbeat_ms: int
+    lease_ms: int
+
+
+class SubmitTopology(Message, frozen=True):
+    """Manager to driver: run `query_plan` (XML) as the plan's only topology, in `workers` tasks, under `epoch`."""
+
+    TYPE = "submit-topology"
+    key: PlanKey
+    epoch: int
+    query_plan: str
+    workers: int
+
+
+class KillTopology(Message, frozen=True):
+    """Manager to driver: end the plan's topology."""
+
+    TYPE = "kill-topology"
+    key: PlanKey
+
+
+# ---- stages ---------------------------------------------------------------------------------------------------------
+
+
+class StreamCount(msgspec.Struct, frozen=True):
+    stream: str
+    events: int
+
+
+class ComponentReport(msgspec.Struct, frozen=True):
+    """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
+    over a link that stands; `busy_ms` is the time spent working."""
+
+    instance: str
+    component: str
+    kind: Literal["receiver", "processor", "publisher"]
+    peers: tuple[str, ...] = ()
+    received: tuple[StreamCount, ...] = ()
+    emitted: tuple[StreamCount, ...] = ()
+    dropped_events: int = 0
+    queued_events: int = 0
+    busy_ms: int = 0
+    last_error: str = ""
+    last_error_ms: int = 0
+
+
+class RegisterTask(Message, frozen=True):
+    """A task of a topology is alive, with what its components did; sent again it is the heartbeat."""
+
+    TYPE = "register-task"
+    key: PlanKey
+    epoch: int
+    task: int
+    host: str
+    process_id: int
+    components: tuple[ComponentReport, ...] = ()
+
+
+class TaskRegistered(Message, frozen=True):
+    TYPE = "task-registered"
+    heartbeat_ms: int
+    lease_ms: int
+
+
+# ---- links: events and their acknowledgements ------------------------------------------------------------------------
+
+
+class StreamSchema(msgspec.Struct, frozen=True):
+    """A stream that a link carries: attributes as (name, type) in definition order."""
+
+    stream: str
+    attributes: tuple[tuple[str, str], ...]
+
+
+class OpenLink(Message, frozen=True):
+    """`sender` wants to send events of `streams` to the peer. `key` and `epoch` are those of the plan, or None and 0
+    between a client and a worker."""
+
+    TYPE = "open-link"
+    sender: str
+    streams: tuple[StreamSchema, ...]
+    key: PlanKey | None = None
+    epoch: int = 0
+
+
+class LinkOpened(Message, frozen=True):
+    """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may)."""
+
+    TYPE = "link-opened"
+    window_rows: int
+
+
+class Data(Message, frozen=True):
+    """A record batch of `stream` follows as the frame's body (Arrow IPC message without schema, `rows` rows).
+
+    `sequence` counts a link's frames from 1. Later events of the link have timestamps of at least `watermark_ms`.
+    """
+
+    TYPE = "data"
+    stream: str
+    sequence: int
+    rows: int
+    watermark_ms: int
+    epoch: int = 0
+
+
+class Acknowledge(Message, frozen=True):
+    """All frames up to `sequence` have been taken over: the sender may forget them and send as much again."""
+
+    TYPE = "acknowledge"
+    sequence: int
+
+
+class MarkIdle(Message, frozen=True):
+    """The sender has nothing more to send for now; others need not wait for its watermark. It takes a sequence number,
+    as a frame of no rows, so that it arrives behind all that was sent before."""
+
+    TYPE = "mark-idle"
+    sequence: int
+
+
+class BeatLink(Message, frozen=True):
+    """The link's sender lives; answered with `acknowledge`."""
+
+    TYPE = "beat-link"
+
+
+class CloseLink(Message, frozen=True):
+    """The sender closes the link in order; nothing follows."""
+
+    TYPE = "close-link"
+
+
+class Subscribe(Message, frozen=True):
+    """A listener asks a worker for the events of `event_stream`; they come over the same socket as `data`."""
+
+    TYPE = "subscribe"
+    event_stream: str
+
+
+class Subscribed(Message, frozen=True):
+    """The schema of the stream that will be sent."""
+
+    TYPE = "subscribed"
+    schema: StreamSchema
+
+
+def message_types() -> dict[str, type[Message]]:
+    """Every message type by its name on the wire."""
+    return {message.TYPE: message for message in Message.__subclasses__()}

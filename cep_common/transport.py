@@ -1,0 +1,173 @@
+"""ZeroMQ sockets of the control plane: a client that finds the manager that answers, and the server's side.
+
+Sockets belong to the thread that made them. All are bounded in message size and queue, and close with linger 0.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+
+import zmq
+
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
+from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError
+from cep_common.ids import Endpoint
+from cep_common.messages import Message, Rejected
+
+
+def configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int = 1000) -> None:
+    """Bounds a socket: message size, queue lengths, no lingering; and notices dead TCP peers by ZMTP heartbeats."""
+    socket.setsockopt(zmq.MAXMSGSIZE, maximum_bytes)
+    socket.setsockopt(zmq.SNDHWM, high_water_mark)
+    socket.setsockopt(zmq.RCVHWM, high_water_mark)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 2_000)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
+
+
+def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
+    """The port of `ports` (first, last; both included) that the socket now listens on. The search starts at a random
+    port, so that many processes of one host do not all try the same ones."""
+    first, last = ports
+    count = last - first + 1
+    start = random.randrange(count)  # noqa: S311 - spreads the search, nothing secret
+    for step in range(count):
+        port = first + (start + step) % count
+        try:
+            socket.bind(f"tcp://{host}:{port}")
+        except zmq.ZMQError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise PortInUseError(f"cannot listen on {host}:{port}: {error}") from error
+        else:
+            return port
+    raise PortInUseError(f"no free port on {host} in {first}-{last}; widen the range in the configuration")
+
+
+def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
+    """Listens on exactly `host:port`, or raises PortInUseError that says what `purpose` it was for."""
+    try:
+        socket.bind(f"tcp://{host}:{port}")
+    except zmq.ZMQError as error:
+        raise PortInUseError(f"cannot listen on {host}:{port} for {purpose}: {error.strerror}") from error
+
+
+class ControlClient:
+    """Asks managers in turn: a manager that does not answer in time is left for the next one.
+
+    One thread uses it. Messages that the peer sends by itself are handed out by `pushed`.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], managers: Sequence[Endpoint], timeout_ms: int) -> None:
+        if not managers:
+            raise ValueError("a control client needs at least one manager")
+        self._context = context
+        self._managers = tuple(managers)
+        self._timeout_ms = timeout_ms
+        self._current = 0
+        self._correlations = (number.to_bytes(8, "big") for number in itertools.count(1))
+        self._socket: zmq.Socket[bytes] | None = None
+        self._pushed: list[Message] = []
+
+    def manager(self) -> Endpoint:
+        """The manager that is asked next."""
+        return self._managers[self._current]
+
+    def request(self, message: Message) -> Message:
+        """The answer to `message`. Raises RequestRejectedError on a refusal, PeerError when no manager answers."""
+        for _ in self._managers:
+            answer = self._ask(message)
+            if answer is not None:
+                if isinstance(answer, Rejected):
+                    raise RequestRejectedError(answer.code, answer.reason)
+                return answer
+            self._leave()
+        names = ", ".join(f"{manager.host}:{manager.port}" for manager in self._managers)
+        raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each)")
+
+    def pushed(self, timeout_ms: int) -> Iterator[Message]:
+        """Messages that came without being asked for; waits up to `timeout_ms` for the first."""
+        socket = self._connected()
+        if not self._pushed and socket.poll(timeout_ms):
+            self._receive(socket, b"")
+        while self._pushed:
+            yield self._pushed.pop(0)
+
+    def close(self) -> None:
+        """Closes the socket; the client may be used again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.DEALER)
+            configure(self._socket, MAXIMUM_CONTROL_BYTES)
+            self._socket.connect(self.manager().url())
+        return self._socket
+
+    def _ask(self, message: Message) -> Message | None:
+        socket = self._connected()
+        correlation = next(self._correlations)
+        try:
+            socket.send_multipart(encode(message, correlation), flags=zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        remaining_ms = self._timeout_ms
+        poller_step_ms = 50
+        while remaining_ms > 0:
+            if socket.poll(min(poller_step_ms, remaining_ms)):
+                answer = self._receive(socket, correlation)
+                if answer is not None:
+                    return answer
+            else:
+                remaining_ms -= poller_step_ms
+        return None
+
+    def _receive(self, socket: zmq.Socket[bytes], correlation: bytes) -> Message | None:
+        """The answer with `correlation` if it is the next message; pushed messages are kept, late answers dropped."""
+        try:
+            envelope = decode(socket.recv_multipart())
+        except DecodeError:
+            return None
+        if envelope.correlation == correlation and correlation:
+            return envelope.message
+        if not envelope.correlation:
+            self._pushed.append(envelope.message)
+        return None
+
+    def _leave(self) -> None:
+        self.close()
+        self._current = (self._current + 1) % len(self._managers)
+
+
+class ControlServer:
+    """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int) -> None:
+        self.socket = context.socket(zmq.ROUTER)
+        configure(self.socket, MAXIMUM_CONTROL_BYTES)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        try:
+            bind(self.socket, host, port, "the control plane")
+        except PortInUseError:
+            self.socket.close()
+            raise
+
+    def receive(self) -> tuple[bytes, Envelope]:
+        """The next message; raises DecodeError for anything else (the peer is answered with `rejected`)."""
+        peer, *frames = self.socket.recv_multipart()
+        try:
+            return peer, decode(frames)
+        except DecodeError as error:
+            self.send(peer, Rejected(code=error.code, reason=str(error)))
+            raise
+
+    def send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
+        """Sends `message`; one for a peer that has gone is dropped."""
+        self.socket.send_multipart([peer, *encode(message, correlation)])
+
+    def close(self) -> None:
+        self.socket.close()
