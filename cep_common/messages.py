@@ -6,11 +6,16 @@ record batches behind their header; see `topology.frames`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
+
+
+Sequence = Annotated[int, msgspec.Meta(ge=1, lt=2**63)]
+Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -301,9 +306,9 @@ class Data(Message, frozen=True):
 
     TYPE = "data"
     stream: str
-    sequence: int
-    rows: int
-    watermark_ms: int
+    sequence: Sequence
+    rows: Rows
+    watermark_ms: Watermark
     epoch: int = 0
 
 
@@ -311,7 +316,7 @@ class Acknowledge(Message, frozen=True):
     """All frames up to `sequence` have been taken over: the sender may forget them and send as much again."""
 
     TYPE = "acknowledge"
-    sequence: int
+    sequence: Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
 
 
 class MarkIdle(Message, frozen=True):
@@ -319,7 +324,7 @@ class MarkIdle(Message, frozen=True):
     as a frame of no rows, so that it arrives behind all that was sent before."""
 
     TYPE = "mark-idle"
-    sequence: int
+    sequence: Sequence
 
 
 class BeatLink(Message, frozen=True):

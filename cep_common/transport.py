@@ -28,6 +28,11 @@ def configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: in
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
 
 
+def readable(socket: zmq.Socket[bytes]) -> bool:
+    """True when a message can be received without waiting."""
+    return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+
 def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
     """The port of `ports` (first, last; both included) that the socket now listens on. The search starts at a random
     port, so that many processes of one host do not all try the same ones."""

@@ -1,0 +1,62 @@
+"""Record batches on the wire: the Arrow schema of a stream, and batches as IPC messages without it.
+
+A link carries each stream's schema once, when it opens; every frame after that is one encapsulated record batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import DecodeError
+from cep_common.messages import StreamSchema
+
+TIMESTAMP = "_timestamp"
+KIND = "_kind"
+CURRENT = 0
+"""`_kind` of an ordinary event; the others stay inside the engine."""
+
+ARROW_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "object": pa.binary(),
+}
+
+
+def arrow_schema(stream: StreamSchema) -> pa.Schema:
+    """`_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes by name."""
+    fields = [pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False)]
+    fields += [pa.field(name, ARROW_TYPES[kind]) for name, kind in stream.attributes]
+    return pa.schema(fields)
+
+
+def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
+    """The body of a data frame for `batch`."""
+    return batch.serialize()
+
+
+def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) -> pa.RecordBatch:
+    """The batch in `body`, which must hold `rows` rows of `schema`.
+
+    `trusted` False also checks every offset and every UTF-8 string: for bodies from outside the system. Raises
+    DecodeError for anything that is not such a batch.
+    """
+    try:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(body), schema)
+        batch.validate(full=not trusted)
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise DecodeError(f"a record batch that does not fit its stream: {error}") from error
+    if batch.num_rows != rows:
+        raise DecodeError(f"a record batch of {batch.num_rows} rows where {rows} were announced")
+    return batch
+
+
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch with the rows of all, in order; `batches` is not empty and of one schema."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,349 @@
+"""Links over ZeroMQ: `LinkSender` (DEALER) and `LinkServer` (ROUTER). Each belongs to one thread; no call blocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.errors import DecodeError, InputError, PortInUseError
+from cep_common.ids import Endpoint
+from cep_common.messages import (
+    Acknowledge,
+    BeatLink,
+    CloseLink,
+    Data,
+    LinkOpened,
+    MarkIdle,
+    Message,
+    OpenLink,
+    Rejected,
+)
+from cep_common.transport import bind, bind_in_range, configure, readable
+from topology.frames import arrow_schema, decode_batch
+from topology.link import Inbox, Outbox, PendingFrame
+
+logger = logging.getLogger(__name__)
+
+OPEN_TIMEOUT_MS = 5_000
+"""A link that is not opened in this time counts as lost."""
+
+BEAT_MS = 1_000
+LINK_LEASE_MS = 10_000
+"""A server forgets a sender that has been silent for so long."""
+
+
+class LinkState(Enum):
+    """CONNECTING → OPEN → CLOSED, or REFUSED, or LOST (ask the manager for another endpoint)."""
+
+    CONNECTING = "connecting"
+    OPEN = "open"
+    REFUSED = "refused"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+class LinkSender:
+    """The sending end of a link to `endpoint`. Poll `sockets` for reading and call `handle`; call `tick` now and then.
+
+    `refusals` collects what the server refused, the link itself or single frames, until the owner clears it.
+    """
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint, opening: OpenLink, now_ms: int
+    ) -> None:
+        self.endpoint = endpoint
+        self.opening = opening
+        self.state = LinkState.CONNECTING
+        self.outbox = Outbox()
+        self.refusals: list[Rejected] = []
+        self._since_ms = now_ms
+        self._beat_ms = now_ms
+        self.socket = context.socket(zmq.DEALER)
+        configure(self.socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self.socket.connect(endpoint.url())
+        self.socket.send_multipart(encode(opening))
+
+    @property
+    def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+        """What to poll."""
+        return self.socket, self.monitor
+
+    def has_room(self) -> bool:
+        """True when `send` may be called now."""
+        return self.state is LinkState.OPEN and self.outbox.has_room()
+
+    def send(self, stream: str, body: Any, rows: int, watermark_ms: int) -> int:
+        """Sends one batch and returns its sequence number; the caller has asked `has_room`."""
+        sequence = self.outbox.next_sequence
+        message = Data(stream=stream, sequence=sequence, rows=rows, watermark_ms=watermark_ms, epoch=self.opening.epoch)
+        return self.send_frame(message, sequence, rows, (body,))
+
+    def mark_idle(self) -> int:
+        """Says that nothing more comes for now."""
+        sequence = self.outbox.next_sequence
+        return self.send_frame(MarkIdle(sequence=sequence), sequence, 0, ())
+
+    def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
+        """Sends a numbered message of any type that the server understands."""
+        self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
+        self.socket.send_multipart(encode(message, bodies=bodies), copy=False)
+        return sequence
+
+    def handle(self) -> int:
+        """Takes in what has come; returns the number of rows set free by acknowledgements."""
+        freed = 0
+        while readable(self.socket):
+            try:
+                message = decode(self.socket.recv_multipart()).message
+            except DecodeError as error:
+                logger.warning("unreadable answer on a link: endpoint=%s error=%s", self.endpoint.url(), error)
+                continue
+            freed += self._take(message)
+        while readable(self.monitor):
+            recv_monitor_message(self.monitor)
+            if self.state in (LinkState.CONNECTING, LinkState.OPEN):
+                self.state = LinkState.LOST
+        return freed
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, and gives up a link that was not opened in time."""
+        if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
+            self.state = LinkState.LOST
+        if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
+            self._beat_ms = now_ms
+            self.socket.send_multipart(encode(BeatLink()))
+
+    def unacknowledged(self) -> list[PendingFrame]:
+        """The frames that the server has not taken over, oldest first."""
+        return list(self.outbox.pending)
+
+    def close(self) -> None:
+        """Closes the link; the server is told when it still listens."""
+        if self.state is LinkState.OPEN:
+            self.socket.setsockopt(zmq.LINGER, 500)
+            self.socket.send_multipart(encode(CloseLink()))
+        self.state = LinkState.CLOSED
+        self.socket.disable_monitor()
+        self.monitor.close(linger=0)
+        self.socket.close()
+
+    def _take(self, message: Message) -> int:
+        match message:
+            case LinkOpened(window_rows=rows):
+                self.outbox.window_rows = rows
+                self.state = LinkState.OPEN
+            case Acknowledge(sequence=sequence):
+                return self.outbox.acknowledged(sequence)
+            case Rejected():
+                self.refusals.append(message)
+                if not message.code.startswith("frame-"):
+                    self.state = LinkState.REFUSED
+            case _:
+                logger.warning("unexpected %s on a link: endpoint=%s", message.TYPE, self.endpoint.url())
+        return 0
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One sender as its server sees it."""
+
+    peer: bytes
+    opening: OpenLink
+    inbox: Inbox
+    schemas: dict[str, pa.Schema]
+    heard_ms: int
+    attachment: Any = None
+    """Whatever the owner ties to the link."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkArrived:
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A numbered frame; for `data`, `batch` is its record batch."""
+
+    link: Link
+    message: Message
+    sequence: int
+    batch: pa.RecordBatch | None = None
+    bodies: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGone:
+    link: Link
+    reason: str
+
+
+LinkEvent = LinkArrived | FrameArrived | LinkGone
+
+Accept = Callable[[OpenLink], Rejected | None]
+"""Decides whether a link may open: a refusal, or None."""
+
+
+@dataclass(slots=True)
+class LinkServer:
+    """The receiving end of any number of links. `trusted` False checks every batch fully, for senders from outside."""
+
+    socket: zmq.Socket[bytes]
+    endpoint: Endpoint
+    window_rows: int
+    accept: Accept
+    trusted: bool = True
+    links: dict[bytes, Link] = field(default_factory=dict)
+    _due: dict[bytes, Link] = field(default_factory=dict)
+
+    @classmethod
+    def listen(
+        cls,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: int | tuple[int, int],
+        window_rows: int,
+        accept: Accept,
+        trusted: bool = True,
+        advertised_host: str | None = None,
+    ) -> LinkServer:
+        """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
+        socket = context.socket(zmq.ROUTER)
+        configure(socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        try:
+            if isinstance(ports, tuple):
+                port = bind_in_range(socket, host, ports)
+            else:
+                bind(socket, host, ports, "events")
+                port = ports
+        except PortInUseError:
+            socket.close()
+            raise
+        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted)
+
+    def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
+        """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
+        for _ in range(limit):
+            if not readable(self.socket):
+                return
+            peer, *frames = self.socket.recv_multipart()
+            try:
+                envelope = decode(frames)
+            except DecodeError as error:
+                self._refuse(peer, error.code, str(error))
+                continue
+            link = self.links.get(peer)
+            if link is not None:
+                link.heard_ms = now_ms
+            yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
+
+    def done(self, link: Link, sequence: int) -> None:
+        """All frames of `link` up to `sequence` are handed on; `flush` tells the sender."""
+        link.inbox.done(sequence)
+        self._due[link.peer] = link
+
+    def flush(self) -> None:
+        """Sends the acknowledgements that are due, one for each link."""
+        for link in self._due.values():
+            sequence = link.inbox.due_acknowledgement()
+            if sequence is not None:
+                self._send(link.peer, Acknowledge(sequence=sequence))
+        self._due.clear()
+
+    def refuse_frame(self, link: Link, code: str, reason: str) -> None:
+        """Tells the sender that one frame was refused; the link goes on. `code` is given as `frame-<code>`."""
+        self._refuse(link.peer, f"frame-{code}", reason)
+
+    def drop(self, link: Link, code: str, reason: str) -> None:
+        """Ends a link from this side."""
+        self.links.pop(link.peer, None)
+        self._due.pop(link.peer, None)
+        self._refuse(link.peer, code, reason)
+
+    def expire(self, now_ms: int) -> list[LinkGone]:
+        """Forgets links whose sender has been silent for too long. Call it after `receive` has emptied the socket."""
+        gone = [link for link in self.links.values() if now_ms - link.heard_ms > LINK_LEASE_MS]
+        for link in gone:
+            self.drop(link, "link-expired", f"silent for more than {LINK_LEASE_MS} ms")
+        return [LinkGone(link, "silent") for link in gone]
+
+    def close(self) -> None:
+        self.socket.close(linger=0)
+
+    def _take(
+        self, peer: bytes, link: Link | None, message: Message, bodies: tuple[Any, ...], now_ms: int
+    ) -> Iterator[LinkEvent]:
+        if isinstance(message, OpenLink):
+            yield from self._open(peer, message, now_ms)
+        elif link is None:
+            self._refuse(peer, "link-unknown", "open a link first")
+        elif isinstance(message, BeatLink):
+            self._send(peer, Acknowledge(sequence=link.inbox.acknowledged))
+        elif isinstance(message, CloseLink):
+            self.links.pop(peer, None)
+            yield LinkGone(link, "closed")
+        else:
+            yield from self._frame(link, message, bodies)
+
+    def _open(self, peer: bytes, opening: OpenLink, now_ms: int) -> Iterator[LinkEvent]:
+        try:
+            schemas = {stream.stream: arrow_schema(stream) for stream in opening.streams}
+        except KeyError as error:
+            self._refuse(peer, "unknown-type", f"no such attribute type: {error.args[0]}")
+            return
+        refusal = self.accept(opening)
+        if refusal is not None:
+            self._send(peer, refusal)
+            return
+        link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
+        self.links[peer] = link
+        self._send(peer, LinkOpened(window_rows=self.window_rows))
+        yield LinkArrived(link)
+
+    def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:
+        sequence = getattr(message, "sequence", None)
+        if sequence is None or isinstance(message, Acknowledge):
+            self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
+            return
+        rows = message.rows if isinstance(message, Data) else 0
+        try:
+            link.inbox.arrived(sequence, rows)
+        except InputError as error:
+            self.drop(link, error.reason_code, str(error))
+            yield LinkGone(link, str(error))
+            return
+        batch = None
+        if isinstance(message, Data):
+            try:
+                batch = self._batch(link, message, bodies)
+            except (DecodeError, InputError) as error:
+                self.refuse_frame(link, error.code, str(error))
+                self.done(link, sequence)
+                return
+        yield FrameArrived(link, message, sequence, batch, bodies)
+
+    def _batch(self, link: Link, message: Data, bodies: tuple[Any, ...]) -> pa.RecordBatch:
+        schema = link.schemas.get(message.stream)
+        if schema is None:
+            raise InputError("unknown-stream", f"the link was not opened for stream {message.stream}")
+        if message.epoch != link.opening.epoch:
+            raise InputError("stale-epoch", f"a frame of epoch {message.epoch} on a link of {link.opening.epoch}")
+        if len(bodies) != 1:
+            raise DecodeError(f"a data message with {len(bodies)} bodies")
+        return decode_batch(bodies[0], schema, message.rows, self.trusted)
+
+    def _refuse(self, peer: bytes, code: str, reason: str) -> None:
+        logger.info("refused a peer: code=%s reason=%s", code, reason)
+        self._send(peer, Rejected(code=code, reason=reason))
+
+    def _send(self, peer: bytes, message: Message) -> None:
+        self.socket.send_multipart([peer, *encode(message)])
