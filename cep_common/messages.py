@@ -12,10 +12,9 @@ import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
 
-
-Sequence = Annotated[int, msgspec.Meta(ge=1, lt=2**63)]
+Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)]
+Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -316,7 +315,7 @@ class Acknowledge(Message, frozen=True):
     """All frames up to `sequence` have been taken over: the sender may forget them and send as much again."""
 
     TYPE = "acknowledge"
-    sequence: Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+    sequence: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class MarkIdle(Message, frozen=True):

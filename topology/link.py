@@ -1,7 +1,8 @@
 """Links: how events travel from one process to the next, in order, acknowledged, and never more than agreed.
 
 A link goes one way. Its sender opens it by saying which streams it will send; the server grants a window of rows.
-Frames are numbered from 1; the server acknowledges what it has handed on, and only then may the sender send as much again:
+Frames are numbered from 1; the server acknowledges what it has handed on, and only then may the sender send as much
+again:
 
     sender                         server
       open-link {streams} ──────────▶
