@@ -1,0 +1,295 @@
+"""Rows on their way through an app: columns that are Arrow or numpy, whichever is at hand, and what the engine knows of
+each row besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrays import AnyArray, BoolArray, Int8Array, Int64Array
+from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.language.ast import AttributeType
+
+TIMESTAMP = "_timestamp"
+KIND = "_kind"
+
+DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
+    AttributeType.STRING: np.dtype(np.int64),
+    AttributeType.INT: np.dtype(np.int32),
+    AttributeType.LONG: np.dtype(np.int64),
+    AttributeType.FLOAT: np.dtype(np.float32),
+    AttributeType.DOUBLE: np.dtype(np.float64),
+    AttributeType.BOOL: np.dtype(np.bool_),
+    AttributeType.OBJECT: np.dtype(object),
+}
+ARROW_TYPES: dict[AttributeType, pa.DataType] = {
+    AttributeType.STRING: pa.utf8(),
+    AttributeType.INT: pa.int32(),
+    AttributeType.LONG: pa.int64(),
+    AttributeType.FLOAT: pa.float32(),
+    AttributeType.DOUBLE: pa.float64(),
+    AttributeType.BOOL: pa.bool_(),
+    AttributeType.OBJECT: pa.binary(),
+}
+"""How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
+
+
+class Column:
+    """n values of one attribute type.
+
+    `values` holds numbers and bools in the type's own dtype, strings as int64 codes of `pool`, objects as a numpy
+    object array; `valid` is None when no value is null. What a column was made from, Arrow or numpy, is kept, and the
+    other form made only when asked for: rows that merely pass by are never decoded.
+    """
+
+    __slots__ = ("_arrow", "_valid", "_values", "pool", "type")
+
+    def __init__(
+        self,
+        type_: AttributeType,
+        pool: StringPool,
+        *,
+        values: AnyArray | None = None,
+        valid: BoolArray | None = None,
+        arrow: pa.Array | None = None,
+    ) -> None:
+        self.type = type_
+        self.pool = pool
+        self._values: Any = values
+        self._valid = valid
+        self._arrow: Any = arrow
+
+    def __len__(self) -> int:
+        return len(self._values) if self._values is not None else len(self._arrow)
+
+    @property
+    def values(self) -> AnyArray:
+        """The values as numpy; what stands at a null is unspecified (codes: `NULL_CODE`, objects: None)."""
+        if self._values is None:
+            self._load()
+        values: AnyArray = self._values
+        return values
+
+    @property
+    def valid(self) -> BoolArray | None:
+        """True where a value is not null, or None when all are valid."""
+        if self._values is None:
+            self._load()
+        if self._valid is None and self._values is not None:
+            if self.type is AttributeType.STRING:
+                return _mask_or_none(self._values >= 0)
+            if self.type is AttributeType.OBJECT:
+                return _mask_or_none(np.array([value is not None for value in self._values], dtype=np.bool_))
+        return self._valid
+
+    def _load(self) -> None:
+        array = self._arrow
+        if self.type is AttributeType.STRING:
+            self._values = self.pool.encode(array)
+        elif self.type is AttributeType.OBJECT:
+            self._values = objects(None if text is None else msgspec.json.decode(text) for text in array.to_pylist())
+        elif array.null_count == 0:
+            self._values = array.to_numpy(zero_copy_only=False)
+        else:
+            self._valid = array.is_valid().to_numpy(zero_copy_only=False)
+            self._values = array.fill_null(False if self.type is AttributeType.BOOL else 0).to_numpy(
+                zero_copy_only=False
+            )
+
+    def take(self, positions: Int64Array) -> Column:
+        """The column of the values at `positions`, in that order."""
+        if self._values is None:
+            return Column(self.type, self.pool, arrow=self._arrow.take(pa.array(positions)))
+        valid = None if self._valid is None else self._valid[positions]
+        return Column(self.type, self.pool, values=self._values[positions], valid=valid)
+
+    def to_arrow(self) -> pa.Array:
+        """The column as the Arrow type of `ARROW_TYPES`."""
+        if self._arrow is not None:
+            return self._arrow
+        if self.type is AttributeType.STRING:
+            return self.pool.decode(self._values)
+        if self.type is AttributeType.OBJECT:
+            texts = [None if value is None else msgspec.json.encode(value) for value in self._values]
+            return pa.array(texts, pa.binary())
+        if self._valid is None:
+            return pa.array(self._values)
+        return pa.array(self._values, mask=~self._valid)
+
+    def to_list(self) -> list[object]:
+        """The values as Python objects, null as None."""
+        if self._values is None:
+            self._load()
+        if self.type is AttributeType.STRING:
+            return list(self.pool.texts(self._values))
+        values: list[object] = self._values.tolist()
+        if self._valid is None:
+            return values
+        return [value if valid else None for value, valid in zip(values, self._valid.tolist(), strict=True)]
+
+    @staticmethod
+    def of(type_: AttributeType, pool: StringPool, items: Sequence[object]) -> Column:
+        """The column of Python values, None as null."""
+        if type_ is AttributeType.STRING:
+            return Column(type_, pool, values=pool.codes(items))  # type: ignore[arg-type]
+        if type_ is AttributeType.OBJECT:
+            return Column(type_, pool, values=objects(items))
+        valid = np.array([item is not None for item in items], dtype=np.bool_)
+        values = np.array([0 if item is None else item for item in items], dtype=DTYPES[type_])
+        return Column(type_, pool, values=values, valid=_mask_or_none(valid))
+
+    @staticmethod
+    def nulls(type_: AttributeType, pool: StringPool, count: int) -> Column:
+        """A column of `count` nulls."""
+        if type_ is AttributeType.STRING:
+            return Column(type_, pool, values=np.full(count, NULL_CODE, dtype=np.int64))
+        if type_ is AttributeType.OBJECT:
+            return Column(type_, pool, values=np.full(count, None, dtype=object))
+        return Column(type_, pool, values=np.zeros(count, dtype=DTYPES[type_]), valid=np.zeros(count, dtype=np.bool_))
+
+    @staticmethod
+    def concat(columns: Sequence[Column]) -> Column:
+        """The columns (at least one, all of one type) one after the other."""
+        first = columns[0]
+        if len(columns) == 1:
+            return first
+        if all(column._values is None for column in columns):
+            return Column(first.type, first.pool, arrow=pa.concat_arrays([column._arrow for column in columns]))
+        values = np.concatenate([column.values for column in columns])
+        if first.type in (AttributeType.STRING, AttributeType.OBJECT):
+            return Column(first.type, first.pool, values=values)
+        masks = [column.valid for column in columns]
+        if all(mask is None for mask in masks):
+            return Column(first.type, first.pool, values=values)
+        filled = [
+            np.ones(len(column), dtype=np.bool_) if mask is None else mask
+            for column, mask in zip(columns, masks, strict=True)
+        ]
+        return Column(first.type, first.pool, values=values, valid=np.concatenate(filled))
+
+
+def objects(items: Iterable[object]) -> AnyArray:
+    """A one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
+    listed = list(items)
+    array = np.empty(len(listed), dtype=object)
+    for position, item in enumerate(listed):
+        array[position] = item
+    return array
+
+
+def _mask_or_none(mask: BoolArray) -> BoolArray | None:
+    return None if mask.all() else mask
+
+
+class EventBatch:
+    """`size` rows in the order in which an engine that takes one event at a time would have seen them.
+
+    `timestamps` int64 ms; `kinds` int8 (`siddhi.engine.kinds`).
+    `orders` int64, non-decreasing: the place of the row's cause in the step. What root chunk i (counted over the whole
+    step) causes has order 2i + 1, what a timer causes that fires before root chunk i has order 2i.
+    `clocks` int64 ms, non-decreasing: the app's clock when the row was made. Rows of several producers are merged by
+    (order, clock), ties by the place of the producer.
+    `chunks` int64, non-decreasing, or None: rows of one number travel as one chunk (Siddhi's aggregates give one row a
+    chunk); None means that every row is a chunk of its own. Numbers mean nothing beyond their batch.
+    `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
+    `columns` by name; several inputs (joins, patterns) name theirs with `siddhi.engine.scope.slot_column`.
+
+    Batches and their arrays are never changed after they were made.
+    """
+
+    __slots__ = ("chunks", "clocks", "columns", "kinds", "orders", "partitions", "size", "timestamps")
+
+    def __init__(
+        self,
+        timestamps: Int64Array,
+        kinds: Int8Array,
+        orders: Int64Array,
+        clocks: Int64Array,
+        columns: Mapping[str, Column],
+        chunks: Int64Array | None = None,
+        partitions: Int64Array | None = None,
+    ) -> None:
+        self.size = len(timestamps)
+        self.timestamps = timestamps
+        self.kinds = kinds
+        self.orders = orders
+        self.clocks = clocks
+        self.columns = columns
+        self.chunks = chunks
+        self.partitions = partitions
+
+    def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
+        """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
+        picked = self.columns if names is None else {name: self.columns[name] for name in names}
+        return EventBatch(
+            self.timestamps[positions],
+            self.kinds[positions],
+            self.orders[positions],
+            self.clocks[positions],
+            {name: column.take(positions) for name, column in picked.items()},
+            None if self.chunks is None else self.chunks[positions],
+            None if self.partitions is None else self.partitions[positions],
+        )
+
+    def slice(self, start: int, stop: int) -> EventBatch:
+        """The rows from `start` up to `stop`."""
+        return self.take(np.arange(start, stop))
+
+    def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
+        """The same rows with other columns."""
+        return EventBatch(self.timestamps, self.kinds, self.orders, self.clocks, columns, self.chunks, self.partitions)
+
+    def with_kinds(self, kinds: Int8Array) -> EventBatch:
+        """The same rows with other kinds."""
+        return EventBatch(self.timestamps, kinds, self.orders, self.clocks, self.columns, self.chunks, self.partitions)
+
+    def chunk_ids(self) -> Int64Array:
+        """`chunks`, with the row numbers in place of None."""
+        return np.arange(self.size) if self.chunks is None else self.chunks
+
+    def to_arrow(self, names: Iterable[str] | None = None) -> pa.RecordBatch:
+        """The record batch that leaves the engine: `_timestamp`, `_kind`, then the columns `names` or all."""
+        listed = list(self.columns if names is None else names)
+        arrays = [pa.array(self.timestamps), pa.array(self.kinds)]
+        arrays.extend(self.columns[name].to_arrow() for name in listed)
+        return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, KIND, *listed])
+
+    @staticmethod
+    def concat(batches: Sequence[EventBatch]) -> EventBatch:
+        """The rows of `batches` (at least one, all with the same columns) one after the other, chunks kept apart."""
+        if len(batches) == 1:
+            return batches[0]
+        chunks = None
+        if any(batch.chunks is not None for batch in batches):
+            parts, offset = [], 0
+            for batch in batches:
+                ids = batch.chunk_ids() + offset
+                parts.append(ids)
+                offset = int(ids[-1]) + 1 if batch.size else offset
+            chunks = np.concatenate(parts)
+        partitions = None
+        if all(batch.partitions is not None for batch in batches):
+            partitions = np.concatenate([batch.partitions for batch in batches if batch.partitions is not None])
+        return EventBatch(
+            np.concatenate([batch.timestamps for batch in batches]),
+            np.concatenate([batch.kinds for batch in batches]),
+            np.concatenate([batch.orders for batch in batches]),
+            np.concatenate([batch.clocks for batch in batches]),
+            {name: Column.concat([batch.columns[name] for batch in batches]) for name in batches[0].columns},
+            chunks,
+            partitions,
+        )
+
+
+def renumber_chunks(chunks: Int64Array) -> Int64Array:
+    """The same chunks (equal neighbours stay together) numbered from 0 upwards without a gap."""
+    if len(chunks) == 0:
+        return chunks
+    starts = np.empty(len(chunks), dtype=np.int64)
+    starts[0] = 0
+    np.cumsum(chunks[1:] != chunks[:-1], out=starts[1:])
+    return starts

@@ -1,0 +1,182 @@
+"""The contract of everything that has rows coming in and rows going out.
+
+A *step* is what the runtime handles at once: root chunks (events from outside, one row each unless sent as a chunk) in
+a common order, over one or several streams, or a mere move of the clock. Operators see the rows of a step in order
+and, between them, fire the timers that fall due:
+
+    root chunk          0            1                 2
+    clock             1000         1400              2600
+    order        0 │    1    │ 2 │    3    │    4    │    5
+                 timers      timers       timers
+                 ≤ 1000      ≤ 1400       ≤ 2600
+
+Any cut of the same root chunks into steps gives the same output. Time is an argument: `Step.clocks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.state import State
+from siddhi.engine.strings import StringPool
+
+NEVER = np.iinfo(np.int64).max
+"""A deadline that never comes."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The root causes (orders) whose rows failed in an operator, and what the first of them died of."""
+
+    orders: list[Int64Array] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, orders: Int64Array, message: str) -> None:
+        """Books rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
+        if len(orders):
+            self.orders.append(orders)
+            self.messages.append(message)
+
+
+@dataclass(slots=True)
+class Step:
+    """What operators may know of the step that runs.
+
+    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
+    as one root chunk without rows). `opened` are the ids of partition instances that came into being in this step,
+    with the order and clock of the row that opened each.
+    """
+
+    clocks: Int64Array
+    failures: Failures = field(default_factory=Failures)
+    opened: Int64Array = field(default_factory=lambda: NO_POSITIONS)
+    opened_orders: Int64Array = field(default_factory=lambda: NO_POSITIONS)
+    opened_clocks: Int64Array = field(default_factory=lambda: NO_POSITIONS)
+
+    @property
+    def final_clock(self) -> int:
+        return int(self.clocks[-1])
+
+    @property
+    def final_order(self) -> int:
+        """The order of the last root chunk; nothing in this step has a higher one."""
+        return 2 * len(self.clocks) - 1
+
+    def timer_order(self, due: int, set_at_order: int = -1) -> int:
+        """The order of a timer due at `due` that was set by a row of `set_at_order` (-1: before this step).
+
+        A timer set for a time that is already past fires before the next root chunk. The answer is above `final_order`
+        when the timer does not fire in this step.
+
+        A timer of (timer_order, due) goes before a row of (order, clock) when it is less: so it precedes the event at
+        its own time and follows rows that other timers of the same time sent.
+        """
+        order = 2 * int(np.searchsorted(self.clocks, due, side="left"))
+        return max(order, set_at_order + (set_at_order & 1))
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """The rows of several inputs in one common order.
+
+    Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
+    input that has no rows in this step has a batch of size 0 with all its columns.
+    """
+
+    batches: tuple[EventBatch, ...]
+    sources: Int64Array
+    rows: Int64Array
+    orders: Int64Array
+    clocks: Int64Array
+
+    @property
+    def size(self) -> int:
+        return len(self.sources)
+
+
+def merge_rows(batches: Sequence[EventBatch]) -> MergedRows:
+    """`batches` merged by (order, clock); ties go to the earlier batch."""
+    if len(batches) == 1:
+        only = batches[0]
+        zeros = np.zeros(only.size, dtype=np.int64)
+        return MergedRows((only,), zeros, np.arange(only.size), only.orders, only.clocks)
+    orders = np.concatenate([batch.orders for batch in batches])
+    clocks = np.concatenate([batch.clocks for batch in batches])
+    sources = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
+    rows = np.concatenate([np.arange(batch.size) for batch in batches])
+    place = np.lexsort((clocks, orders))
+    return MergedRows(tuple(batches), sources[place], rows[place], orders[place], clocks[place])
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What an operator is given when it is built.
+
+    `playback` says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state
+    is kept per partition instance.
+    """
+
+    pool: StringPool
+    playback: bool = False
+    partitioned: bool = False
+
+
+class Stateful(ABC):
+    """Something with state that outlives a step."""
+
+    def start(self, clock_ms: int) -> None:  # noqa: B027 - most operators have nothing to do
+        """The app has started and its clock stands at `clock_ms`; called once, before the first step, not after a
+        restore."""
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the earliest timer is due, or None."""
+        return None
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """The whole state, as a tree that shares no array with the operator."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Takes the place of the operator whose `snapshot` this is."""
+
+    def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
+        """Forgets the state of these partition instances; their ids may be given out again."""
+
+
+class Operator(Stateful):
+    """A member of a query's chain: one input, one output."""
+
+    @abstractmethod
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What comes out of `batch`, which may be empty when only timers are due.
+
+        Output rows carry the order and clock of the row or timer that caused them, so both never fall.
+        """
+
+
+class MergingOperator(Stateful):
+    """A query's head with several inputs: a join or a state machine.
+
+    `handles_partitions` of the class says that it keeps state per `partitions` id itself; otherwise the runtime keeps
+    one operator for each partition instance.
+    """
+
+    handles_partitions = False
+    sources: tuple[str, ...]
+    """The stream of each input, as `siddhi.engine.scope.source_key` writes it; a stream that feeds several slots
+    stands once."""
+
+    @abstractmethod
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        """What comes out of the merged rows, which may be none when only timers are due.
+
+        The output's columns are named by `siddhi.engine.scope.slot_column`; orders and clocks are those of the row or
+        timer that completed each result.
+        """
