@@ -1,7 +1,7 @@
 """What analysis knows of an app: every stream with its schema, every name resolved, every expression typed.
 
-The engine and the planner work from this model alone; nobody goes back to the text or searches in names. Each node keeps
-the syntax node that it came from, for positions.
+The engine and the planner work from this model alone; nobody goes back to the text or searches in names. Each node
+keeps the syntax node that it came from, for positions.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ConstantValue:
 class AttributeValue:
     """Attribute `name` of the input in slot `slot`.
 
-    Slot 0 is the only input of a single-stream query, 0 and 1 the left and right of a join, and a pattern's elements are
-    numbered in text order from 0. `index` is set for a counted element's `e[k]`; without it a counted element gives the
-    last event in filters and (`all_events`) a list in the selection.
+    Slot 0 is the only input of a single-stream query, 0 and 1 the left and right of a join, and a pattern's elements
+    are numbered in text order from 0. `index` is set for a counted element's `e[k]`; without it a counted element gives
+    the last event in filters and (`all_events`) a list in the selection.
     """
 
     slot: int
@@ -217,8 +217,8 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceInput:
-    """One source: `before` run ahead of the window, `after` behind it. `schema` is the source's own, `output` what leaves
-    the chain. `reference` is the alias or pattern reference, else the source's id."""
+    """One source: `before` run ahead of the window, `after` behind it. `schema` is the source's own, `output` what
+    leaves the chain. `reference` is the alias or pattern reference, else the source's id."""
 
     source: str
     kind: SourceKind
@@ -387,7 +387,8 @@ class AnalysedPartition:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedStream:
-    """A stream of the app. `defined` is False when its schema was inferred from the first query that inserts into it."""
+    """A stream of the app. `defined` is False when its schema was inferred from the first query that inserts into
+    it."""
 
     schema: Schema
     defined: bool

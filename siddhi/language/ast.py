@@ -1,8 +1,8 @@
 """The syntax tree of SiddhiQL: what a plan says, with where it says it.
 
-Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they stood. Positions
-(`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or scopes; that is
-`siddhi.analysis`.
+Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they stood.
+Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or scopes;
+that is `siddhi.analysis`.
 """
 
 from __future__ import annotations
@@ -99,11 +99,12 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`namespace:name(arguments)`; `star` says that the argument list was `*`."""
+    """`namespace:name(arguments)`; `star` says that the argument list was `*`. An argument may be an indexed event
+    (`e1[0]`); a plain one (`e1`) is parsed as an `Attribute`."""
 
     namespace: str
     name: str
-    arguments: tuple[Expression, ...] = ()
+    arguments: tuple[Expression | SourceReference, ...] = ()
     star: bool = False
     span: Span = _span()
 
@@ -158,8 +159,8 @@ class AnnotationElement:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """`@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`). Names keep their case;
-    compare them with `casefold`."""
+    """`@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`). Names keep their
+    case; compare them with `casefold`."""
 
     name: str
     elements: tuple[AnnotationElement, ...] = ()
@@ -241,7 +242,8 @@ class FunctionDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AggregationDefinition:
-    """`durations` are canonical singular names (`sec` … `year`) as written; `range` says that they are first and last."""
+    """`durations` are canonical singular names (`sec` … `year`) as written; `range` says that they are first and
+    last."""
 
     id: str
     source: SingleInput

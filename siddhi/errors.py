@@ -1,0 +1,81 @@
+"""The errors of SiddhiQL: everything wrong with a text at once, each problem with its place and a way out.
+
+    SiddhiError
+    ├── SiddhiParseError      the text is no SiddhiQL
+    ├── SiddhiAnalysisError   it is, but it does not make sense
+    └── SiddhiRuntimeError    it made sense and failed while running
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from siddhi.language.ast import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `code` is stable (kebab-case, for programs); `message` and `hint` are for people."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        place = f"line {self.span.line}, column {self.span.column}: " if self.span is not None else ""
+        return f"{place}{self.message} [{self.code}]"
+
+
+class SiddhiError(Exception):
+    """The base of all errors of this package; `problems` holds at least one problem, in text order."""
+
+    def __init__(self, problems: Problem | Iterable[Problem]) -> None:
+        found = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.problems: tuple[Problem, ...] = tuple(sorted(found, key=_place))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def render(self, text: str) -> str:
+        """Every problem with its line of `text`, a caret under the place, and the hint."""
+        return "\n\n".join(render_problem(problem, text) for problem in self.problems)
+
+
+class SiddhiParseError(SiddhiError):
+    """The text does not follow the grammar of SiddhiQL."""
+
+
+class SiddhiAnalysisError(SiddhiError):
+    """The text is SiddhiQL, but names, types or rules do not hold; all problems of the app are in it."""
+
+
+class SiddhiRuntimeError(SiddhiError):
+    """A running app met something that it cannot do."""
+
+
+def render_problem(problem: Problem, text: str) -> str:
+    """The problem as a person wants to read it.
+
+    Example:
+        line 3, column 8: stream 'Departure' is not defined [unknown-stream]
+            from Departure select origin insert into Out;
+                 ^^^^^^^^^
+        hint: did you mean 'Departures'?
+    """
+    lines = [str(problem)]
+    span = problem.span
+    source_lines = text.splitlines() or [""]
+    if span is not None and 1 <= span.line <= len(source_lines):
+        source = source_lines[span.line - 1]
+        start = min(max(span.column - 1, 0), len(source))
+        end = span.end_column - 1 if span.end_line == span.line else len(source)
+        carets = "^" * max(1, min(end, len(source)) - start)
+        indent = "".join("\t" if character == "\t" else " " for character in source[:start])
+        lines += [f"    {source}", f"    {indent}{carets}"]
+    if problem.hint:
+        lines.append(f"hint: {problem.hint}")
+    return "\n".join(lines)
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return (problem.span.start, problem.span.end) if problem.span is not None else (-1, -1)

@@ -1,0 +1,77 @@
+"""How SiddhiQL writes values: numbers, strings, names and times, from text and back."""
+
+from __future__ import annotations
+
+import re
+
+from siddhi.language.ast import AttributeType
+
+UNIT_MILLISECONDS = {
+    "year": 31_536_000_000,
+    "month": 2_592_000_000,
+    "week": 604_800_000,
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "min": 60_000,
+    "sec": 1_000,
+    "millisec": 1,
+}
+"""Milliseconds of each unit by canonical name, largest first; a month has 30 days, a year 365."""
+
+UNITS = tuple(UNIT_MILLISECONDS)
+
+RESERVED_NAMES = frozenset({"not", "true", "false", "every", "or", "from", "window"})
+"""Names that mean themselves only in back-quotes, because a keyword may stand where they stand."""
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z_0-9]*")
+_INTEGER_LIMITS = {AttributeType.INT: 31, AttributeType.LONG: 63}
+
+
+def name_value(text: str) -> str:
+    """The name that `text` writes: back-quotes are not part of it."""
+    return text[1:-1] if text.startswith("`") else text
+
+
+def name_text(name: str) -> str:
+    """`name` as it must be written."""
+    if _NAME.fullmatch(name) and name.casefold() not in RESERVED_NAMES:
+        return name
+    return f"`{name}`"
+
+
+def is_plain_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
+def string_value(text: str) -> str:
+    """The characters between the quotes; there are no escapes."""
+    return text[3:-3] if text.startswith('"""') else text[1:-1]
+
+
+def string_text(value: str) -> str:
+    """`value` in the plainest quotes that can hold it; ValueError when none can."""
+    has_control = any(ord(character) < 0x20 for character in value)
+    if not has_control and '"' not in value:
+        return f"'{value}'" if "'" not in value else f'"{value}"'
+    if '"""' in value or value.endswith('"'):
+        raise ValueError("a SiddhiQL string cannot hold three double quotes in a row or end with a double quote")
+    return f'"""{value}"""'
+
+
+def number_value(text: str, number_type: AttributeType) -> int | float:
+    """The value of a number literal (suffix allowed); OverflowError when an int or long does not fit."""
+    if number_type in _INTEGER_LIMITS:
+        value = int(text.rstrip("lL"))
+        limit = 1 << _INTEGER_LIMITS[number_type]
+        if not -limit <= value < limit:
+            raise OverflowError(f"{text} does not fit in {number_type.value}")
+        return value
+    return float(text.rstrip("fFdD"))
+
+
+def number_text(value: float, number_type: AttributeType) -> str:
+    """A number literal that reads back as `value` of `number_type`."""
+    if number_type in _INTEGER_LIMITS:
+        return f"{int(value)}L" if number_type is AttributeType.LONG else str(int(value))
+    digits = repr(float(value)).replace("inf", "1e999")
+    return f"{digits}f" if number_type is AttributeType.FLOAT else digits

@@ -1,0 +1,41 @@
+"""`${NAME}` in a text, replaced before it is parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from siddhi.errors import Problem, SiddhiParseError
+from siddhi.language.ast import Span
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with every `${NAME}` replaced by its value; SiddhiParseError names all that have none.
+
+    Positions in what follows are positions in the text that this returns.
+    """
+    problems = [
+        Problem(
+            "unknown-variable",
+            f"variable '{match[1]}' has no value",
+            f"give a value for {match[1]}",
+            span_between(text, match.start(), match.end()),
+        )
+        for match in _VARIABLE.finditer(text)
+        if match[1] not in variables
+    ]
+    if problems:
+        raise SiddhiParseError(problems)
+    return _VARIABLE.sub(lambda match: variables[match[1]], text)
+
+
+def span_between(text: str, start: int, end: int) -> Span:
+    """The span of `text[start:end]`."""
+
+    def place(offset: int) -> tuple[int, int]:
+        return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
+
+    (line, column), (end_line, end_column) = place(start), place(end)
+    return Span(line, column, end_line, end_column, start, end)
