@@ -1,0 +1,154 @@
+"""The filters of an element, split into what looks at the event alone and what compares it with earlier slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import BoolArray
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node
+from siddhi.engine.kinds import CURRENT
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.pattern.columns import Layout, SlotReader
+from siddhi.engine.pattern.partial import Partial, PatternEvent
+from siddhi.engine.pattern.references import references, walk
+from siddhi.engine.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFilter:
+    """An element's filters as two conjunctions: `alone` needs the event only, `across` other slots or state as well."""
+
+    alone: tuple[model.TypedExpression, ...]
+    across: tuple[model.TypedExpression, ...]
+
+
+def split_filter(element: model.PatternElement, context: OperatorContext) -> SplitFilter:
+    """The filters of `element`, cut at their `and`s.
+
+    A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial waits.
+    """
+    alone: list[model.TypedExpression] = []
+    across: list[model.TypedExpression] = []
+    for step in (*element.input.before, *element.input.after):
+        if not isinstance(step, model.FilterStep):
+            continue
+        whole = ExpressionCompiler(context, several=True).compile(step.condition)
+        if whole.can_fail or whole.stateful:
+            across.append(step.condition)
+            continue
+        for part in conjuncts(step.condition):
+            (alone if _looks_at_event_alone(part, element.slot) else across).append(part)
+    return SplitFilter(tuple(alone), tuple(across))
+
+
+def conjuncts(condition: model.TypedExpression) -> Iterator[model.TypedExpression]:
+    """The expressions that must all be true for `condition` to be true."""
+    if isinstance(condition, model.Logical) and condition.operator == "and":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
+def conjunction(parts: Sequence[model.TypedExpression]) -> model.TypedExpression | None:
+    """The one expression that is true where all `parts` are; None for no parts."""
+    whole: model.TypedExpression | None = None
+    for part in parts:
+        whole = part if whole is None else model.Logical("and", whole, part)
+    return whole
+
+
+def _looks_at_event_alone(expression: model.TypedExpression, slot: int) -> bool:
+    for part in walk(expression):
+        if isinstance(part, model.AttributeValue):
+            if part.slot != slot or part.index is not None:
+                return False
+        elif isinstance(part, model.EventReference | model.IsEmptySlot | model.InTable | model.Aggregate):
+            return False
+    return True
+
+
+class EventFilter:
+    """The part of an element's filters that looks at the event alone, for a whole batch at once."""
+
+    def __init__(self, parts: Sequence[model.TypedExpression], context: OperatorContext) -> None:
+        whole = conjunction(parts)
+        self._node: Node | None = None if whole is None else ExpressionCompiler(context).compile(whole)
+
+    def mask(self, batch: EventBatch) -> BoolArray:
+        """Which rows pass."""
+        if self._node is None:
+            return np.ones(batch.size, dtype=np.bool_)
+        return self._node.truth(Evaluation(batch))
+
+
+class SlotCondition:
+    """The part of an element's filters that looks at partial matches, for all that wait at once.
+
+    `clock` and `order` belong to the row being offered; the runtime of the machine sets them. `failure` is the text of what went wrong
+    with the last call, if anything did.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        parts: Sequence[model.TypedExpression],
+        places: Sequence[int],
+        layouts: Sequence[Layout],
+        context: OperatorContext,
+    ) -> None:
+        compiler = ExpressionCompiler(context, several=True)
+        whole = conjunction(parts)
+        self._node: Node | None = None if whole is None else compiler.compile(whole)
+        self._aggregates = compiler.aggregates
+        self._readers = {
+            name: SlotReader(
+                reference, places[reference.slot], layouts[reference.slot], context.pool, tested=reference.slot == slot
+            )
+            for name, reference in references(parts).items()
+        }
+        self.clock = 0
+        self.failure: str | None = None
+
+    def __call__(self, partials: Sequence[Partial], event: PatternEvent) -> Sequence[bool]:
+        """For each of `partials`, in whose slot `event` stands already, whether the filters hold."""
+        if self._node is None:
+            return [True] * len(partials)
+        rows = [partial.slots for partial in partials]
+        columns = {name: reader.column(rows) for name, reader in self._readers.items()}
+        count = len(rows)
+        batch = EventBatch(
+            np.full(count, event.timestamp, dtype=np.int64),
+            np.full(count, CURRENT, dtype=np.int8),
+            np.zeros(count, dtype=np.int64),
+            np.full(count, self.clock, dtype=np.int64),
+            columns,
+        )
+        evaluation = Evaluation(batch)
+        truth = self._node.truth(evaluation)
+        if evaluation.failed is not None:
+            self.failure = evaluation.message
+            truth = truth & ~evaluation.failed
+        verdicts: list[bool] = truth.tolist()
+        return verdicts
+
+    def snapshot(self) -> State:
+        return [aggregate.aggregator.snapshot() for aggregate in self._aggregates]
+
+    def restore(self, state: State) -> None:
+        for aggregate, kept in zip(self._aggregates, state, strict=True):
+            aggregate.aggregator.restore(kept)
+
+
+def filter_expressions(machine: model.StateMachine) -> Iterable[model.TypedExpression]:
+    """All filters of all elements."""
+    for element in machine.slots:
+        for step in (*element.input.before, *element.input.after):
+            if isinstance(step, model.FilterStep):
+                yield step.condition

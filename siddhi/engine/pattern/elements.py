@@ -1,0 +1,278 @@
+"""The elements of a state machine, the places where partial matches wait for an event: plain and counted ones.
+
+A partial match that waits at an element is in its `pending` list; one that arrived since the last event is in `fresh` and moves
+over when the next event comes, so that one event never fills two elements in a row:
+
+    every e1=A -> e2=B        pending of A      pending of B
+      start                   [ ()  ]           [ ]
+      a1 passes A             [ () fresh ]      [ (a1) fresh ]
+      b1                      [ ()  ]           [ (a1) ]  → match (a1, b1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent
+
+Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
+"""For each partial match whether the event, which already stands in the element's slot, passes the element's filters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementSettings:
+    """What is fixed for an element: its `slot` in the machine's order, whether the machine starts here, its `condition`."""
+
+    slot: int
+    sequence: bool
+    starts: bool
+    condition: Condition
+    within_ms: int | None
+    start_slots: tuple[int, ...]
+    slot_count: int
+
+
+class Element:
+    """A plain element.
+
+    `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that ends here.
+    `scope_head`: the first element of the `every` scope around this one. `delivers`: this is a last element. `emitter`: the
+    element whose `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
+    """
+
+    def __init__(self, settings: ElementSettings) -> None:
+        self.settings = settings
+        self.slot = settings.slot
+        self.following: Element | None = None
+        self.rearms: Element | None = None
+        self.scope_head: Element | None = None
+        self.restarts: CountedElement | None = None
+        self.delivers = False
+        self.emitter: Element = self
+        self.pending: list[Partial] = []
+        self.fresh: list[Partial] = []
+        self.initialised = False
+        self.changed = False
+        self.emitted = False
+
+    # ---- where partial matches come from
+
+    def initialise(self) -> None:
+        """An empty partial match waits at a first element: once, or always again under `every`."""
+        before_absent = self.settings.sequence and self.following is not None and self.following.waits_for_silence
+        if self.settings.starts and (not self.initialised or self.rearms is not None or before_absent):
+            self.enter(self.empty_partial())
+            self.initialised = True
+
+    def empty_partial(self) -> Partial:
+        return Partial([None] * self.settings.slot_count)
+
+    waits_for_silence = False
+
+    def enter(self, partial: Partial) -> None:
+        """`partial` has come here from the element before. A sequence has room for one."""
+        if not (self.settings.sequence and self.fresh):
+            self.fresh.append(partial)
+
+    def rearm(self, partial: Partial) -> None:
+        """A new round of an `every` scope begins here, with what `partial` held before the scope."""
+        self.fresh.append(partial.copy_up_to(self.slot))
+
+    # ---- between two events
+
+    def reset(self) -> None:
+        """What waited for the event before this one is given up (sequences only)."""
+        self.pending.clear()
+        if self.settings.starts and not self.fresh and not self._attempt_runs():
+            self.initialise()
+
+    def _attempt_runs(self) -> bool:
+        return self.rearms is None and self.following is not None and bool(self.following.pending)
+
+    def update(self) -> None:
+        """What arrived since the last event is pending, oldest first."""
+        self.fresh.sort(key=_arrival)
+        self.pending.extend(self.fresh)
+        self.fresh.clear()
+
+    def is_expired(self, partial: Partial, time: int) -> bool:
+        """Whether an event of `partial` in a start slot lies more than `within` from `time`, before or after."""
+        within = self.settings.within_ms
+        if within is None:
+            return False
+        for slot in self.settings.start_slots:
+            chain = partial.slots[slot]
+            if chain is not None and abs(chain[0].timestamp - time) > within:
+                return True
+        return False
+
+    def expire(self, time: int) -> None:
+        """Partial matches too far from `time` are gone; the last of them restarts the `every` scope that it was in."""
+        last: Partial | None = None
+        kept_from = 0
+        for partial in self.pending:
+            if not self.is_expired(partial, time):
+                break
+            kept_from += 1
+            last = _mark_expired(partial) or last
+        del self.pending[:kept_from]
+        fresh: list[Partial] = []
+        for partial in self.fresh:
+            if self.is_expired(partial, time):
+                last = _mark_expired(partial) or last
+            else:
+                fresh.append(partial)
+        self.fresh[:] = fresh
+        if last is not None and self.scope_head is not None:
+            self.scope_head.rearm(last)
+            self.scope_head.update()
+
+    # ---- an event comes
+
+    def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        """The matches that `event` completes here, in the order in which the partial matches waited.
+
+        `passes`: `event` meets those filters that look at nothing but the event itself.
+        """
+        if not passes and self._ignores_mismatches():
+            return []
+        kept: list[Partial] = []
+        complete: list[Partial] = []
+        candidates = self.pending.copy()
+        for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
+            self._settle(partial, complete, accepted=accepted)
+            if self.changed:
+                continue
+            partial.slots[self.slot] = None
+            if not self.settings.sequence:
+                kept.append(partial)
+                continue
+            if self.survives_mismatch:
+                kept.append(partial)
+            if self.restarts is not None:
+                self.restarts.restart_due = True
+        self.pending[:] = kept
+        return [Match.of(partial) for partial in complete]
+
+    survives_mismatch = False
+
+    def _ignores_mismatches(self) -> bool:
+        return not self.settings.sequence and not self.emitter.emitted
+
+    def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        """Puts `event` into each candidate; which of them it passes."""
+        for partial in candidates:
+            partial.put(self.slot, event)
+        return self.settings.condition(candidates, event) if passes and candidates else [False] * len(candidates)
+
+    def _settle(self, partial: Partial, complete: list[Partial], *, accepted: bool) -> None:
+        self.changed = False
+        if accepted:
+            self.accept(partial)
+        if self.emitter.emitted:
+            self.emitter.emitted = False
+            complete.append(partial)
+
+    def accept(self, partial: Partial) -> None:
+        """The event in this element's slot has passed."""
+        self.changed = True
+        chain = partial.slots[self.slot]
+        assert chain is not None
+        partial.timestamp = chain[0].timestamp
+        self.pass_on(partial)
+
+    def pass_on(self, partial: Partial) -> None:
+        """`partial` is done here: a match, or a guest of the next element; the scope that ends here starts again."""
+        if self.delivers:
+            self.emitted = True
+        if self.following is not None:
+            self.following.enter(partial)
+        if self.rearms is not None:
+            self.rearms.rearm(partial)
+        if self.restarts is not None:
+            self.restarts.restart_due = True
+
+
+class CountedElement(Element):
+    """An element that collects from `minimum` to `maximum` events (`maximum` -1: any number).
+
+    From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is dropped here
+    once a later slot is filled.
+    """
+
+    def __init__(self, settings: ElementSettings, minimum: int, maximum: int) -> None:
+        super().__init__(settings)
+        self.minimum = minimum
+        self.maximum = maximum
+        self.restart_due = False
+
+    def enter(self, partial: Partial) -> None:
+        super().enter(partial)
+        if self.minimum == 0 and partial.slots[self.slot] is None:
+            self._reach_minimum(partial)
+
+    def update(self) -> None:
+        if self.restart_due:
+            self.restart_due = False
+            self.initialise()
+        super().update()
+
+    def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        if not passes and self._ignores_mismatches():
+            return []
+        later = slice(self.slot + 1, self.slot + 3)
+        candidates = [partial for partial in self.pending if not any(partial.slots[later])]
+        kept: list[Partial] = []
+        complete: list[Partial] = []
+        for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
+            self._settle(partial, complete, accepted=accepted)
+            if not accepted:
+                partial.drop_last(self.slot)
+            if not self.changed and (accepted or not self.settings.sequence):
+                kept.append(partial)
+        self.pending[:] = kept
+        return [Match.of(partial) for partial in complete]
+
+    def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        for partial in candidates:
+            partial.append(self.slot, event)
+        return self.settings.condition(candidates, event) if passes and candidates else [False] * len(candidates)
+
+    def accept(self, partial: Partial) -> None:
+        chain = partial.slots[self.slot]
+        assert chain is not None
+        partial.timestamp = chain[-1].timestamp
+        count = len(chain)
+        if count < self.minimum:
+            return
+        if self.settings.sequence:
+            if self.following is not None:
+                self.following.enter(partial)
+            if count != self.maximum:
+                self.enter(partial)
+        elif count == self.minimum:
+            self._reach_minimum(partial)
+        if count == self.maximum:
+            self.changed = True
+
+    def _reach_minimum(self, partial: Partial) -> None:
+        if self.delivers:
+            self.changed = True
+            self.emitted = True
+        if self.following is not None:
+            self.following.enter(partial)
+        if self.rearms is not None:
+            self.rearms.rearm(partial)
+
+
+def _arrival(partial: Partial) -> tuple[bool, int]:
+    return partial.timestamp == UNSET_TIME, partial.timestamp
+
+
+def _mark_expired(partial: Partial) -> Partial | None:
+    """`partial`, unless another element has expired it already."""
+    if partial.expired:
+        return None
+    partial.expired = True
+    return partial

@@ -1,0 +1,73 @@
+"""`A and B`, `A or B`: two elements that share their partial matches."""
+
+from __future__ import annotations
+
+from siddhi.engine.pattern.elements import Element, ElementSettings
+from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
+
+
+class LogicalElement(Element):
+    """One side of a logical pair. A partial waits at both sides; `and` needs both slots, `or` is done with the first."""
+
+    partner: LogicalElement
+
+    def __init__(self, settings: ElementSettings, operator: str) -> None:
+        super().__init__(settings)
+        self.conjunction = operator == "and"
+
+    def enter(self, partial: Partial) -> None:
+        one_at_a_time = self.settings.starts or self.settings.sequence
+        for side in (self, self.partner):
+            if not (one_at_a_time and side.fresh):
+                side.fresh.append(partial)
+
+    def rearm(self, partial: Partial) -> None:
+        again = partial.copy_up_to(self.slot)
+        again.slots[self.partner.slot] = None
+        self.fresh.append(again)
+        self.partner.fresh.append(again)
+
+    def reset(self) -> None:
+        """A half-filled `and` outlives the next event; everything else is given up."""
+        if self.conjunction and len(self.pending) != len(self.partner.pending):
+            return
+        self.partner.pending.clear()
+        super().reset()
+
+    def update(self) -> None:
+        super().update()
+        Element.update(self.partner)
+
+    def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        if not passes and self._ignores_mismatches():
+            return []
+        kept: list[Partial] = []
+        complete: list[Partial] = []
+        candidates = self._undecided()
+        for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
+            self._settle(partial, complete, accepted=accepted)
+            if self.changed:
+                continue
+            partial.slots[self.slot] = None
+            if not self.settings.sequence:
+                kept.append(partial)
+        self.pending[:] = kept
+        return [Match.of(partial) for partial in complete]
+
+    def _undecided(self) -> list[Partial]:
+        """The pending partials but for those of an `or` that the partner has decided."""
+        if self.conjunction:
+            return self.pending.copy()
+        return [partial for partial in self.pending if partial.slots[self.partner.slot] is None]
+
+    def accept(self, partial: Partial) -> None:
+        if self.conjunction and not self.partner.lets_partner_complete(partial):
+            self.changed = True
+            return
+        super().accept(partial)
+        if not self.conjunction and self.partner.delivers and self.emitter is self.partner:
+            self.partner.emitted = True
+
+    def lets_partner_complete(self, partial: Partial) -> bool:
+        """Whether the other side of an `and`, whose event has just come, completes the pair."""
+        return partial.slots[self.slot] is not None

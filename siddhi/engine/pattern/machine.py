@@ -1,0 +1,209 @@
+"""A state machine for one query (and one partition instance): the elements, linked, and how an event goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from siddhi.analysis import model
+from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
+from siddhi.engine.pattern.elements import Condition, CountedElement, Element, ElementSettings
+from siddhi.engine.pattern.logical import LogicalElement
+from siddhi.engine.pattern.partial import Match, PatternEvent
+
+Made = TypeVar("Made", bound=Element)
+TimedElement = AbsentElement | AbsentLogicalElement
+
+
+def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
+    """Per slot in text order its place in the machine: text order, but the right side of `and`/`or` comes before the left."""
+    order: list[int] = []
+    for step in machine.steps:
+        _number(step, order)
+    places = [0] * len(order)
+    for place, slot in enumerate(order):
+        places[slot] = place
+    return tuple(places)
+
+
+def _number(step: model.PatternStep, order: list[int]) -> None:
+    if isinstance(step, model.PatternElement):
+        order.append(step.slot)
+    elif isinstance(step, model.LogicalPair):
+        order.extend((step.right.slot, step.left.slot))
+    else:
+        for inner in step.steps:
+            _number(inner, order)
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlan:
+    """What all instances of one machine share. `conditions` and `attribute_counts` are per slot in text order."""
+
+    machine: model.StateMachine
+    places: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+    attribute_counts: tuple[int, ...]
+
+
+class Machine:
+    """One running state machine. `progress` is shared by all machines of an operator."""
+
+    def __init__(self, plan: MachinePlan, progress: Progress) -> None:
+        self.elements: dict[int, Element] = {}
+        self.progress = progress
+        self._parsed: list[Element] = []
+        self._resettable: list[Element] = []
+        self._timed: list[TimedElement] = []
+        self._sequence = plan.machine.sequence
+        _Builder(plan, self).build()
+
+    def start(self, now: int) -> None:
+        """The machine waits for its first event; silences count from `now`."""
+        for element in self._parsed:
+            element.initialise()
+        for timed in self._timed:
+            timed.start(now)
+
+    def prepare(self, slots: Sequence[int], time: int) -> None:
+        """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are gone, new ones
+        pending."""
+        for element in self._parsed:
+            element.expire(time)
+        if self._sequence:
+            for element in reversed(self._resettable):
+                element.reset()
+            for element in self._resettable:
+                element.update()
+        else:
+            for slot in reversed(slots):
+                self.elements[slot].update()
+
+    def offer(self, slot: int, event: PatternEvent, *, passes: bool) -> list[Match]:
+        """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
+        return self.elements[slot].offer(event, passes=passes)
+
+    # ---- silence
+
+    def next_alarm(self) -> Alarm | None:
+        """The alarm that is due first."""
+        element = self._next_timed()
+        return None if element is None else element.alarms.queue[0]
+
+    def _next_timed(self) -> TimedElement | None:
+        waiting = [element for element in self._timed if element.alarms.queue]
+        return min(waiting, key=lambda element: element.alarms.queue[0].due, default=None)
+
+    def wake(self, now: int) -> list[Match]:
+        """The matches that the silence up to the first alarm completes; `now` is the clock."""
+        element = self._next_timed()
+        assert element is not None
+        return element.wake(element.alarms.queue.popleft().due, now)
+
+
+class _Builder:
+    """Makes and links the elements of a machine."""
+
+    def __init__(self, plan: MachinePlan, machine: Machine) -> None:
+        self._plan = plan
+        self._places = plan.places
+        self._machine = machine
+        self._start_slots = self._find_start_slots()
+
+    def build(self) -> None:
+        first, last = self._chain(self._plan.machine.steps, starts=True)
+        for element in _both_sides(last):
+            element.delivers = True
+        first.emitter = last
+
+    def _find_start_slots(self) -> tuple[int, ...]:
+        step: model.PatternStep = self._plan.machine.steps[0]
+        while isinstance(step, model.EveryScope):
+            step = step.steps[0]
+        if isinstance(step, model.LogicalPair):
+            return (self._places[step.right.slot], self._places[step.left.slot])
+        return (self._places[step.slot],)
+
+    def _chain(self, steps: Sequence[model.PatternStep], *, starts: bool) -> tuple[Element, Element]:
+        first, last = self._step(steps[0], starts=starts)
+        for step in steps[1:]:
+            head, tail = self._step(step, starts=False)
+            _link(last, head)
+            last = tail
+        return first, last
+
+    def _step(self, step: model.PatternStep, *, starts: bool) -> tuple[Element, Element]:
+        if isinstance(step, model.EveryScope):
+            return self._every(step, starts=starts)
+        if isinstance(step, model.LogicalPair):
+            return self._pair(step, starts=starts)
+        element = self._single(step, starts=starts)
+        self._machine._resettable.append(element)
+        return element, element
+
+    def _every(self, scope: model.EveryScope, *, starts: bool) -> tuple[Element, Element]:
+        parsed_before = len(self._machine._parsed)
+        units_before = len(self._machine._resettable)
+        first, last = self._chain(scope.steps, starts=starts)
+        for element in _both_sides(last):
+            element.rearms = first
+        for element in self._machine._parsed[parsed_before:]:
+            element.scope_head = first
+        self._machine._resettable[units_before:] = [first]
+        return first, last
+
+    def _pair(self, pair: model.LogicalPair, *, starts: bool) -> tuple[Element, Element]:
+        timed_before = len(self._machine._timed)
+        right = self._side(pair.right, pair.operator, starts=starts)
+        left = self._side(pair.left, pair.operator, starts=starts)
+        self._machine._timed[timed_before:] = reversed(self._machine._timed[timed_before:])
+        left.partner, right.partner = right, left
+        self._machine._resettable.append(right)
+        return left, right
+
+    def _settings(self, element: model.PatternElement, *, starts: bool) -> ElementSettings:
+        return ElementSettings(
+            slot=self._places[element.slot],
+            sequence=self._plan.machine.sequence,
+            starts=starts,
+            condition=self._plan.conditions[element.slot],
+            within_ms=self._plan.machine.within_ms,
+            start_slots=self._start_slots,
+            slot_count=len(self._places),
+        )
+
+    def _single(self, element: model.PatternElement, *, starts: bool) -> Element:
+        settings = self._settings(element, starts=starts)
+        if element.absent:
+            absent = AbsentElement(settings, element.waiting_ms or 0, self._machine.progress)
+            self._machine._timed.append(absent)
+            return self._register(element, absent)
+        if element.counted:
+            return self._register(element, CountedElement(settings, element.minimum, element.maximum))
+        return self._register(element, Element(settings))
+
+    def _side(self, element: model.PatternElement, operator: str, *, starts: bool) -> LogicalElement:
+        settings = self._settings(element, starts=starts)
+        if not element.absent:
+            return self._register(element, LogicalElement(settings, operator))
+        attributes = self._plan.attribute_counts[element.slot]
+        made = AbsentLogicalElement(settings, operator, element.waiting_ms, attributes, self._machine.progress)
+        self._machine._timed.append(made)
+        return self._register(element, made)
+
+    def _register(self, element: model.PatternElement, made: Made) -> Made:
+        self._machine.elements[element.slot] = made
+        self._machine._parsed.append(made)
+        return made
+
+
+def _both_sides(last: Element) -> tuple[Element, ...]:
+    return (last, last.partner) if isinstance(last, LogicalElement) else (last,)
+
+
+def _link(last: Element, head: Element) -> None:
+    for element in _both_sides(last):
+        element.following = head
+    if isinstance(last, CountedElement) and last.settings.starts and last.settings.sequence and last.minimum == 0:
+        head.restarts = last

@@ -1,0 +1,74 @@
+"""What a state query remembers: events, and the partial matches that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+UNSET_TIME = -1
+"""The time of a partial match that no event has entered yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternEvent:
+    """One event that stands, or may come to stand, in a slot. `values` are the attributes the query needs, None for null."""
+
+    timestamp: int
+    values: tuple[Any, ...]
+
+
+EventChain = list[PatternEvent]
+"""The events of one slot, oldest first; a slot that is not counted holds one."""
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """A partial match. It is compared by identity: one partial may wait at several elements at once.
+
+    `slots`: per slot, in the machine's own order, its events or None. `timestamp`: of the event that came last.
+    """
+
+    slots: list[EventChain | None]
+    timestamp: int = UNSET_TIME
+    expired: bool = False
+
+    def copy_up_to(self, slot: int) -> Partial:
+        """A new, live partial match with the slots before `slot`; it shares their chains, the rest are empty."""
+        kept: list[EventChain | None] = list(self.slots)
+        kept[slot:] = [None] * (len(kept) - slot)
+        return Partial(kept, self.timestamp)
+
+    def put(self, slot: int, event: PatternEvent) -> None:
+        """`event` alone stands in `slot`."""
+        self.slots[slot] = [event]
+
+    def append(self, slot: int, event: PatternEvent) -> None:
+        """`event` stands last in `slot`."""
+        chain = self.slots[slot]
+        if chain is None:
+            self.slots[slot] = [event]
+        else:
+            chain.append(event)
+
+    def drop_last(self, slot: int) -> None:
+        """The last event of `slot` is gone; a slot that had one event is empty."""
+        chain = self.slots[slot]
+        if chain is None:
+            return
+        if len(chain) == 1:
+            self.slots[slot] = None
+        else:
+            chain.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A complete match as it was when it was found. `slots` are in the machine's own order."""
+
+    timestamp: int
+    slots: tuple[tuple[PatternEvent, ...] | None, ...] = field(default=())
+
+    @classmethod
+    def of(cls, partial: Partial) -> Match:
+        """The match that `partial` stands for now; later changes to `partial` do not reach it."""
+        return cls(partial.timestamp, tuple(None if chain is None else tuple(chain) for chain in partial.slots))
