@@ -1,0 +1,66 @@
+"""Which endpoint a requester is told to connect to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cep_common.ids import Endpoint
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """An endpoint was given to `requester` for `stream` at `given_ms`; the link may not stand yet."""
+
+    requester: str
+    stream: str
+    given_ms: int
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """An endpoint that could be given: `connections` are the links its last heartbeat named, `promises` what was given
+    since and is younger than a lease. `silent_ms` is the time since that heartbeat."""
+
+    instance: str
+    endpoint: Endpoint
+    connections: tuple[str, ...]
+    promises: tuple[Promise, ...]
+    silent_ms: int
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """`chosen` is None when no endpoint is fit; `ignored` are those left out for their silence."""
+
+    chosen: Candidate | None
+    ignored: tuple[Candidate, ...]
+
+
+def choose(candidates: Iterable[Candidate], host: str, lease_ms: int) -> Choice:
+    """Of the endpoints that are not silent for a lease: those on `host` if there are any, and of these the one with the
+    fewest live connections; of equals the least (instance, endpoint)."""
+    candidates = tuple(candidates)
+    ignored = tuple(candidate for candidate in candidates if candidate.silent_ms >= lease_ms)
+    healthy = [candidate for candidate in candidates if candidate.silent_ms < lease_ms]
+    near = [candidate for candidate in healthy if candidate.endpoint.host == host]
+    chosen = min(near or healthy, key=_order, default=None)
+    return Choice(chosen, ignored)
+
+
+def live_connections(connections: Sequence[str], promises: Iterable[Promise]) -> int:
+    """How many links an endpoint has or is about to get.
+
+    A link is named after its requester: `requester`, or `requester/stream` when it carries one stream only. A promise
+    that shows among the connections is not counted twice.
+    """
+    expected: dict[str, int] = {}
+    for promise in promises:
+        expected[promise.requester] = expected.get(promise.requester, 0) + 1
+    missing = 0
+    for requester, count in expected.items():
+        seen = sum(name == requester or name.startswith(f"{requester}/") for name in connections)
+        missing += max(0, count - seen)
+    return len(connections) + missing
+
+
+def _order(candidate: Candidate) -> tuple[int, str, Endpoint]:
+    return live_connections(candidate.connections, candidate.promises), candidate.instance, candidate.endpoint

@@ -1,0 +1,59 @@
+"""A plan as the manager works with it: compiled once, in the thread of the request, and never parsed again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.messages import Connector, StreamBinding
+
+ComponentKind = Literal["receiver", "trigger", "processor", "publisher"]
+
+
+class PlanProblem(msgspec.Struct, frozen=True):
+    """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the
+    message with the line in question and a caret under the column."""
+
+    code: str
+    message: str
+    hint: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    rendered: str
+
+
+class PlannedComponent(msgspec.Struct, frozen=True):
+    """A stage of the query plan: `parallel` instances that take the `inputs` streams and send the `outputs`."""
+
+    name: str
+    kind: ComponentKind
+    parallel: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class CompiledPlan(msgspec.Struct, frozen=True):
+    """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
+
+    `workers` None leaves the number of topology workers to the configuration.
+    """
+
+    name: str
+    description: str
+    query_plan: str
+    components: tuple[PlannedComponent, ...]
+    imported: tuple[StreamBinding, ...]
+    exported: tuple[StreamBinding, ...]
+    playback: bool = False
+    workers: int | None = None
+    sources: tuple[Connector, ...] = ()
+    sinks: tuple[Connector, ...] = ()
+
+    def publisher_instances(self) -> int:
+        """How many publisher instances need a worker; none when the plan exports nothing."""
+        if not self.exported:
+            return 0
+        return sum(component.parallel for component in self.components if component.kind == "publisher")

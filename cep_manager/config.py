@@ -1,0 +1,55 @@
+"""The manager's configuration: these structs are the only source of defaults; `conf/manager.yaml` shows every key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Host = Annotated[str, Meta(min_length=1)]
+
+
+class ControlConfig(msgspec.Struct, frozen=True):
+    """The registry's port and the pace of heartbeats."""
+
+    port: Port = 8904
+    heartbeat_ms: Annotated[int, Meta(ge=10)] = 1_000
+    lease_ms: Annotated[int, Meta(ge=20)] = 3_000
+
+    def __post_init__(self) -> None:
+        if self.lease_ms < 2 * self.heartbeat_ms:
+            raise ValueError(f"lease_ms: must be at least twice heartbeat_ms ({self.heartbeat_ms})")
+
+
+class HttpConfig(msgspec.Struct, frozen=True):
+    """The console and the REST API."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 9080
+    threads: Annotated[int, Meta(ge=1, le=256)] = 16
+    body_bytes: Annotated[int, Meta(ge=1_024)] = 1_048_576
+
+
+class DatabaseConfig(msgspec.Struct, frozen=True):
+    """Where plans are kept."""
+
+    url: Annotated[str, Meta(min_length=1)] = "sqlite:///var/cep/manager.db"
+    timeout_ms: Annotated[int, Meta(ge=1)] = 5_000
+
+
+class TopologyConfig(msgspec.Struct, frozen=True):
+    """How topologies are submitted."""
+
+    workers: Annotated[int, Meta(ge=1)] = 1
+
+
+class ManagerConfig(msgspec.Struct, frozen=True):
+    """Everything that a manager process is told."""
+
+    host: Host = "127.0.0.1"
+    control: ControlConfig = ControlConfig()
+    http: HttpConfig = HttpConfig()
+    database: DatabaseConfig = DatabaseConfig()
+    topology: TopologyConfig = TopologyConfig()

@@ -1,0 +1,231 @@
+"""The manager's decisions in one place: each message gets its answer, each moment its instructions. Pure.
+
+The shell (`service`) feeds it messages, commands and the monotonic time, and carries out what it says.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import (
+    DeployedPlan,
+    DriverRegistered,
+    ListPlans,
+    Message,
+    PlansListed,
+    RegisterDriver,
+    RegisterEndpoint,
+    RegisterTask,
+    RegisterWorker,
+    Rejected,
+    RequestEndpoint,
+    TaskRegistered,
+    WorkerRegistered,
+)
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.deployment import Deployments, PlanRecord, Submission, describe_task
+from cep_manager.instructions import Instruction, LogLine
+from cep_manager.members import Members
+from cep_manager.registry import Registry
+from cep_manager.snapshot import Snapshot
+
+
+class PlanToRun(msgspec.Struct, frozen=True):
+    """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
+
+    `sent_before` says that an earlier manager process may have submitted it under this epoch.
+    """
+
+    key: PlanKey
+    text: str
+    compiled: CompiledPlan | str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    sent_before: bool = False
+
+
+class ControlPlane:
+    """Registry, members and deployments, and the rules between them. One thread uses it."""
+
+    def __init__(self, heartbeat_ms: int, lease_ms: int, default_workers: int, revision: int) -> None:
+        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out."""
+        self._heartbeat_ms = heartbeat_ms
+        self._lease_ms = lease_ms
+        self._default_workers = default_workers
+        self._revision = revision
+        self._registry = Registry(heartbeat_ms, lease_ms)
+        self._members = Members(lease_ms)
+        self._deployments = Deployments(lease_ms)
+        self._driver_lost = False
+
+    # ---- messages --------------------------------------------------------------------------------------------------
+
+    def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
+        """The answer to `message`, and what is to be done besides."""
+        match message:
+            case RegisterEndpoint():
+                refusal = self._refuse_epoch(message.key, message.epoch)
+                return refusal or self._registry.register(message, now_ms), []
+            case RequestEndpoint():
+                refusal = self._refuse_epoch(message.key, message.epoch)
+                return (refusal, []) if refusal else self._registry.assign(message, now_ms)
+            case RegisterWorker():
+                return self._worker(peer, message, now_ms)
+            case RegisterTask():
+                return self._task(peer, message, now_ms)
+            case RegisterDriver():
+                return self._driver(peer, message, now_ms)
+            case ListPlans():
+                return self._list_plans(), []
+        return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
+
+    def _refuse_epoch(self, key: PlanKey, epoch: int) -> Rejected | None:
+        record = self._deployments.plans.get(key)
+        if record is None:
+            return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
+        if epoch < record.epoch:
+            reason = f"epoch {epoch} of {key.topology()} is over, the current one is {record.epoch}"
+            return Rejected(code="stale-epoch", reason=reason)
+        if epoch > record.epoch:
+            reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
+            return Rejected(code="unknown-epoch", reason=reason)
+        return None
+
+    def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
+        notes: list[Instruction] = []
+        if self._members.worker_heard(message, peer, now_ms):
+            where = f"worker={message.worker} host={message.host} process={message.process_id}"
+            notes.append(LogLine("info", f"worker registered {where}"))
+        return WorkerRegistered(heartbeat_ms=self._heartbeat_ms, revision=self._revision), notes
+
+    def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
+        refusal = self._refuse_epoch(message.key, message.epoch)
+        if refusal is not None:
+            return refusal, []
+        notes: list[Instruction] = []
+        if self._members.task_heard(message, peer, now_ms):
+            task = describe_task(self._members.tasks[message.key][message.task])
+            notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
+        return TaskRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
+
+    def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
+        if not self._members.accepts_driver(message, now_ms):
+            live = self._members.live_driver(now_ms)
+            other = live.latest if live else message
+            reason = (
+                f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
+            )
+            return Rejected(code="driver-exists", reason=reason), []
+        notes: list[Instruction] = []
+        if self._members.driver_heard(message, peer, now_ms):
+            where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
+            notes.append(LogLine("info", f"driver registered {where}"))
+        driver = self._members.live_driver(now_ms)
+        if driver is not None:
+            notes += self._deployments.orphans(driver)
+        return DriverRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
+
+    def _list_plans(self) -> PlansListed:
+        records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))
+        plans = tuple(_deployed(record, record.compiled) for record in records if record.compiled is not None)
+        return PlansListed(revision=self._revision, plans=plans)
+
+    # ---- commands --------------------------------------------------------------------------------------------------
+
+    def put_plan(self, plan: PlanToRun, now_ms: int) -> list[Instruction]:
+        """The stored plan should run, in place of any other of its key."""
+        self._revision += 1
+        workers = plan.compiled.workers if isinstance(plan.compiled, CompiledPlan) else None
+        instructions = self._deployments.put(
+            key=plan.key,
+            text=plan.text,
+            compiled=plan.compiled,
+            epoch=plan.epoch,
+            workers=workers or self._default_workers,
+            created_ms=plan.created_ms,
+            updated_ms=plan.updated_ms,
+            now_ms=now_ms,
+            submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+        )
+        self._forget_other_epochs(plan.key)
+        return instructions
+
+    def remove_plan(self, key: PlanKey, now_ms: int) -> list[Instruction]:
+        """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing."""
+        self._revision += 1
+        self._forget(key)
+        return self._deployments.remove(key, self._members.live_driver(now_ms))
+
+    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> None:
+        """The plan store has counted the epoch that a `RaiseEpoch` asked for."""
+        self._revision += 1
+        self._deployments.epoch_raised(key, epoch, now_ms)
+        self._forget_other_epochs(key)
+
+    def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
+        """The plan store could not do what a `RaiseEpoch` asked for."""
+        return self._deployments.epoch_not_raised(key, reason, now_ms)
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[Instruction]:
+        """What follows from the passing of time and from all that was heard: call it after messages and often."""
+        instructions = self._registry.expire(now_ms)
+        for worker in self._members.expire_workers(now_ms):
+            silence = f"silent_ms={now_ms - worker.heard_ms}"
+            instructions.append(LogLine("warning", f"worker lost worker={worker.latest.worker} {silence}"))
+        driver = self._members.live_driver(now_ms)
+        lost = driver is None and self._members.driver is not None
+        if lost and not self._driver_lost:
+            instructions.append(LogLine("error", f"driver lost reason={self._driver_missing(now_ms)!r}"))
+        self._driver_lost = lost
+        instructions += self._deployments.reconcile(driver, self._members.tasks, self._driver_missing(now_ms), now_ms)
+        return instructions
+
+    def snapshot(self, now_ms: int) -> Snapshot:
+        """All that is known now; sharing nothing that changes."""
+        return Snapshot(
+            now_ms=now_ms,
+            lease_ms=self._lease_ms,
+            revision=self._revision,
+            plans=dict(self._deployments.plans),
+            driver=self._members.driver,
+            driver_missing=self._driver_missing(now_ms),
+            workers=tuple(self._members.workers[name] for name in sorted(self._members.workers)),
+            tasks={key: tuple(tasks[n] for n in sorted(tasks)) for key, tasks in self._members.tasks.items()},
+            endpoints=self._registry.records(),
+        )
+
+    def _driver_missing(self, now_ms: int) -> str:
+        """Why no driver can be asked; empty when one is alive."""
+        if self._members.live_driver(now_ms) is not None:
+            return ""
+        last = self._members.driver
+        if last is None:
+            return "no driver has registered"
+        driver = last.latest
+        return f"the driver {driver.driver} on {driver.host} (process {driver.process_id}) is silent"
+
+    def _forget(self, key: PlanKey) -> None:
+        self._registry.forget_plan(key)
+        self._members.forget_tasks(key)
+
+    def _forget_other_epochs(self, key: PlanKey) -> None:
+        record = self._deployments.plans.get(key)
+        if record is not None:
+            self._registry.forget_plan(key, except_epoch=record.epoch)
+            self._members.forget_tasks(key)
+
+
+def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
+    return DeployedPlan(
+        key=record.key,
+        epoch=record.epoch,
+        imported=compiled.imported,
+        exported=compiled.exported,
+        playback=compiled.playback,
+        sources=compiled.sources,
+        sinks=compiled.sinks,
+    )

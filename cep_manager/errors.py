@@ -1,0 +1,64 @@
+"""The manager's own errors; each has a stable code that REST and the console show.
+
+CepError
+└── ManagerError
+    ├── PlanExistsError         a plan of that name is deployed already
+    ├── UnknownPlanError        no such plan
+    ├── PlanInvalidError        a plan's text has problems; carries all of them
+    ├── BadRequestError         a request that cannot be understood
+    ├── StoreError              the plan store cannot be read or written
+    └── ManagerUnavailableError the control loop does not answer
+"""
+
+from __future__ import annotations
+
+from cep_common.errors import CepError
+from cep_manager.compiled_plan import PlanProblem
+
+
+class ManagerError(CepError):
+    """An error of the manager that its caller can act on."""
+
+    code = "manager"
+
+
+class PlanExistsError(ManagerError):
+    """A plan of that name is deployed with another text; replace it on purpose or choose another name."""
+
+    code = "plan-exists"
+
+
+class UnknownPlanError(ManagerError):
+    """No plan of that name is deployed for the tenant."""
+
+    code = "unknown-plan"
+
+
+class PlanInvalidError(ManagerError):
+    """The text of a plan cannot be deployed; `problems` holds everything that is wrong with it."""
+
+    code = "plan-invalid"
+
+    def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
+        first = problems[0]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"line {first.line}, column {first.column}: {first.message}{more}")
+        self.problems = problems
+
+
+class BadRequestError(ManagerError):
+    """A request whose parameters or body cannot be understood."""
+
+    code = "bad-request"
+
+
+class StoreError(ManagerError):
+    """The plan store is missing, locked, damaged or of another version; nothing was changed."""
+
+    code = "plan-store"
+
+
+class ManagerUnavailableError(ManagerError):
+    """The control loop did not answer in time or has stopped; the request may be repeated."""
+
+    code = "manager-unavailable"

@@ -1,0 +1,110 @@
+"""Who is alive: the driver, the workers, the tasks of each topology. Pure, under leases that each registration renews.
+
+Each member keeps its reports of the last seconds, so that rates can be told from counters.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterDriver, RegisterTask, RegisterWorker
+
+Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
+
+RATE_WINDOW_MS = 5_000
+"""Rates are taken over at most this long."""
+
+MAXIMUM_REPORTS = 16
+"""Reports kept for each member, however fast it beats."""
+
+
+class Timed(msgspec.Struct, Generic[Report], frozen=True):
+    """A report and when it came (monotonic)."""
+
+    at_ms: int
+    report: Report
+
+
+class Member(msgspec.Struct, Generic[Report], frozen=True):
+    """A peer that registers: its first registration, its latest report, and the earlier ones of the rate window.
+
+    `peer` is the routing id that the latest report came from.
+    """
+
+    since_ms: int
+    heard_ms: int
+    latest: Report
+    earlier: tuple[Timed[Report], ...] = ()
+    peer: bytes = b""
+
+    def live(self, now_ms: int, lease_ms: int) -> bool:
+        """False from `lease_ms` of silence on."""
+        return now_ms - self.heard_ms < lease_ms
+
+
+def same_process(one: Report, other: Report) -> bool:
+    """True when both reports come from one process."""
+    return (one.host, one.process_id) == (other.host, other.process_id)
+
+
+def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: int) -> Member[Report]:
+    """`member` after another report; a report of another process begins a new member."""
+    if member is None or not same_process(member.latest, report):
+        return Member(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
+    earlier = (*member.earlier, Timed(member.heard_ms, member.latest))
+    kept = tuple(timed for timed in earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)[-MAXIMUM_REPORTS:]
+    return Member(since_ms=member.since_ms, heard_ms=now_ms, latest=report, earlier=kept, peer=peer)
+
+
+class Members:
+    """The driver, all workers by name, all tasks by plan and number."""
+
+    def __init__(self, lease_ms: int) -> None:
+        self._lease_ms = lease_ms
+        self.driver: Member[RegisterDriver] | None = None
+        self.workers: dict[str, Member[RegisterWorker]] = {}
+        self.tasks: dict[PlanKey, dict[int, Member[RegisterTask]]] = {}
+
+    def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
+        """The driver unless it is silent."""
+        if self.driver is not None and self.driver.live(now_ms, self._lease_ms):
+            return self.driver
+        return None
+
+    def accepts_driver(self, report: RegisterDriver, now_ms: int) -> bool:
+        """False while another driver is alive. A driver that was started again under its name takes over at once."""
+        live = self.live_driver(now_ms)
+        return live is None or live.latest.driver == report.driver
+
+    def driver_heard(self, report: RegisterDriver, peer: bytes, now_ms: int) -> bool:
+        """The driver is alive; True when it was not, or was another process."""
+        before = self.live_driver(now_ms)
+        self.driver = heard(self.driver, report, peer, now_ms)
+        return before is None or not same_process(before.latest, report)
+
+    def worker_heard(self, report: RegisterWorker, peer: bytes, now_ms: int) -> bool:
+        """The worker is alive; True when it is new or another process than before."""
+        before = self.workers.get(report.worker)
+        self.workers[report.worker] = heard(before, report, peer, now_ms)
+        return before is None or not same_process(before.latest, report)
+
+    def task_heard(self, report: RegisterTask, peer: bytes, now_ms: int) -> bool:
+        """The task is alive; True when it is new or another process than before. Tasks of other epochs are gone."""
+        tasks = self.tasks.setdefault(report.key, {})
+        for number in [number for number, task in tasks.items() if task.latest.epoch != report.epoch]:
+            del tasks[number]
+        before = tasks.get(report.task)
+        tasks[report.task] = heard(before, report, peer, now_ms)
+        return before is None or not same_process(before.latest, report)
+
+    def expire_workers(self, now_ms: int) -> list[Member[RegisterWorker]]:
+        """Workers that are silent for a lease are gone; these are they."""
+        silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self._lease_ms)]
+        return [self.workers.pop(name) for name in sorted(silent)]
+
+    def forget_tasks(self, key: PlanKey) -> None:
+        """The plan has no tasks any more."""
+        self.tasks.pop(key, None)

@@ -1,0 +1,165 @@
+"""The registry of endpoints: who takes events of which plan, under a lease that each registration renews.
+
+Pure: messages and a monotonic time go in, answers and instructions come out. A registration is the heartbeat:
+
+    register ──── register ──── register ─ ─ ─ silence ─ ─ ─▶ stale at lease_ms ─ ─ ─▶ forgotten at 4 × lease_ms
+                  (renews)                                    (never assigned)
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import (
+    EndpointAssigned,
+    EndpointRegistered,
+    Message,
+    RegisterEndpoint,
+    Rejected,
+    RequestEndpoint,
+    Role,
+)
+from cep_manager.assignment import Candidate, Promise, choose, live_connections
+from cep_manager.instructions import Instruction, LogLine
+
+FORGET_AFTER_LEASES = 4
+"""A silent endpoint is shown as such for this many leases, then it is removed."""
+
+
+class EndpointRecord(msgspec.Struct, frozen=True):
+    """A registered endpoint and what it said last."""
+
+    role: Role
+    key: PlanKey
+    epoch: int
+    instance: str
+    endpoint: Endpoint
+    connections: tuple[str, ...]
+    promises: tuple[Promise, ...]
+    heard_ms: int
+
+    def live_connections(self, now_ms: int, lease_ms: int) -> int:
+        """Links that stand or were promised less than a lease ago."""
+        return live_connections(self.connections, young(self.promises, now_ms, lease_ms))
+
+
+Identity = tuple[Role, PlanKey, str]
+
+
+class Registry:
+    """All endpoints of all plans. Epochs are checked by whoever knows the plans; see `ControlPlane`."""
+
+    def __init__(self, heartbeat_ms: int, lease_ms: int) -> None:
+        self._heartbeat_ms = heartbeat_ms
+        self._lease_ms = lease_ms
+        self._endpoints: dict[Identity, EndpointRecord] = {}
+
+    def records(self) -> tuple[EndpointRecord, ...]:
+        """Every endpoint that is not forgotten, in order of role, plan and instance."""
+        return tuple(self._endpoints[identity] for identity in sorted(self._endpoints))
+
+    def register(self, message: RegisterEndpoint, now_ms: int) -> EndpointRegistered:
+        """The endpoint is known and its lease runs anew. An instance has one endpoint, an endpoint one instance."""
+        identity = (message.role, message.key, message.instance)
+        known = self._endpoints.get(identity)
+        same = known is not None and known.endpoint == message.endpoint and known.epoch == message.epoch
+        promises = young(known.promises, now_ms, self._lease_ms) if known is not None and same else ()
+        if not same:
+            self._drop_others_at(message.endpoint)
+        self._endpoints[identity] = EndpointRecord(
+            role=message.role,
+            key=message.key,
+            epoch=message.epoch,
+            instance=message.instance,
+            endpoint=message.endpoint,
+            connections=message.connections,
+            promises=promises,
+            heard_ms=now_ms,
+        )
+        return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms)
+
+    def assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
+        """An endpoint for the requester, or a refusal `no-endpoint`; a warning for each endpoint left out as stale."""
+        self._take_back(message)
+        identities = [
+            identity
+            for identity in sorted(self._endpoints)
+            if identity[0] == message.role and identity[1] == message.key
+            and self._endpoints[identity].epoch == message.epoch
+        ]  # fmt: skip
+        candidates = {identity[2]: self._candidate(self._endpoints[identity], now_ms) for identity in identities}
+        choice = choose(candidates.values(), message.host, self._lease_ms)
+        notes: list[Instruction] = [self._warning(message, candidate) for candidate in choice.ignored]
+        if choice.chosen is None:
+            return _no_endpoint(message), notes
+        identity = (message.role, message.key, choice.chosen.instance)
+        record = self._endpoints[identity]
+        promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
+        promises = (*young(record.promises, now_ms, self._lease_ms), promise)
+        self._endpoints[identity] = msgspec.structs.replace(record, promises=promises)
+        return EndpointAssigned(endpoint=record.endpoint, instance=record.instance), notes
+
+    def expire(self, now_ms: int) -> list[Instruction]:
+        """Endpoints that were silent for several leases are gone."""
+        limit_ms = FORGET_AFTER_LEASES * self._lease_ms
+        gone = [identity for identity, record in self._endpoints.items() if now_ms - record.heard_ms >= limit_ms]
+        notes: list[Instruction] = []
+        for identity in sorted(gone):
+            record = self._endpoints.pop(identity)
+            silence = f"silent_ms={now_ms - record.heard_ms}"
+            notes.append(LogLine("info", f"endpoint forgotten {_describe(record.key, record)} {silence}"))
+        return notes
+
+    def forget_plan(self, key: PlanKey, except_epoch: int | None = None) -> None:
+        """The plan has no endpoints any more, but for those of `except_epoch`."""
+        for identity, record in list(self._endpoints.items()):
+            if record.key == key and record.epoch != except_epoch:
+                del self._endpoints[identity]
+
+    def _candidate(self, record: EndpointRecord, now_ms: int) -> Candidate:
+        return Candidate(
+            instance=record.instance,
+            endpoint=record.endpoint,
+            connections=record.connections,
+            promises=young(record.promises, now_ms, self._lease_ms),
+            silent_ms=now_ms - record.heard_ms,
+        )
+
+    def _take_back(self, message: RequestEndpoint) -> None:
+        """Who asks again does not use what it was given before."""
+        for identity, record in self._endpoints.items():
+            if record.role != message.role or record.key != message.key:
+                continue
+            kept = tuple(
+                promise
+                for promise in record.promises
+                if (promise.requester, promise.stream) != (message.requester, message.stream)
+            )
+            if len(kept) != len(record.promises):
+                self._endpoints[identity] = msgspec.structs.replace(record, promises=kept)
+
+    def _drop_others_at(self, endpoint: Endpoint) -> None:
+        for identity, record in list(self._endpoints.items()):
+            if record.endpoint == endpoint:
+                del self._endpoints[identity]
+
+    def _warning(self, message: RequestEndpoint, candidate: Candidate) -> LogLine:
+        where = _describe(message.key, candidate)
+        return LogLine("warning", f"stale endpoint ignored {where} role={message.role} silent_ms={candidate.silent_ms}")
+
+
+def young(promises: tuple[Promise, ...], now_ms: int, lease_ms: int) -> tuple[Promise, ...]:
+    """The promises given less than a lease ago."""
+    return tuple(promise for promise in promises if now_ms - promise.given_ms < lease_ms)
+
+
+def _describe(key: PlanKey, what: Candidate | EndpointRecord) -> str:
+    return f"plan={key.topology()} instance={what.instance} endpoint={what.endpoint.host}:{what.endpoint.port}"
+
+
+def _no_endpoint(message: RequestEndpoint) -> Rejected:
+    stream = f", stream {message.stream}" if message.stream else ""
+    wanted = "receiver stage" if message.role == "receiver" else "worker"
+    reason = f"no live {wanted} is registered for {message.key.topology()}{stream}; ask again"
+    return Rejected(code="no-endpoint", reason=reason)

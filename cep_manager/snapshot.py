@@ -1,0 +1,28 @@
+"""What the control loop knows at one moment, immutable, for readers in other threads."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterDriver, RegisterTask, RegisterWorker
+from cep_manager.deployment import PlanRecord
+from cep_manager.members import Member
+from cep_manager.registry import EndpointRecord
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """`now_ms` is the monotonic time at which it was taken; all times of members are on the same clock.
+
+    `driver` may be silent: ask `Member.live`. `tasks` are those of each plan's current epoch, by number.
+    """
+
+    now_ms: int
+    lease_ms: int
+    revision: int
+    plans: dict[PlanKey, PlanRecord]
+    driver: Member[RegisterDriver] | None
+    driver_missing: str
+    workers: tuple[Member[RegisterWorker], ...]
+    tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
+    endpoints: tuple[EndpointRecord, ...]
