@@ -1,0 +1,115 @@
+"""What a plan's annotations say about distribution, read from the syntax tree, right or wrong.
+
+Reading never fails: a value that cannot be used is kept as it was written, with its position, and counts as absent. The
+checks in `query_plan.checks` report it. Names of annotations and keys are compared without case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from siddhi.language import ast
+
+_HEADER_NAMESPACES = ("plan", "app")
+IMPORTING = ("import", "source")
+EXPORTING = ("export", "sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value as it stands in the text."""
+
+    text: str
+    span: ast.Span
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The plan's own annotations; every name that was given is kept, though only the first counts."""
+
+    names: tuple[Written, ...]
+    description: str
+    receiver_parallel: Written | None
+    publisher_parallel: Written | None
+    workers: Written | None
+
+    @property
+    def name(self) -> str | None:
+        return self.names[0].text.strip() if self.names else None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The `@dist` of a query or partition; `present` is False when there is none."""
+
+    present: bool
+    group: Written | None
+    parallel: Written | None
+
+
+def named(annotations: Iterable[ast.Annotation], *names: str) -> Iterator[ast.Annotation]:
+    """The element annotations with one of `names` (lower case), in text order."""
+    return (one for one in annotations if one.namespace is None and one.name.casefold() in names)
+
+
+def of_header(app: ast.App, name: str) -> Iterator[ast.Annotation]:
+    """The plan annotations `@Plan:name` and `@app:name`, in text order."""
+    return (
+        one
+        for one in app.annotations
+        if (one.namespace or "").casefold() in _HEADER_NAMESPACES and one.name.casefold() == name
+    )
+
+
+def written(annotations: Iterable[ast.Annotation], key: str | None) -> tuple[Written, ...]:
+    """Every value of element `key` (None: the unnamed ones) in `annotations`, in text order."""
+    return tuple(
+        Written(element.value, element.span)
+        for annotation in annotations
+        for element in annotation.elements
+        if (element.key or "").casefold() == (key or "").casefold()
+    )
+
+
+def first(annotations: Iterable[ast.Annotation], key: str | None) -> Written | None:
+    return next(iter(written(annotations, key)), None)
+
+
+def read_header(app: ast.App) -> Header:
+    dist = tuple(of_header(app, "dist"))
+    description = first(of_header(app, "description"), None)
+    return Header(
+        names=_names(app),
+        description=description.text if description else "",
+        receiver_parallel=first(dist, "receiverParallelism"),
+        publisher_parallel=first(dist, "publisherParallelism"),
+        workers=first(dist, "workers"),
+    )
+
+
+def _names(app: ast.App) -> tuple[Written, ...]:
+    return tuple(
+        Written(annotation.elements[0].value if annotation.elements else "", annotation.span)
+        for annotation in of_header(app, "name")
+    )
+
+
+def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
+    dist = tuple(named(annotations, "dist"))
+    return Distribution(bool(dist), first(dist, "execGroup"), first(dist, "parallel"))
+
+
+def written_name(annotations: tuple[ast.Annotation, ...]) -> Written | None:
+    """The name of an element: its `@name('…')`, else its `@info(name='…')`."""
+    return first(named(annotations, "name"), None) or first(named(annotations, "info"), "name")
+
+
+def positive(value: Written | None) -> int | None:
+    """`value` as a positive integer; None when it is absent or no such number."""
+    if value is None:
+        return None
+    text = value.text.strip()
+    if not (text.isascii() and text.isdigit()) or len(text) > 6:
+        return None
+    return int(text) or None

@@ -1,0 +1,106 @@
+"""Builds the query plan of an analysed app."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from query_plan.annotations import named, positive
+from query_plan.bindings import definition_of
+from query_plan.errors import QueryPlanError
+from query_plan.findings import Severity
+from query_plan.groupings import grouping_of, obstacles
+from query_plan.groups import Group
+from query_plan.members import syntax_of
+from query_plan.model import (
+    Playback,
+    ProcessingStage,
+    PublisherStage,
+    QueryPlan,
+    ReceiverStage,
+    StageInput,
+    TriggerStage,
+)
+from query_plan.survey import Survey, survey
+from query_plan.validation import findings_of
+from siddhi.analysis import model
+from siddhi.language import ast
+
+
+def build(app: model.AnalysedApp) -> QueryPlan:
+    """The query plan of `app`. Raises QueryPlanError with every reason why it cannot be distributed as it stands."""
+    plan = survey(app)
+    errors = tuple(found.problem for found in findings_of(plan) if found.severity is Severity.ERROR)
+    if errors:
+        raise QueryPlanError(errors)
+    return _build(plan)
+
+
+def _build(plan: Survey) -> QueryPlan:
+    app, header = plan.app, plan.header
+    return QueryPlan(
+        name=header.name or "",
+        description=header.description,
+        playback=Playback(app.playback_idle_ms, app.playback_increment_ms) if app.playback else None,
+        workers=positive(header.workers),
+        receiver=ReceiverStage(
+            parallel=positive(header.receiver_parallel) or 1,
+            streams=tuple(binding.stream for binding in plan.bindings.imported),
+        ),
+        processors=tuple(_processor(plan, group) for group in plan.groups),
+        triggers=tuple(TriggerStage(definition) for definition in app.triggers.values()),
+        publisher=PublisherStage(
+            parallel=positive(header.publisher_parallel) or 1,
+            streams=tuple(binding.stream for binding in plan.bindings.exported),
+        ),
+    )
+
+
+def _processor(plan: Survey, group: Group) -> ProcessingStage:
+    app = plan.app
+    inputs, outputs = plan.inputs(group), plan.outputs(group)
+    touched = group.streams_read | group.streams_written
+    used = {name for member in group.members for name in (*member.state, *member.stores)}
+    functions = {name for member in group.members for name in member.functions}
+    return ProcessingStage(
+        name=group.name,
+        parallel=group.parallel,
+        enforce_parallel=any(True for _ in obstacles(plan, group)),
+        inputs=tuple(StageInput(definition_of(app, name), grouping_of(group, name)) for name in inputs),
+        outputs=tuple(definition_of(app, name) for name in outputs),
+        elements=tuple(
+            _with_name(member.element)
+            for member in group.members
+            if not isinstance(member.element, ast.AggregationDefinition)
+        ),
+        internal=tuple(
+            definition_of(app, name)
+            for name, stream in app.streams.items()
+            if stream.defined and name in touched and name not in inputs and name not in outputs
+        ),
+        tables=tuple(table.syntax for name, table in app.tables.items() if name in used),
+        windows=tuple(window.syntax for name, window in app.windows.items() if name in used),
+        functions=tuple(function for name, function in app.functions.items() if name in functions),
+        aggregations=tuple(one for name, one in app.aggregations.items() if name in used),
+    )
+
+
+def _with_name(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
+    """The element's syntax, in which every query has the name that it has in the whole plan."""
+    if isinstance(element, model.AnalysedQuery):
+        return _named_query(element)
+    syntax = syntax_of(element)
+    return replace(
+        syntax,
+        annotations=_named(syntax.annotations, element.name),
+        queries=tuple(_named_query(query) for query in element.queries),
+    )
+
+
+def _named_query(query: model.AnalysedQuery) -> ast.Query:
+    return replace(query.syntax, annotations=_named(query.syntax.annotations, query.name))
+
+
+def _named(annotations: tuple[ast.Annotation, ...], name: str) -> tuple[ast.Annotation, ...]:
+    if any(annotation.value("name") is not None for annotation in named(annotations, "info")):
+        return annotations
+    return (ast.Annotation("info", (ast.AnnotationElement("name", name),)), *annotations)

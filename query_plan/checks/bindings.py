@@ -1,0 +1,193 @@
+"""Rules about `@Import` and `@Export`, and about who feeds whom from outside and inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from query_plan.annotations import EXPORTING, IMPORTING, named
+from query_plan.bindings import binds_by_default
+from query_plan.findings import Finding, error, warning
+from query_plan.survey import Survey
+from siddhi.analysis import model
+from siddhi.language import ast
+
+_EVENT_STREAM = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+\.[0-9]+\.[0-9]+", re.ASCII)
+_RESERVED_ATTRIBUTES = ("_timestamp", "_kind")
+
+
+def event_streams_are_well_formed(app: ast.App) -> Iterator[Finding]:
+    """`@Import` and `@Export` name an event stream and its version."""
+    for definition, annotation in _cep4_annotations(app):
+        value = annotation.value()
+        verb = annotation.name
+        if value is None or not value.strip():
+            yield error(
+                f"{verb.casefold()}-empty",
+                f"@{verb} of {definition.id} names no event stream",
+                f"write @{verb}('{definition.id}:1.0.0')",
+                annotation.span,
+            )
+        elif not _EVENT_STREAM.fullmatch(value):
+            yield error(
+                f"{verb.casefold()}-malformed",
+                f"@{verb}('{value}') does not name an event stream and its version",
+                f"write @{verb}('{definition.id}:1.0.0'), the name made of letters, digits, '_', '-' and '.'",
+                _value_span(annotation),
+            )
+
+
+def no_arbitrary_data(app: ast.App) -> Iterator[Finding]:
+    """Attributes that no definition names cannot travel by name."""
+    for definition, annotation in _cep4_annotations(app):
+        for element in annotation.elements:
+            if (element.key or "").casefold() == "arbitrary.data" and element.value.strip().casefold() == "true":
+                yield error(
+                    "arbitrary-data-unsupported",
+                    f"{definition.id} asks for arbitrary data, attributes that its definition does not name",
+                    "define every attribute that the plan uses and leave arbitrary.data out",
+                    element.span,
+                )
+
+
+def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
+    """Neither by one definition, nor by two definitions of one event stream: the plan would feed itself."""
+    imported: dict[str, str] = {}
+    for definition, annotation in _cep4_annotations(app):
+        if annotation.name.casefold() == "import":
+            imported[annotation.value() or ""] = definition.id
+    for definition, annotation in _cep4_annotations(app):
+        if annotation.name.casefold() != "export":
+            continue
+        if any(True for _ in named(definition.annotations, "import")):
+            yield error(
+                "imported-and-exported",
+                f"{definition.id} is both imported and exported",
+                "export another stream and fill it by a query: from A select * insert into B",
+                annotation.span,
+            )
+        elif annotation.value() in imported:
+            yield error(
+                "imported-and-exported",
+                f"{definition.id} exports {annotation.value()}, which {imported[annotation.value() or '']} imports",
+                "export it under another name or version",
+                _value_span(annotation),
+            )
+
+
+def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
+    """A plan without bindings gets them by rule; its author should know which."""
+    if plan.members and binds_by_default(plan.app):
+        imported = ", ".join(binding.stream.id for binding in plan.bindings.imported) or "nothing"
+        exported = ", ".join(binding.stream.id for binding in plan.bindings.exported) or "nothing"
+        yield warning(
+            "bindings-by-default",
+            f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
+            "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
+            None,
+        )
+
+
+def plan_does_something(plan: Survey) -> Iterator[Finding]:
+    if not plan.members and not plan.imported & plan.exported:
+        yield error("plan-without-queries", "the plan has no query", "add one: from A select * insert into B", None)
+
+
+def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
+    """Somebody writes each exported stream."""
+    produced = plan.imported | frozenset(plan.app.triggers)
+    produced = produced.union(*(group.streams_written for group in plan.groups))
+    for name in plan.app.streams:
+        if name in plan.exported - produced:
+            yield error(
+                "exported-stream-not-produced",
+                f"{name} is exported, but no query inserts into it",
+                f"add a query that ends with insert into {name}, or remove {_annotated(plan, name, EXPORTING)}",
+                _binding_span(plan, name, EXPORTING),
+            )
+
+
+def read_streams_are_produced(plan: Survey) -> Iterator[Finding]:
+    """Somebody feeds each stream that is read."""
+    produced = plan.imported | frozenset(plan.app.triggers)
+    produced = produced.union(*(group.streams_written for group in plan.groups))
+    reported: set[str] = set()
+    for read in (read for group in plan.groups for read in group.reads):
+        if read.stream not in produced and read.stream not in reported:
+            reported.add(read.stream)
+            yield error(
+                "stream-without-producer",
+                f"{read.stream} is read, but neither imported nor written by a query",
+                f"write @Import('{read.stream}:1.0.0') or @source(…) in front of its definition",
+                read.span,
+            )
+
+
+def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
+    read = plan.exported.union(*(group.streams_read for group in plan.groups))
+    for name in plan.app.streams:
+        if name in plan.imported - read:
+            yield warning(
+                "imported-stream-unread",
+                f"{name} is imported, but no query reads it",
+                f"remove {_annotated(plan, name, IMPORTING)} so that its events stay away",
+                _binding_span(plan, name, IMPORTING),
+            )
+
+
+def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
+    """A result that nobody can see is probably a misspelt name."""
+    read = plan.exported.union(*(group.streams_read for group in plan.groups))
+    for member in plan.members:
+        for name in member.writes:
+            if name not in read:
+                yield warning(
+                    "result-unused",
+                    f"{name} is written, but neither read nor exported",
+                    f"write @Export('{name}:1.0.0') or @sink(…) in front of its definition",
+                    member.span,
+                )
+
+
+def attributes_leave_room(plan: Survey) -> Iterator[Finding]:
+    """Event batches carry columns of their own."""
+    for name, stream in plan.app.streams.items():
+        for attribute in _RESERVED_ATTRIBUTES:
+            if attribute in stream.schema:
+                yield error(
+                    "reserved-attribute",
+                    f"{name} has an attribute {attribute}, which every event has already",
+                    "rename the attribute",
+                    _attribute_span(stream, attribute),
+                )
+
+
+def _cep4_annotations(app: ast.App) -> Iterator[tuple[ast.StreamDefinition, ast.Annotation]]:
+    for definition in app.definitions:
+        if isinstance(definition, ast.StreamDefinition):
+            for annotation in named(definition.annotations, "import", "export"):
+                yield definition, annotation
+
+
+def _value_span(annotation: ast.Annotation) -> ast.Span:
+    return next((element.span for element in annotation.elements if element.key is None), annotation.span)
+
+
+def _binding(plan: Survey, stream: str, names: tuple[str, ...]) -> ast.Annotation | None:
+    syntax = plan.app.streams[stream].syntax
+    return next(named(syntax.annotations, *names), None) if syntax else None
+
+
+def _binding_span(plan: Survey, stream: str, names: tuple[str, ...]) -> ast.Span | None:
+    binding = _binding(plan, stream, names)
+    return binding.span if binding else None
+
+
+def _annotated(plan: Survey, stream: str, names: tuple[str, ...]) -> str:
+    binding = _binding(plan, stream, names)
+    return f"@{binding.name}" if binding else "the annotation"
+
+
+def _attribute_span(stream: model.AnalysedStream, attribute: str) -> ast.Span | None:
+    attributes = stream.syntax.attributes if stream.syntax else ()
+    return next((one.span for one in attributes if one.name == attribute), None)

@@ -1,0 +1,83 @@
+"""A query plan in words: its stages, what each runs, who feeds it how, and where it may be slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from query_plan.annotations import written_name
+from query_plan.model import GroupingKind, Link, ProcessingStage, QueryPlan
+from siddhi.language import ast
+
+
+def explain(plan: QueryPlan) -> str:
+    """`plan` as text for people, one block for each stage, then remarks; ends without a line break."""
+    clock = "event time" if plan.playback is not None else "the system clock"
+    workers = f"{plan.workers} topology workers" if plan.workers is not None else "topology workers as configured"
+    lines = [f"{plan.name}: {len(plan.processors)} execution groups, driven by {clock}, {workers}"]
+    if plan.description:
+        lines.append(f"  {plan.description}")
+    lines += ["", _title(plan.receiver.name, plan.receiver.parallel)]
+    lines += [f"  gives  {stream.id}" for stream in plan.receiver.streams]
+    for trigger in plan.triggers:
+        lines += ["", _title(trigger.name, 1), f"  gives  {trigger.name}, by its trigger"]
+    for stage in plan.processors:
+        lines += ["", *_stage(plan, stage)]
+    lines += ["", _title(plan.publisher.name, plan.publisher.parallel)]
+    lines += [f"  takes  {link.stream} from {link.producer}" for link in _links_to(plan, plan.publisher.name)]
+    remarks = tuple(hot_spots(plan))
+    if remarks:
+        lines += ["", "Remarks", *(f"  {remark}" for remark in remarks)]
+    return "\n".join(lines)
+
+
+def hot_spots(plan: QueryPlan) -> Iterator[str]:
+    """Stages of one instance between parallel ones: everything goes through them."""
+    instances = {stage.name: stage.parallel for stage in plan.processors}
+    for stage in plan.processors:
+        before = [link.producer for link in _links_to(plan, stage.name) if instances.get(link.producer, 1) > 1]
+        after = [
+            link.consumer
+            for link in plan.links()
+            if link.producer == stage.name and instances.get(link.consumer, 1) > 1
+        ]
+        if stage.parallel == 1 and before and after:
+            yield (
+                f"hot spot: {stage.name} has one instance between {', '.join(dict.fromkeys(before))}"
+                f" and {', '.join(dict.fromkeys(after))}"
+            )
+
+
+def _stage(plan: QueryPlan, stage: ProcessingStage) -> Iterator[str]:
+    yield _title(stage.name, stage.parallel) + (", cannot have more" if stage.enforce_parallel else "")
+    for link in _links_to(plan, stage.name):
+        yield f"  takes  {link.stream} from {link.producer}, {_share(link, stage.parallel)}"
+    for definition in (*stage.tables, *stage.windows, *stage.aggregations):
+        yield f"  keeps  {definition.id}"
+    for element in stage.elements:
+        yield f"  runs   {_element(element)}"
+    for stream in stage.outputs:
+        yield f"  gives  {stream.id}"
+
+
+def _title(name: str, parallel: int) -> str:
+    return f"{name} ({parallel} {'instance' if parallel == 1 else 'instances'})"
+
+
+def _links_to(plan: QueryPlan, consumer: str) -> tuple[Link, ...]:
+    return tuple(link for link in plan.links() if link.consumer == consumer)
+
+
+def _share(link: Link, parallel: int) -> str:
+    kind = link.grouping.kind
+    if kind is GroupingKind.FIELDS:
+        return f"fields({link.grouping.key})"
+    return kind.value if parallel > 1 or kind is not GroupingKind.ALL else "all, to its only instance"
+
+
+def _element(element: ast.ExecutionElement) -> str:
+    name = written_name(element.annotations)
+    kind = "partition" if isinstance(element, ast.Partition) else "query"
+    if isinstance(element, ast.Partition):
+        inside = (written_name(query.annotations) for query in element.queries)
+        return f"{kind} {name.text if name else ''} with {', '.join(one.text for one in inside if one)}"
+    return f"{kind} {name.text if name else ''}"

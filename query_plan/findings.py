@@ -1,0 +1,30 @@
+"""What validation finds: a problem and how much it matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from siddhi.errors import Problem
+from siddhi.language import ast
+
+
+class Severity(str, Enum):
+    """An error keeps a plan from being deployed; a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    severity: Severity
+    problem: Problem
+
+
+def error(code: str, message: str, hint: str, span: ast.Span | None) -> Finding:
+    return Finding(Severity.ERROR, Problem(code, message, hint, span))
+
+
+def warning(code: str, message: str, hint: str, span: ast.Span | None) -> Finding:
+    return Finding(Severity.WARNING, Problem(code, message, hint, span))

@@ -1,0 +1,236 @@
+"""The members of execution groups: what each query, partition and aggregation takes in, gives out and keeps.
+
+A member is the smallest thing that can be placed. Everything here is read from the analysed app; nothing is decided.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import overload
+
+from query_plan.annotations import Distribution, positive, read_distribution, written_name
+from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, fields
+from siddhi.analysis import model
+from siddhi.language import ast
+
+_STREAM_KINDS = (model.SourceKind.STREAM, model.SourceKind.TRIGGER)
+_STATE_KINDS = (model.SourceKind.TABLE, model.SourceKind.WINDOW, model.SourceKind.AGGREGATION)
+STATELESS_STREAM_FUNCTIONS = frozenset({("", "log"), ("", "pol2Cart")})
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A stream that a member takes in, and how the instances of a parallel stage would have to share it."""
+
+    stream: str
+    grouping: Grouping
+    span: ast.Span
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`state` are the tables, named windows and aggregations in memory that it uses, `stores` the tables kept outside.
+
+    `faults` are streams whose faults it causes, handles or writes while somebody handles them. `keeps` says in words
+    which state of its own forbids to run it in parallel, None when nothing does.
+    """
+
+    name: str
+    element: model.AnalysedQuery | model.AnalysedPartition | ast.AggregationDefinition
+    span: ast.Span
+    distribution: Distribution
+    reads: tuple[Read, ...]
+    writes: tuple[str, ...]
+    state: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    keeps: str | None = None
+
+    @property
+    def parallel(self) -> int:
+        return positive(self.distribution.parallel) or 1
+
+    @property
+    def group(self) -> str | None:
+        """The execution group that it asks for."""
+        return self.distribution.group.text if self.distribution.group else None
+
+
+def members(app: model.AnalysedApp) -> tuple[Member, ...]:
+    """Every query and partition in text order, then every aggregation in order of definition."""
+    handled = _handled_faults(app)
+    elements = tuple(_element(element, app, handled) for element in app.elements)
+    return elements + tuple(_aggregation(definition, app) for definition in app.aggregations.values())
+
+
+def in_memory(table: model.AnalysedTable) -> bool:
+    """True for a table whose rows live in the engine, False for one whose rows a store outside keeps."""
+    return not any(one.name.casefold() in ("store", "from") for one in table.syntax.annotations)
+
+
+def queries_of(element: model.AnalysedQuery | model.AnalysedPartition) -> tuple[model.AnalysedQuery, ...]:
+    return element.queries if isinstance(element, model.AnalysedPartition) else (element,)
+
+
+@overload
+def syntax_of(element: model.AnalysedQuery) -> ast.Query: ...
+@overload
+def syntax_of(element: model.AnalysedPartition) -> ast.Partition: ...
+def syntax_of(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
+    """The syntax that `element` came from; TypeError for an element that was made by hand without any."""
+    if element.syntax is None:
+        raise TypeError(f"{element.name} has no syntax")
+    return element.syntax
+
+
+def sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
+    """Every source of `query`, in text order."""
+    if isinstance(query.input, model.Join):
+        return (query.input.left, query.input.right)
+    if isinstance(query.input, model.StateMachine):
+        return tuple(slot.input for slot in query.input.slots)
+    return (query.input,)
+
+
+def state_kept(query: model.AnalysedQuery) -> str | None:
+    """What `query` remembers from one event to the next, in words; None when it is stateless."""
+    selection, source = query.selection, query.input
+    if isinstance(source, model.Join):
+        return "a join"
+    if isinstance(source, model.StateMachine):
+        return "a sequence" if source.sequence else "a pattern"
+    if source.window is not None or source.kind is model.SourceKind.WINDOW:
+        return "a window"
+    if selection.group_by:
+        return "group by"
+    if selection.aggregates:
+        return "an aggregate"
+    if query.rate is not None:
+        return "an output rate"
+    functions = (step for step in (*source.before, *source.after) if isinstance(step, model.HandlerCall))
+    keeping = (step for step in functions if (step.namespace, step.name) not in STATELESS_STREAM_FUNCTIONS)
+    return next((f"the stream function {step.name}" for step in keeping), None)
+
+
+def _element(
+    element: model.AnalysedQuery | model.AnalysedPartition, app: model.AnalysedApp, handled: frozenset[str]
+) -> Member:
+    queries = queries_of(element)
+    parts = tuple(_walk(element))
+    used = _unique(
+        (
+            *(name for query in queries for name in _state_used(query)),
+            *(part.table for part in parts if isinstance(part, model.InTable)),
+        )
+    )
+    syntax = syntax_of(element)
+    own_name = written_name(syntax.annotations)
+    in_store = {name for name in used if name in app.tables and not in_memory(app.tables[name])}
+    return Member(
+        name=own_name.text if own_name else element.name,
+        element=element,
+        span=syntax.span,
+        distribution=read_distribution(syntax.annotations),
+        reads=_partition_reads(element) if isinstance(element, model.AnalysedPartition) else _query_reads(element),
+        writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
+        state=tuple(name for name in used if name not in in_store),
+        stores=tuple(name for name in used if name in in_store),
+        functions=_unique(part.script.id for part in parts if isinstance(part, model.Call) and part.script is not None),
+        faults=_unique(name for query in queries for name in _faults(query, handled)),
+        keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,
+    )
+
+
+def _query_reads(query: model.AnalysedQuery) -> tuple[Read, ...]:
+    grouping = SHUFFLE if state_kept(query) is None else GLOBAL
+    return _reads((query,), {}, grouping)
+
+
+def _partition_reads(partition: model.AnalysedPartition) -> tuple[Read, ...]:
+    return _reads(partition.queries, {key.stream: _key_grouping(key) for key in partition.keys}, ALL)
+
+
+def _reads(
+    queries: tuple[model.AnalysedQuery, ...], groupings: dict[str, Grouping], otherwise: Grouping
+) -> tuple[Read, ...]:
+    found: dict[str, Read] = {}
+    for query in queries:
+        for name, span in _streams_read(query):
+            found.setdefault(name, Read(name, groupings.get(name, otherwise), span))
+    return tuple(found.values())
+
+
+def _key_grouping(key: model.PartitionKey) -> Grouping:
+    if isinstance(key.expression, model.AttributeValue):
+        return fields(key.expression.name)
+    return GLOBAL
+
+
+def _streams_read(query: model.AnalysedQuery) -> tuple[tuple[str, ast.Span], ...]:
+    return tuple(
+        (source.source, source.syntax.span if source.syntax else query.syntax.span)
+        for source in sources(query)
+        if source.kind in _STREAM_KINDS
+    )
+
+
+def _state_used(query: model.AnalysedQuery) -> Iterator[str]:
+    yield from (source.source for source in sources(query) if source.kind in _STATE_KINDS)
+    if query.output.kind in (model.TargetKind.TABLE, model.TargetKind.WINDOW):
+        yield query.output.target
+
+
+def _faults(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[str]:
+    kinds = (model.SourceKind.STREAM, model.SourceKind.FAULT_STREAM)
+    touched = [source.source for source in sources(query) if source.kind in kinds]
+    if query.output.kind is model.TargetKind.FAULT_STREAM:
+        touched.append(query.output.target)
+    return (name for name in touched if name in handled)
+
+
+def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
+    """The streams whose fault stream some query takes in."""
+    return frozenset(
+        source.source
+        for element in app.elements
+        for query in queries_of(element)
+        for source in sources(query)
+        if source.kind is model.SourceKind.FAULT_STREAM
+    )
+
+
+def _aggregation(definition: ast.AggregationDefinition, app: model.AnalysedApp) -> Member:
+    return Member(
+        name=definition.id,
+        element=definition,
+        span=definition.span,
+        distribution=Distribution(present=False, group=None, parallel=None),
+        reads=(Read(definition.source.source, GLOBAL, definition.source.span),),
+        writes=(),
+        state=(definition.id,),
+        functions=_unique(
+            part.name
+            for part in _walk(definition)
+            if isinstance(part, ast.FunctionCall) and not part.namespace and part.name in app.functions
+        ),
+        keeps="an aggregation",
+    )
+
+
+def _walk(node: object) -> Iterator[object]:
+    """`node` and every part of it, without the syntax that it came from."""
+    yield node
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _walk(part)
+    elif dataclasses.is_dataclass(node):
+        for one in dataclasses.fields(node):
+            if one.name != "syntax":
+                yield from _walk(getattr(node, one.name))
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

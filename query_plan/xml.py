@@ -1,0 +1,292 @@
+"""The query plan as XML, as it is shown to people and sent to the driver. `docs/query-plan.md` describes the form.
+
+Reading trusts nothing: the text is bounded, document types and entities are refused, nothing is fetched, the schema in
+`query-plan.xsd` decides about the structure and the parser of the language about the texts in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import TypeVar
+
+from lxml import etree
+
+from query_plan.errors import QueryPlanXmlError
+from query_plan.model import (
+    Grouping,
+    GroupingKind,
+    Playback,
+    ProcessingStage,
+    PublisherStage,
+    QueryPlan,
+    ReceiverStage,
+    StageInput,
+    TriggerStage,
+)
+from siddhi.errors import Problem, SiddhiParseError
+from siddhi.language import ast
+from siddhi.language.parser import parse, parse_stream_definition
+from siddhi.language.printer import print_definition, print_element
+
+MAXIMUM_CHARACTERS = 8 * 1024 * 1024
+
+_Definition = TypeVar("_Definition", bound=ast.Definition)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_xml(plan: QueryPlan) -> str:
+    """`plan` as an indented XML document. Raises QueryPlanXmlError for text that XML cannot hold: control characters."""
+    try:
+        root = _plan_element(plan)
+    except ValueError as refused:
+        raise QueryPlanXmlError(
+            Problem(
+                "text-not-xml",
+                f"the plan {plan.name} contains a character that XML cannot hold",
+                "remove control characters from names, strings and scripts",
+            )
+        ) from refused
+    etree.indent(root, "    ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding="unicode") + "\n"
+
+
+def _plan_element(plan: QueryPlan) -> etree._Element:
+    root = etree.Element("query-plan", name=plan.name)
+    if plan.description:
+        root.set("description", plan.description)
+    if plan.playback is not None:
+        root.set("playback", "true")
+        if plan.playback.idle_ms is not None and plan.playback.increment_ms is not None:
+            root.set("playbackIdleMs", str(plan.playback.idle_ms))
+            root.set("playbackIncrementMs", str(plan.playback.increment_ms))
+    if plan.workers is not None:
+        root.set("workers", str(plan.workers))
+    receiver = _child(root, "event-receiver", name=plan.receiver.name, parallel=str(plan.receiver.parallel))
+    _streams(receiver, "streams", plan.receiver.streams)
+    for stage in plan.processors:
+        _processor_element(root, stage)
+    for trigger in plan.triggers:
+        element = _child(root, "trigger", name=trigger.name, parallel="1", enforceParallel="true")
+        _child(element, "trigger-definition").text = _statement(trigger.definition)
+        _child(element, "output-stream").text = stream_text(trigger.stream)
+    publisher = _child(root, "event-publisher", name=plan.publisher.name, parallel=str(plan.publisher.parallel))
+    _streams(publisher, "input-streams", plan.publisher.streams)
+    _streams(publisher, "output-streams", plan.publisher.streams)
+    return root
+
+
+def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
+    element = _child(
+        root,
+        "event-processor",
+        name=stage.name,
+        parallel=str(stage.parallel),
+        enforceParallel="true" if stage.enforce_parallel else "false",
+    )
+    _child(element, "table-definitions").text = _statements(stage.tables)
+    kinds = {"window": stage.windows, "function": stage.functions, "aggregation": stage.aggregations}
+    for kind, definitions in kinds.items():
+        if definitions:
+            _child(element, f"{kind}-definitions").text = _statements(definitions)
+    inputs = _child(element, "input-streams")
+    for one in stage.inputs:
+        stream = _child(inputs, "stream", grouping=one.grouping.kind.value)
+        if one.grouping.key is not None:
+            stream.set("partition", one.grouping.key)
+        stream.text = stream_text(one.stream)
+    if stage.internal:
+        _streams(element, "internal-streams", stage.internal)
+    _child(element, "queries").text = "\n\n".join(f"{print_element(one).rstrip(';')};" for one in stage.elements)
+    _streams(element, "output-streams", stage.outputs)
+
+
+def stream_text(stream: ast.StreamDefinition) -> str:
+    """`define stream S ( a int, b string );`, the way stream definitions stand in a query plan."""
+    return _statement(stream)
+
+
+def _statement(definition: ast.Definition) -> str:
+    return f"{print_definition(definition).rstrip(';')};"
+
+
+def _statements(definitions: Iterable[ast.Definition]) -> str | None:
+    return "\n".join(_statement(definition) for definition in definitions) or None
+
+
+def _streams(parent: etree._Element, tag: str, streams: Iterable[ast.StreamDefinition]) -> None:
+    element = _child(parent, tag)
+    for stream in streams:
+        _child(element, "stream").text = stream_text(stream)
+
+
+def _child(parent: etree._Element, tag: str, **attributes: str) -> etree._Element:
+    return etree.SubElement(parent, tag, attributes)
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_xml(text: str) -> QueryPlan:
+    """The query plan that `text` holds. Raises QueryPlanXmlError for anything else, with lines of the XML."""
+    root = _validated(text)
+    playback = None
+    if _flag(root.get("playback")):
+        playback = Playback(_number(root.get("playbackIdleMs")), _number(root.get("playbackIncrementMs")))
+    receiver, publisher = _only(root, "event-receiver"), _only(root, "event-publisher")
+    return QueryPlan(
+        name=root.get("name", ""),
+        description=root.get("description", ""),
+        playback=playback,
+        workers=_number(root.get("workers")),
+        receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),
+        processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
+        triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),
+        publisher=PublisherStage(_count(publisher), _read_streams(_only(publisher, "input-streams"))),
+    )
+
+
+@cache
+def _schema() -> etree.XMLSchema:
+    return etree.XMLSchema(etree.fromstring(files("query_plan").joinpath("query-plan.xsd").read_bytes()))
+
+
+def _validated(text: str) -> etree._Element:
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise _refused("xml-too-large", f"the text has more than {MAXIMUM_CHARACTERS} characters", "shorten the plan")
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(text.encode("utf-8", "surrogatepass"), parser)
+    except etree.XMLSyntaxError as refused:
+        raise _refused("xml-malformed", f"the text is no XML: {refused.msg}", None, refused.lineno) from refused
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise _refused("xml-doctype", "a query plan has no document type", "remove the DOCTYPE", 1)
+    schema = _schema()
+    if not schema.validate(root):
+        raise QueryPlanXmlError(
+            [
+                _problem("xml-invalid", f"the XML is no query plan: {entry.message}", None, entry.line)
+                for entry in schema.error_log
+            ]
+        )
+    return root
+
+
+def _read_processor(element: etree._Element) -> ProcessingStage:
+    internal = element.find("internal-streams")
+    return ProcessingStage(
+        name=element.get("name", ""),
+        parallel=_count(element),
+        enforce_parallel=_flag(element.get("enforceParallel")),
+        inputs=tuple(_read_input(one) for one in _only(element, "input-streams")),
+        outputs=_read_streams(_only(element, "output-streams")),
+        elements=_read_elements(_only(element, "queries")),
+        internal=() if internal is None else _read_streams(internal),
+        tables=_read_definitions(element.find("table-definitions"), ast.TableDefinition),
+        windows=_read_definitions(element.find("window-definitions"), ast.WindowDefinition),
+        functions=_read_definitions(element.find("function-definitions"), ast.FunctionDefinition),
+        aggregations=_read_definitions(element.find("aggregation-definitions"), ast.AggregationDefinition),
+    )
+
+
+def _read_input(element: etree._Element) -> StageInput:
+    kind, key = GroupingKind(element.get("grouping", "")), element.get("partition")
+    stream = _read_stream(element)
+    if (kind is GroupingKind.FIELDS) != (key is not None):
+        raise _refused(
+            "xml-invalid",
+            f"{stream.id}: 'partition' stands with grouping='fields' and only there",
+            None,
+            element.sourceline,
+        )
+    if key is not None and key not in {attribute.name for attribute in stream.attributes}:
+        raise _refused("xml-invalid", f"{stream.id} has no attribute {key} to partition by", None, element.sourceline)
+    return StageInput(stream, Grouping(kind, key))
+
+
+def _read_trigger(element: etree._Element) -> TriggerStage:
+    definitions = _read_definitions(_only(element, "trigger-definition"), ast.TriggerDefinition)
+    if len(definitions) != 1 or definitions[0].id != element.get("name"):
+        raise _refused("xml-invalid", "a trigger holds the one definition of its name", None, element.sourceline)
+    stage = TriggerStage(definitions[0])
+    output = _only(element, "output-stream")
+    if _read_stream(output) != stage.stream:
+        raise _refused("xml-invalid", f"{stage.name} gives out {stream_text(stage.stream)}", None, output.sourceline)
+    return stage
+
+
+def _read_streams(element: etree._Element) -> tuple[ast.StreamDefinition, ...]:
+    return tuple(_read_stream(one) for one in element)
+
+
+def _read_stream(element: etree._Element) -> ast.StreamDefinition:
+    try:
+        return parse_stream_definition((element.text or "").strip())
+    except SiddhiParseError as refused:
+        raise _inside(element, refused) from refused
+
+
+def _read_definitions(element: etree._Element | None, kind: type[_Definition]) -> tuple[_Definition, ...]:
+    if element is None or not (element.text or "").strip():
+        return ()
+    app = _parsed(element)
+    definitions = tuple(one for one in app.definitions if isinstance(one, kind))
+    if app.elements or app.annotations or len(definitions) < len(app.definitions):
+        raise _refused("xml-invalid", f"{element.tag} holds something else as well", None, element.sourceline)
+    return definitions
+
+
+def _read_elements(element: etree._Element) -> tuple[ast.ExecutionElement, ...]:
+    if not (element.text or "").strip():
+        return ()
+    app = _parsed(element)
+    if app.definitions or app.annotations:
+        raise _refused("xml-invalid", "queries hold a definition as well", None, element.sourceline)
+    return app.elements
+
+
+def _parsed(element: etree._Element) -> ast.App:
+    try:
+        return parse((element.text or "").strip())
+    except SiddhiParseError as refused:
+        raise _inside(element, refused) from refused
+
+
+def _only(parent: etree._Element, tag: str) -> etree._Element:
+    """The child that the schema demands."""
+    return parent.findall(tag)[0]
+
+
+def _count(element: etree._Element) -> int:
+    return int(element.get("parallel", ""))
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _flag(text: str | None) -> bool:
+    return (text or "").strip() in ("true", "1")
+
+
+def _inside(element: etree._Element, refused: SiddhiParseError) -> QueryPlanXmlError:
+    """The problems of a text in the XML; the XML's line is named in words, since theirs count within the text."""
+    return QueryPlanXmlError(
+        [
+            _problem("xml-invalid", f"in <{element.tag}>, {problem}", problem.hint, element.sourceline)
+            for problem in refused.problems
+        ]
+    )
+
+
+def _refused(code: str, message: str, hint: str | None, line: int | None = None) -> QueryPlanXmlError:
+    return QueryPlanXmlError(_problem(code, message, hint, line))
+
+
+def _problem(code: str, message: str, hint: str | None, line: int | None) -> Problem:
+    return Problem(code, message, hint, None if line is None else ast.Span(line, 1, line + 1, 1, 0, 0))
