@@ -229,6 +229,9 @@ class KillTopology(Message, frozen=True):
 # ---- stages ---------------------------------------------------------------------------------------------------------
 
 
+ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
+
+
 class StreamCount(msgspec.Struct, frozen=True):
     stream: str
     events: int
@@ -240,7 +243,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
     instance: str
     component: str
-    kind: Literal["receiver", "processor", "publisher"]
+    kind: ComponentKind
     peers: tuple[str, ...] = ()
     received: tuple[StreamCount, ...] = ()
     emitted: tuple[StreamCount, ...] = ()
@@ -336,6 +339,23 @@ class CloseLink(Message, frozen=True):
     """The sender closes the link in order; nothing follows."""
 
     TYPE = "close-link"
+
+
+class SendBundle(Message, frozen=True):
+    """What component instance `source` gives instance `target` of another task for one ticket; as many bodies follow as
+    `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same."""
+
+    TYPE = "send-bundle"
+    sequence: Sequence
+    source: str
+    target: str
+    origin: str
+    ticket: int
+    channel: str
+    streams: tuple[str, ...]
+    watermark_ms: Watermark
+    idle: bool
+    batches: tuple[tuple[str, Rows], ...]
 
 
 class Subscribe(Message, frozen=True):

@@ -25,6 +25,7 @@ from cep_common.messages import (
     Message,
     OpenLink,
     Rejected,
+    SendBundle,
 )
 from cep_common.transport import bind, bind_in_range, configure, readable
 from topology.frames import arrow_schema, decode_batch
@@ -187,6 +188,16 @@ class LinkGone:
     reason: str
 
 
+def _rows(message: Message) -> int:
+    match message:
+        case Data(rows=rows):
+            return rows
+        case SendBundle(batches=batches):
+            return sum(rows for _, rows in batches)
+        case _:
+            return 0
+
+
 LinkEvent = LinkArrived | FrameArrived | LinkGone
 
 Accept = Callable[[OpenLink], Rejected | None]
@@ -314,9 +325,8 @@ class LinkServer:
         if sequence is None or isinstance(message, Acknowledge):
             self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
             return
-        rows = message.rows if isinstance(message, Data) else 0
         try:
-            link.inbox.arrived(sequence, rows)
+            link.inbox.arrived(sequence, _rows(message))
         except InputError as error:
             self.drop(link, error.reason_code, str(error))
             yield LinkGone(link, str(error))

@@ -1,0 +1,65 @@
+"""What one component instance hands another: the batches that came of one piece of input, numbered by a ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from topology.link import NO_WATERMARK
+
+
+@dataclass(slots=True)
+class Receipt:
+    """Calls back once when as many `settle`s have come as holders were announced.
+
+    The receiver makes one for each frame that it takes in; whoever holds the frame's rows settles when they have gone
+    on. Only then is the frame acknowledged, so that what is held anywhere in a task counts against the sender's window.
+    """
+
+    settled: Callable[[], None]
+    holders: int = 1
+
+    def announce(self, more: int) -> None:
+        """`more` further holders will settle."""
+        self.holders += more
+
+    def settle(self) -> None:
+        """One holder is through."""
+        self.holders -= 1
+        if self.holders == 0:
+            self.settled()
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Batches of one or several streams in the order in which they came to be; possibly none.
+
+    `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
+    their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
+    (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` what may come
+    on it; both are empty when the bundle is only there to account for its ticket.
+    """
+
+    source: str
+    origin: str
+    ticket: int
+    channel: str = ""
+    streams: tuple[str, ...] = ()
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
+    receipt: Receipt | None = field(default=None, compare=False)
+
+    def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
+        """The same bundle with other contents."""
+        return replace(self, batches=batches)
+
+    def rows(self) -> int:
+        return sum(batch.num_rows for _, batch in self.batches)
+
+    def settle(self) -> None:
+        """This holder is through with the bundle."""
+        if self.receipt is not None:
+            self.receipt.settle()

@@ -1,0 +1,66 @@
+"""Which instance of a stage takes which rows: shuffle, by key, all, or the only one. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from query_plan.model import Grouping, GroupingKind
+from topology.bundle import Bundle
+
+NULL_HASH = 0
+
+
+def split(bundle: Bundle, groupings: Mapping[str, Grouping], instances: int) -> list[Bundle | None]:
+    """The bundle for each instance of a consumer that takes `groupings`' streams, or None for one that gets nothing.
+
+    A stage that shares everything by shuffle gets each ticket in one instance, in turn. In any other stage every
+    instance gets every ticket, so that each can put the tickets in order by itself.
+    """
+    batches = tuple((stream, batch) for stream, batch in bundle.batches if stream in groupings)
+    if instances == 1:
+        return [bundle.with_batches(batches)]
+    turn = bundle.ticket % instances
+    if all(grouping.kind is GroupingKind.SHUFFLE for grouping in groupings.values()):
+        return [bundle.with_batches(batches) if index == turn else None for index in range(instances)]
+    shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
+    for stream, batch in batches:
+        for index, part in _shares(batch, groupings[stream], instances, turn):
+            shares[index].append((stream, part))
+    return [bundle.with_batches(tuple(share)) for share in shares]
+
+
+def _shares(
+    batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int
+) -> Sequence[tuple[int, pa.RecordBatch]]:
+    match grouping.kind:
+        case GroupingKind.ALL:
+            return [(index, batch) for index in range(instances)]
+        case GroupingKind.GLOBAL:
+            return [(0, batch)]
+        case GroupingKind.SHUFFLE:
+            return [(turn, batch)]
+        case GroupingKind.FIELDS:
+            owners = key_hashes(batch.column(grouping.key)) % instances
+            return [
+                (index, batch.filter(pa.array(owners == index)))
+                for index in range(instances)
+                if (owners == index).any()
+            ]
+
+
+def key_hashes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """A stable hash of each value (CRC-32 of its text): equal values have equal hashes on every host and at every time.
+
+    Numbers are hashed by the text of their value in the column's own type; null is a key like any other.
+    """
+    encoded = column.dictionary_encode()
+    texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
+    hashes = np.array([zlib.crc32(text.encode()) for text in texts] + [NULL_HASH], dtype=np.uint32)
+    codes = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
+    hashed: np.ndarray[tuple[int], np.dtype[np.uint32]] = hashes[codes]
+    return hashed

@@ -1,0 +1,176 @@
+"""Merges streams in event-time order by their channels' watermarks. Pure: times come in as arguments.
+
+    Arrivals   ──10──20────────▶  watermark 20
+    Departures ──10──────30──▶    watermark 30
+    merged       A10 D10 A20      (D30 waits: an arrival at 20…30 may still come)
+
+Rows go by event time; at equal times by the order in which the streams are defined, then by arrival. A channel that
+others wait for and that stays silent for `idle_ms` no longer holds them back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from topology.bundle import Bundle
+from topology.frames import TIMESTAMP, concatenate
+from topology.link import END_OF_TIME, NO_WATERMARK
+
+Order = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedStep:
+    """Rows that may be processed now: for each stream its batch (non-decreasing in time) and each row's place among all
+    rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later."""
+
+    batches: tuple[tuple[str, pa.RecordBatch], ...]
+    orders: tuple[Order, ...]
+    watermark_ms: int
+
+
+@dataclass(slots=True)
+class _Channel:
+    rank: int
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    heard_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows of one stream that wait, in order of arrival; the bundles that they came in, with their latest time."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    holders: deque[tuple[int, Bundle]] = field(default_factory=deque)
+
+
+class EventTimeMerger:
+    """`streams` are the inputs in order of definition. `late_rows` counts rows older than what was released before;
+    with `drop_late` they are dropped, else processed as they come."""
+
+    def __init__(self, streams: Sequence[str], idle_ms: int, drop_late: bool = False, now_ms: int = 0) -> None:
+        self._ranks = {stream: rank for rank, stream in enumerate(streams)}
+        self._pending = {stream: _Pending() for stream in streams}
+        self._idle_ms = idle_ms
+        self._drop_late = drop_late
+        self._channels = {_unopened(stream): _Channel(rank, heard_ms=now_ms) for stream, rank in self._ranks.items()}
+        self._released_ms = NO_WATERMARK
+        self._waiting_since_ms: int | None = None
+        self.held_rows = 0
+        self.late_rows = 0
+
+    def push(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in a bundle, whose batches are of the merged streams; settles it when its rows are released."""
+        streams = [stream for stream in bundle.streams if stream in self._ranks]
+        if streams:
+            self._note_watermark(bundle, streams, now_ms)
+        held = False
+        for stream, batch in bundle.batches:
+            if batch.num_rows:
+                pending = self._pending[stream]
+                pending.batches.append(batch)
+                self.held_rows += batch.num_rows
+                if not held and bundle.receipt is not None:
+                    pending.holders.append((_latest(batch), bundle))
+                    held = True
+        if not held:
+            bundle.settle()
+
+    def release(self, now_ms: int) -> MergedStep | None:
+        """The rows whose turn has come, or None when there are none; settles the bundles that they came in."""
+        watermark_ms, rank = self._bound()
+        parts: list[tuple[str, pa.RecordBatch, Order]] = []
+        for stream, pending in self._pending.items():
+            last_ms = watermark_ms if self._ranks[stream] <= rank else watermark_ms - 1
+            batch = self._take(pending, last_ms) if pending.batches else None
+            if batch is not None:
+                parts.append((stream, batch, batch.column(TIMESTAMP).to_numpy()))
+        if self.held_rows == 0:
+            self._waiting_since_ms = None
+        elif self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
+        if not parts:
+            return None
+        self._released_ms = max(self._released_ms, *(int(times[-1]) for _, _, times in parts))
+        return MergedStep(tuple((stream, batch) for stream, batch, _ in parts), _common_order(parts), watermark_ms)
+
+    def watermark_ms(self) -> int:
+        """Later rows have at least this time; END_OF_TIME when every channel is idle."""
+        return self._bound()[0]
+
+    def next_deadline_ms(self) -> int | None:
+        """When a silent channel stops holding rows back, or None when nothing waits."""
+        if self._waiting_since_ms is None:
+            return None
+        holding = [channel for channel in self._channels.values() if not channel.idle]
+        return min((self._deadline(channel) for channel in holding), default=None)
+
+    def on_time(self, now_ms: int) -> None:
+        """Stops waiting for channels that have been silent for too long."""
+        if self._waiting_since_ms is None:
+            return
+        for channel in self._channels.values():
+            if not channel.idle and self._deadline(channel) <= now_ms:
+                channel.idle = True
+
+    def _deadline(self, channel: _Channel) -> int:
+        return max(channel.heard_ms, self._waiting_since_ms or 0) + self._idle_ms
+
+    def _note_watermark(self, bundle: Bundle, streams: Sequence[str], now_ms: int) -> None:
+        for stream in streams:
+            self._channels.pop(_unopened(stream), None)
+        rank = min(self._ranks[stream] for stream in streams)
+        key = f"{bundle.origin}/{bundle.channel}/{streams[0]}"
+        channel = self._channels.setdefault(key, _Channel(rank))
+        channel.watermark_ms = max(channel.watermark_ms, bundle.watermark_ms)
+        channel.idle = bundle.idle
+        channel.heard_ms = now_ms
+
+    def _bound(self) -> tuple[int, int]:
+        """(watermark, rank) of the channel that holds most: rows up to there may go."""
+        holding = [(channel.watermark_ms, channel.rank) for channel in self._channels.values() if not channel.idle]
+        return min(holding, default=(END_OF_TIME, len(self._ranks)))
+
+    def _take(self, pending: _Pending, last_ms: int) -> pa.RecordBatch | None:
+        """The rows up to `last_ms`, by time, arrival at equal times; the others stay."""
+        batch = concatenate(pending.batches)
+        times = batch.column(TIMESTAMP).to_numpy()
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            place = np.argsort(times, kind="stable")
+            batch, times = batch.take(pa.array(place)), times[place]
+        count = int(np.searchsorted(times, last_ms, side="right"))
+        pending.batches = [batch.slice(count)] if count < len(times) else []
+        self.held_rows -= count
+        while pending.holders and pending.holders[0][0] <= last_ms:
+            pending.holders.popleft()[1].settle()
+        late = int(np.searchsorted(times[:count], self._released_ms, side="left"))
+        self.late_rows += late
+        start = late if self._drop_late else 0
+        return batch.slice(start, count - start) if count > start else None
+
+
+def _unopened(stream: str) -> str:
+    """The place-holder of a stream on which no channel has spoken yet."""
+    return f"unopened {stream}"
+
+
+def _latest(batch: pa.RecordBatch) -> int:
+    return int(batch.column(TIMESTAMP).to_numpy().max())
+
+
+def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:
+    """Each row's place among the rows of all parts, which stand in order of rank and are sorted by time."""
+    if len(parts) == 1:
+        return (np.arange(len(parts[0][2]), dtype=np.int64),)
+    times = np.concatenate([part[2] for part in parts])
+    order = np.empty(len(times), dtype=np.int64)
+    order[np.argsort(times, kind="stable")] = np.arange(len(times))
+    sizes = np.cumsum([len(part[2]) for part in parts])[:-1]
+    return tuple(np.split(order, sizes))

@@ -1,0 +1,161 @@
+"""A topology: the component instances of a query plan, the task each runs in, and the ways between them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.messages import ComponentKind, StreamSchema
+from query_plan.model import Grouping, GroupingKind, QueryPlan
+from siddhi.language import ast
+
+RECEIVER: Final = "receiver"
+PROCESSOR: Final = "processor"
+TRIGGER: Final = "trigger"
+PUBLISHER: Final = "publisher"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One stage of the topology."""
+
+    name: str
+    kind: ComponentKind
+    parallel: int
+
+    def instances(self) -> tuple[str, ...]:
+        """The names of its instances."""
+        return tuple(instance_name(self.name, index) for index in range(self.parallel))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A component that takes `groupings`' streams from another one. `every_ticket` says that it must be told of every
+    ticket, also of one that carries nothing for it."""
+
+    component: Component
+    groupings: Mapping[str, Grouping]
+    every_ticket: bool
+
+
+@dataclass(frozen=True)
+class Topology:
+    """`plan` laid out over `tasks` tasks, as deployment `epoch` of `key`."""
+
+    key: PlanKey
+    epoch: int
+    plan: QueryPlan
+    tasks: int
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """All components; a consumer never stands before its producers."""
+        plan = self.plan
+        processors = [Component(stage.name, PROCESSOR, stage.parallel) for stage in plan.processors]
+        return (
+            Component(plan.receiver.name, RECEIVER, plan.receiver.parallel),
+            *(Component(trigger.name, TRIGGER, 1) for trigger in plan.triggers),
+            *self._in_flow_order(processors),
+            Component(plan.publisher.name, PUBLISHER, plan.publisher.parallel),
+        )
+
+    @cached_property
+    def streams(self) -> dict[str, StreamSchema]:
+        """Every stream that passes between components."""
+        plan = self.plan
+        definitions = [*plan.receiver.streams, *(trigger.stream for trigger in plan.triggers), *plan.publisher.streams]
+        definitions += [output for stage in plan.processors for output in stage.outputs]
+        return {definition.id: stream_schema(definition) for definition in definitions}
+
+    @cached_property
+    def placement(self) -> dict[str, int]:
+        """The task of every instance: evenly spread, instances of one component apart; on ties the lower task."""
+        loads: Counter[int] = Counter()
+        placed: dict[str, int] = {}
+        for component in self.components:
+            siblings: Counter[int] = Counter()
+            for instance in component.instances():
+                task = min(range(self.tasks), key=lambda one: (siblings[one], loads[one], one))
+                placed[instance] = task
+                siblings[task] += 1
+                loads[task] += 1
+        return placed
+
+    def component(self, name: str) -> Component:
+        """The component called `name`; KeyError when there is none."""
+        return {component.name: component for component in self.components}[name]
+
+    def keeps_tickets(self, component: Component) -> bool:
+        """True for a stateless stage in parallel: each of its bundles bears the ticket of the one that caused it."""
+        kinds = {link.grouping.kind for link in self.plan.links() if link.consumer == component.name}
+        return component.kind == PROCESSOR and component.parallel > 1 and kinds == {GroupingKind.SHUFFLE}
+
+    def consumers(self, producer: Component) -> tuple[Consumer, ...]:
+        """Who takes streams from `producer`, in flow order."""
+        found = []
+        for component in self.components:
+            groupings = {
+                link.stream: link.grouping
+                for link in self.plan.links()
+                if link.producer == producer.name and link.consumer == component.name
+            }
+            if groupings:
+                every = bool(self.paths(component)) or self.keeps_tickets(component)
+                found.append(Consumer(component, groupings, every))
+        return tuple(found)
+
+    def paths(self, consumer: Component) -> dict[str, int]:
+        """For each origin whose tickets must be put in order at `consumer`: on how many ways they reach it.
+
+        Origins that reach it on one direct way alone are left out, and so are all origins of a consumer that keeps no
+        order itself.
+        """
+        if self.keeps_tickets(consumer):
+            return {}
+        ways = self._ways(consumer)
+        through_parallel = {origin for origin, counts in ways.items() if counts["parallel"]}
+        return {origin: ways[origin]["all"] for origin in sorted(through_parallel)}
+
+    def _ways(self, consumer: Component) -> dict[str, Counter[str]]:
+        ways: dict[str, Counter[str]] = {}
+        producers = {link.producer for link in self.plan.links() if link.consumer == consumer.name}
+        for producer in (component for component in self.components if component.name in producers):
+            if self.keeps_tickets(producer):
+                for origin, counts in self._ways(producer).items():
+                    ways.setdefault(origin, Counter()).update(all=counts["all"], parallel=counts["all"])
+            else:
+                for origin in producer.instances():
+                    ways.setdefault(origin, Counter()).update(all=1)
+        return ways
+
+    def _in_flow_order(self, processors: list[Component]) -> list[Component]:
+        """Processors so that producers come first; the planner has refused loops between stages."""
+        names = {component.name for component in processors}
+        needs = {
+            component.name: {
+                link.producer
+                for link in self.plan.links()
+                if link.consumer == component.name and link.producer in names
+            }
+            for component in processors
+        }
+        ordered: list[Component] = []
+        waiting = list(processors)
+        while waiting:
+            done = {component.name for component in ordered}
+            free = next(component for component in waiting if needs[component.name] <= done)
+            ordered.append(free)
+            waiting.remove(free)
+        return ordered
+
+
+def stream_schema(definition: ast.StreamDefinition) -> StreamSchema:
+    """The definition as it travels in messages."""
+    return StreamSchema(
+        stream=definition.id,
+        attributes=tuple((attribute.name, attribute.type.value) for attribute in definition.attributes),
+    )

@@ -1,0 +1,78 @@
+"""The contract of a component instance, and what every instance counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cep_common.messages import ComponentKind, ComponentReport, StreamCount
+from topology.bundle import Bundle
+
+Emit = Callable[[Bundle], None]
+"""Hands a bundle to every consumer of the instance's component."""
+
+
+class StageInstance(Protocol):
+    """One instance of a component. All calls come from the task's one thread; times are the task's clock in ms."""
+
+    name: str
+    statistics: Statistics
+
+    def open(self, now_ms: int) -> None:
+        """Called once, before anything else."""
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in a bundle and sees to it that it is settled, now or when its rows have gone on."""
+
+    def on_time(self, now_ms: int) -> None:
+        """Called when `next_deadline_ms` has come."""
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` must be called next, or None."""
+
+    def snapshot(self) -> bytes:
+        """The whole state between two bundles."""
+
+    def close(self) -> None:
+        """Called once, after everything else."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counters of one instance since its task started."""
+
+    component: str
+    kind: ComponentKind
+    received: Counter[str] = field(default_factory=Counter)
+    emitted: Counter[str] = field(default_factory=Counter)
+    dropped_events: int = 0
+    queued_events: int = 0
+    busy_ns: int = 0
+    last_error: str = ""
+    last_error_ms: int = 0
+
+    def error(self, text: str, now_ms: int) -> None:
+        """Keeps the newest error for the console."""
+        self.last_error, self.last_error_ms = text, now_ms
+
+    def report(self, instance: str, peers: tuple[str, ...]) -> ComponentReport:
+        """The counters as they travel to the manager."""
+        return ComponentReport(
+            instance=instance,
+            component=self.component,
+            kind=self.kind,
+            peers=peers,
+            received=_counts(self.received),
+            emitted=_counts(self.emitted),
+            dropped_events=self.dropped_events,
+            queued_events=self.queued_events,
+            busy_ms=self.busy_ns // 1_000_000,
+            last_error=self.last_error,
+            last_error_ms=self.last_error_ms,
+        )
+
+
+def _counts(counter: Counter[str]) -> tuple[StreamCount, ...]:
+    return tuple(StreamCount(stream, events) for stream, events in sorted(counter.items()))

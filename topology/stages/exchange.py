@@ -1,0 +1,157 @@
+"""Bundles between the tasks of one topology: every task listens for the others, and opens a link to each it feeds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import zmq
+
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.messages import OpenLink, Rejected, SendBundle
+from topology.bundle import Bundle, Receipt
+from topology.errors import TopologyError
+from topology.frames import arrow_schema, decode_batch, encode_batch
+from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkSender, LinkServer, LinkState
+from topology.model import Topology
+from topology.stages.receiver import FrameLedger
+
+Deliver = Callable[[str, Bundle], None]
+"""Hands a bundle to a local instance."""
+
+
+@dataclass(slots=True)
+class _Way:
+    """The link to another task and what waits for it."""
+
+    link: LinkSender
+    waiting: deque[tuple[str, Bundle]] = field(default_factory=deque)
+    waiting_rows: int = 0
+
+
+class Exchange:
+    """One for each task. `connect` is called when the addresses of all tasks are known."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        task: int,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        window_rows: int,
+        deliver: Deliver,
+    ) -> None:
+        self._topology = topology
+        self._task = task
+        self._context = context
+        self._window_rows = window_rows
+        self._deliver = deliver
+        self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
+        self._ways: dict[int, _Way] = {}
+        self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
+
+    def connect(self, addresses: Sequence[Endpoint], now_ms: int) -> None:
+        """Opens a link to every other task; `addresses` stand in order of task."""
+        opening = OpenLink(sender=f"task {self._task}", streams=(), key=self._topology.key, epoch=self._topology.epoch)
+        for task, endpoint in enumerate(addresses):
+            if task != self._task:
+                self._ways[task] = _Way(LinkSender(self._context, endpoint, opening, now_ms))
+
+    def senders(self) -> Mapping[int, LinkSender]:
+        """The link to each other task."""
+        return {task: way.link for task, way in self._ways.items()}
+
+    def is_full(self) -> bool:
+        """True when more rows wait for another task than one window."""
+        return any(way.waiting_rows >= self._window_rows for way in self._ways.values())
+
+    def send(self, task: int, target: str, bundle: Bundle) -> None:
+        """Sends `bundle` to instance `target` in `task`, or lets it wait for room."""
+        way = self._ways[task]
+        way.waiting.append((target, bundle))
+        way.waiting_rows += bundle.rows()
+        self._pump(way)
+
+    def on_senders_readable(self) -> None:
+        """Takes in acknowledgements and sends what waited. Raises TopologyError when another task has gone."""
+        for task, way in self._ways.items():
+            way.link.handle()
+            if way.link.state in (LinkState.LOST, LinkState.REFUSED):
+                raise TopologyError("task-lost", f"the link from task {self._task} to task {task} broke")
+            self._pump(way)
+
+    def on_readable(self, now_ms: int) -> None:
+        """Delivers what other tasks sent."""
+        for event in self.server.receive(now_ms):
+            match event:
+                case LinkArrived(link=link):
+                    link.attachment = FrameLedger()
+                case FrameArrived(link=link, message=SendBundle() as message, bodies=bodies):
+                    self._receive(link, message, bodies)
+                case FrameArrived() | LinkGone():
+                    pass  # a task that goes takes its topology with it; the driver sees to that
+
+    def tick(self, now_ms: int) -> None:
+        for way in self._ways.values():
+            way.link.tick(now_ms)
+
+    def close(self) -> None:
+        for way in self._ways.values():
+            way.link.close()
+        self.server.close()
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        if opening.key != self._topology.key or opening.epoch != self._topology.epoch:
+            return Rejected(code="stale-epoch", reason=f"this is epoch {self._topology.epoch}")
+        return None
+
+    def _pump(self, way: _Way) -> None:
+        while way.waiting and way.link.has_room():
+            target, bundle = way.waiting.popleft()
+            rows = bundle.rows()
+            way.waiting_rows -= rows
+            sequence = way.link.outbox.next_sequence
+            message = SendBundle(
+                sequence=sequence,
+                source=bundle.source,
+                target=target,
+                origin=bundle.origin,
+                ticket=bundle.ticket,
+                channel=bundle.channel,
+                streams=bundle.streams,
+                watermark_ms=bundle.watermark_ms,
+                idle=bundle.idle,
+                batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
+            )
+            bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
+            way.link.send_frame(message, sequence, rows, bodies)
+
+    def _receive(self, link: Link, message: SendBundle, bodies: tuple[object, ...]) -> None:
+        ledger: FrameLedger = link.attachment
+        ledger.open_frames.append(message.sequence)
+        if len(bodies) != len(message.batches):
+            raise DecodeError(f"a bundle of {len(message.batches)} batches with {len(bodies)} bodies")
+        receipt = Receipt(lambda: self._finished(link, message.sequence))
+        bundle = Bundle(
+            source=message.source,
+            origin=message.origin,
+            ticket=message.ticket,
+            channel=message.channel,
+            streams=message.streams,
+            watermark_ms=message.watermark_ms,
+            idle=message.idle,
+            batches=tuple(
+                (stream, decode_batch(body, self._schemas[stream], rows))
+                for (stream, rows), body in zip(message.batches, bodies, strict=True)
+            ),
+            receipt=receipt,
+        )
+        self._deliver(message.target, bundle)
+
+    def _finished(self, link: Link, sequence: int) -> None:
+        last = link.attachment.finish(sequence)
+        if last is not None:
+            self.server.done(link, last)

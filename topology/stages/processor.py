@@ -1,0 +1,156 @@
+"""The processing stage: one execution group's engine, and the order in which events reach it."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+
+from query_plan.model import ProcessingStage, stage_app
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from topology.bundle import Bundle
+from topology.link import END_OF_TIME, NO_WATERMARK
+from topology.merger import EventTimeMerger
+from topology.model import PROCESSOR, Topology
+from topology.resequencer import Resequencer
+from topology.stages.contract import Emit, Statistics
+
+Batches = tuple[tuple[str, pa.RecordBatch], ...]
+
+
+class Processor:
+    """Runs one instance of an execution group.
+
+    Under the system clock, events go to the engine as they come, parallel stages' outputs in their origin's order.
+    Under event time they are merged by watermark first. A stateless stage in parallel needs no order: it passes each
+    bundle on with its ticket, and its consumer puts them back in order.
+    """
+
+    def __init__(
+        self, name: str, topology: Topology, stage: ProcessingStage, emit: Emit, idle_ms: int, drop_late: bool
+    ) -> None:
+        component = topology.component(stage.name)
+        self.name = name
+        self.statistics = Statistics(stage.name, PROCESSOR)
+        self._emit = emit
+        self._inputs = tuple(one.stream.id for one in stage.inputs)
+        self._outputs = tuple(output.id for output in stage.outputs)
+        self._keeps_tickets = topology.keeps_tickets(component)
+        self._resequencer = Resequencer(topology.paths(component))
+        self._merges = topology.plan.playback is not None and not self._keeps_tickets
+        self._idle_ms, self._drop_late = idle_ms, drop_late
+        self._merger: EventTimeMerger | None = None
+        self._engine = AppRuntime(analyse(stage_app(topology.plan, stage)))
+        self._produced: list[tuple[str, pa.RecordBatch]] = []
+        self._next_ticket = 0
+        self._said: tuple[int, bool] = (NO_WATERMARK, False)
+        for stream in self._outputs:
+            self._engine.add_stream_callback(stream, lambda batch, stream=stream: self._collect(stream, batch))
+
+    def open(self, now_ms: int) -> None:
+        if self._merges:
+            self._merger = EventTimeMerger(self._inputs, self._idle_ms, self._drop_late, now_ms)
+        self._engine.start(now_ms)
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        started_ns = time.perf_counter_ns()
+        for stream, batch in bundle.batches:
+            self.statistics.received[stream] += batch.num_rows
+        if self._keeps_tickets:
+            self._pass_through(bundle, now_ms)
+        else:
+            ready = self._resequencer.push(bundle)
+            if self._merger is not None:
+                self._merge(self._merger, ready, now_ms)
+            else:
+                self._process_as_it_comes(ready, now_ms)
+        self.statistics.busy_ns += time.perf_counter_ns() - started_ns
+
+    def on_time(self, now_ms: int) -> None:
+        started_ns = time.perf_counter_ns()
+        if self._merger is not None:
+            self._merger.on_time(now_ms)
+            self._merge(self._merger, [], now_ms)
+        else:
+            self._engine.advance_time(now_ms)
+            self._give_out(now_ms, idle=False)
+        self.statistics.busy_ns += time.perf_counter_ns() - started_ns
+
+    def next_deadline_ms(self) -> int | None:
+        """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""
+        return self._merger.next_deadline_ms() if self._merger is not None else self._engine.next_deadline_ms()
+
+    def snapshot(self) -> bytes:
+        return self._engine.snapshot()
+
+    def close(self) -> None:
+        """The engine holds nothing outside its memory."""
+
+    def _pass_through(self, bundle: Bundle, now_ms: int) -> None:
+        for stream, batch in bundle.batches:
+            if batch.num_rows:
+                self._engine.send(stream, batch, now_ms)
+        self._emit(
+            Bundle(
+                source=self.name,
+                origin=bundle.origin,
+                ticket=bundle.ticket,
+                channel=bundle.channel,
+                streams=self._outputs if bundle.streams else (),
+                watermark_ms=bundle.watermark_ms,
+                idle=bundle.idle,
+                batches=self._taken(),
+            )
+        )
+        bundle.settle()
+
+    def _process_as_it_comes(self, ready: list[Bundle], now_ms: int) -> None:
+        for bundle in ready:
+            for stream, batch in bundle.batches:
+                if batch.num_rows:
+                    self._engine.send(stream, batch, now_ms)
+            bundle.settle()
+        self._give_out(now_ms, idle=False)
+
+    def _merge(self, merger: EventTimeMerger, ready: list[Bundle], now_ms: int) -> None:
+        for bundle in ready:
+            merger.push(bundle, now_ms)
+        step = merger.release(now_ms)
+        if step is not None:
+            self._engine.send_merged(step.batches, step.orders)
+        watermark_ms = merger.watermark_ms()
+        idle = watermark_ms == END_OF_TIME
+        if not idle and watermark_ms != NO_WATERMARK:
+            self._engine.advance_time(watermark_ms)
+        self.statistics.queued_events = merger.held_rows
+        self.statistics.dropped_events = merger.late_rows if self._drop_late else 0
+        self._give_out(self._said[0] if idle else watermark_ms, idle)
+
+    def _give_out(self, watermark_ms: int, idle: bool) -> None:
+        """Emits what the engine produced; a bundle without rows goes out only when it tells a new watermark."""
+        batches = self._taken()
+        if not batches and (not self._merges or self._said == (watermark_ms, idle)):
+            return
+        self._said = (watermark_ms, idle)
+        bundle = Bundle(
+            source=self.name,
+            origin=self.name,
+            ticket=self._next_ticket,
+            channel=self.name,
+            streams=self._outputs,
+            watermark_ms=watermark_ms,
+            idle=idle,
+            batches=batches,
+        )
+        self._next_ticket += 1
+        self._emit(bundle)
+
+    def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
+        self._produced.append((stream, batch))
+
+    def _taken(self) -> Batches:
+        batches, self._produced = tuple(self._produced), []
+        for stream, batch in batches:
+            self.statistics.emitted[stream] += batch.num_rows
+        return batches

@@ -1,0 +1,153 @@
+"""The receiver stage: where workers' events enter a topology."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import zmq
+
+from cep_common.messages import MarkIdle, OpenLink, Rejected
+from topology.bundle import Bundle, Receipt
+from topology.link import NO_WATERMARK
+from topology.link_socket import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.model import RECEIVER, Topology
+from topology.stages.contract import Emit, Statistics
+
+
+@dataclass(slots=True)
+class FrameLedger:
+    """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
+
+    `idle` and `watermark_ms` are the newest that the link said.
+    """
+
+    open_frames: deque[int] = field(default_factory=deque)
+    finished: set[int] = field(default_factory=set)
+    watermark_ms: int = NO_WATERMARK
+
+    def finish(self, sequence: int) -> int | None:
+        """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
+        self.finished.add(sequence)
+        last = None
+        while self.open_frames and self.open_frames[0] in self.finished:
+            last = self.open_frames.popleft()
+            self.finished.discard(last)
+        return last
+
+
+class Receiver:
+    """Listens for the workers' links, one for each worker and imported stream, and numbers what comes."""
+
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        emit: Emit,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        window_rows: int,
+    ) -> None:
+        self.name = name
+        self.statistics = Statistics(topology.plan.receiver.name, RECEIVER)
+        self._topology = topology
+        self._emit = emit
+        self._next_ticket = 0
+        self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
+
+    def open(self, now_ms: int) -> None:
+        """Nothing to prepare: links open by themselves."""
+
+    def on_readable(self, now_ms: int) -> None:
+        """Takes in what the workers sent."""
+        for event in self.server.receive(now_ms):
+            self._take(event)
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
+
+    def on_time(self, now_ms: int) -> None:
+        """Forgets workers that have gone without a word."""
+        for gone in self.server.expire(now_ms):
+            self._take(gone)
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def connections(self) -> tuple[str, ...]:
+        """The workers' links that stand now."""
+        return tuple(sorted(_channel(link) for link in self.server.links.values()))
+
+    def snapshot(self) -> bytes:
+        """A receiver's state is what its links hold, and senders keep that until it is acknowledged."""
+        return b""
+
+    def close(self) -> None:
+        self.server.close()
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        topology = self._topology
+        if opening.key != topology.key or opening.epoch != topology.epoch:
+            return Rejected(code="stale-epoch", reason=f"this is epoch {topology.epoch} of {topology.key.topology()}")
+        imported = {stream.id for stream in topology.plan.receiver.streams}
+        for stream in opening.streams:
+            if stream.stream not in imported or topology.streams[stream.stream] != stream:
+                return Rejected(code="schema-mismatch", reason=f"{stream.stream} is not imported with these attributes")
+        return None
+
+    def _take(self, event: LinkEvent) -> None:
+        match event:
+            case LinkArrived(link=link):
+                link.attachment = FrameLedger()
+                self._pass_on(link)
+            case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
+                ledger: FrameLedger = link.attachment
+                ledger.open_frames.append(sequence)
+                if batch is not None:
+                    self._data(link, message.stream, batch, message.watermark_ms, sequence)  # type: ignore[attr-defined]
+                else:
+                    self._pass_on(link, idle=isinstance(message, MarkIdle))
+                    self._finished(link, sequence)
+            case LinkGone(link=link):
+                self._pass_on(link, idle=True)
+
+    def _data(self, link: Link, stream: str, batch: pa.RecordBatch, watermark_ms: int, sequence: int) -> None:
+        ledger: FrameLedger = link.attachment
+        ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
+        self.statistics.received[stream] += batch.num_rows
+        self.statistics.emitted[stream] += batch.num_rows
+        receipt = Receipt(lambda: self._finished(link, sequence))
+        self._pass_on(link, ((stream, batch),), receipt=receipt)
+        receipt.settle()
+
+    def _pass_on(
+        self,
+        link: Link,
+        batches: tuple[tuple[str, pa.RecordBatch], ...] = (),
+        idle: bool = False,
+        receipt: Receipt | None = None,
+    ) -> None:
+        bundle = Bundle(
+            source=self.name,
+            origin=self.name,
+            ticket=self._next_ticket,
+            channel=_channel(link),
+            streams=tuple(stream.stream for stream in link.opening.streams),
+            watermark_ms=link.attachment.watermark_ms,
+            idle=idle,
+            batches=batches,
+            receipt=receipt,
+        )
+        self._next_ticket += 1
+        self._emit(bundle)
+
+    def _finished(self, link: Link, sequence: int) -> None:
+        last = link.attachment.finish(sequence)
+        if last is not None:
+            self.server.done(link, last)
+
+
+def _channel(link: Link) -> str:
+    return f"{link.opening.sender}/{','.join(stream.stream for stream in link.opening.streams)}"

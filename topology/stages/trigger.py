@@ -1,0 +1,66 @@
+"""The trigger stage: events that time alone makes, once for the whole plan."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from query_plan.model import TriggerStage
+from topology.bundle import Bundle
+from topology.errors import TopologyError
+from topology.frames import CURRENT, arrow_schema
+from topology.model import TRIGGER, stream_schema
+from topology.stages.contract import Emit, Statistics
+
+
+class Trigger:
+    """Fires `at 'start'`, or every so often, the first time one period after the start."""
+
+    def __init__(self, name: str, stage: TriggerStage, emit: Emit) -> None:
+        if stage.definition.cron is not None:
+            raise TopologyError("not-supported", f"trigger {stage.name}: cron expressions are not supported yet")
+        self.name = name
+        self.statistics = Statistics(stage.name, TRIGGER)
+        self._stream = stage.stream.id
+        self._schema = arrow_schema(stream_schema(stage.stream))
+        self._period_ms = stage.definition.every.milliseconds if stage.definition.every else None
+        self._emit = emit
+        self._next_ticket = 0
+        self._due_ms: int | None = None
+
+    def open(self, now_ms: int) -> None:
+        self._due_ms = now_ms if self._period_ms is None else now_ms + self._period_ms
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        raise TypeError(f"trigger {self.name} takes no events, but got some from {bundle.source}")
+
+    def on_time(self, now_ms: int) -> None:
+        """Fires as often as was due; every event bears the time at which it was due."""
+        while self._due_ms is not None and self._due_ms <= now_ms:
+            self._fire(self._due_ms)
+            self._due_ms = None if self._period_ms is None else self._due_ms + self._period_ms
+
+    def next_deadline_ms(self) -> int | None:
+        return self._due_ms
+
+    def snapshot(self) -> bytes:
+        return str(self._due_ms).encode()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _fire(self, due_ms: int) -> None:
+        columns = [pa.array([due_ms]), pa.array([CURRENT], pa.int8()), pa.array([due_ms])]
+        batch = pa.record_batch(columns, schema=self._schema)
+        self.statistics.emitted[self._stream] += 1
+        self._emit(
+            Bundle(
+                source=self.name,
+                origin=self.name,
+                ticket=self._next_ticket,
+                channel=self.name,
+                streams=(self._stream,),
+                watermark_ms=due_ms,
+                batches=((self._stream, batch),),
+            )
+        )
+        self._next_ticket += 1
