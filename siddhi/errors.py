@@ -1,9 +1,9 @@
 """The errors of SiddhiQL: everything wrong with a text at once, each problem with its place and a way out.
 
-    SiddhiError
-    ├── SiddhiParseError      the text is no SiddhiQL
-    ├── SiddhiAnalysisError   it is, but it does not make sense
-    └── SiddhiRuntimeError    it made sense and failed while running
+SiddhiError
+├── SiddhiParseError      the text is no SiddhiQL
+├── SiddhiAnalysisError   it is, but it does not make sense
+└── SiddhiRuntimeError    it made sense and failed while running
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The syntax tree of SiddhiQL: what a plan says, with where it says it.
 
 Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they stood.
-Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or scopes;
-that is `siddhi.analysis`.
+Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or
+scopes; that is `siddhi.analysis`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,128 @@
+"""From text to syntax tree.
+
+Every function here raises `SiddhiParseError`, with all that is wrong, and nothing else, whatever the text holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.resources import files
+from typing import cast
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput
+
+from siddhi.errors import Problem, SiddhiParseError
+from siddhi.language import ast
+from siddhi.language.shape import check_definition, check_query
+from siddhi.language.syntax_errors import problem_of
+from siddhi.language.transform.app import PlanTransformer
+from siddhi.language.variables import substitute_variables
+
+MAXIMUM_DEPTH = 200
+"""How many levels of syntax may lie inside each other; more than any person writes, few enough for any stack."""
+
+_STARTS = [
+    "app",
+    "single_definition",
+    "single_stream_definition",
+    "single_query",
+    "single_partition",
+    "single_expression",
+    "single_time",
+    "on_demand_query",
+]
+
+
+def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
+    """The app that `text` writes, `${NAME}`s replaced from `variables` first.
+
+    Positions are positions in the text after that replacement (`substitute_variables`).
+    """
+    return cast(ast.App, _parse(substitute_variables(text, variables or {}), "app"))
+
+
+def parse_definition(text: str) -> ast.Definition:
+    """The one definition that `text` writes, with its annotations."""
+    return cast(ast.Definition, _parse(text, "single_definition"))
+
+
+def parse_stream_definition(text: str) -> ast.StreamDefinition:
+    """The one stream definition that `text` writes, with its annotations."""
+    return cast(ast.StreamDefinition, _parse(text, "single_stream_definition"))
+
+
+def parse_query(text: str) -> ast.Query:
+    """The one query that `text` writes, with its annotations."""
+    return cast(ast.Query, _parse(text, "single_query"))
+
+
+def parse_partition(text: str) -> ast.Partition:
+    """The one partition that `text` writes, with its annotations and queries."""
+    return cast(ast.Partition, _parse(text, "single_partition"))
+
+
+def parse_expression(text: str) -> ast.Expression:
+    """The expression that `text` writes."""
+    return cast(ast.Expression, _parse(text, "single_expression"))
+
+
+def parse_time(text: str) -> ast.TimeConstant:
+    """The time that `text` writes, such as `1 min 30 sec`."""
+    return cast(ast.TimeConstant, _parse(text, "single_time"))
+
+
+def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
+    """The on-demand query that `text` writes."""
+    return cast(ast.OnDemandQuery, _parse(text, "on_demand_query"))
+
+
+@cache
+def _lark() -> Lark:
+    grammar = files("siddhi.language").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", start=_STARTS, propagate_positions=True, maybe_placeholders=True)
+
+
+def _parse(text: str, start: str) -> object:
+    try:
+        tree = _lark().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise SiddhiParseError(problem_of(error, text)) from None
+    transformer = PlanTransformer(text)
+    node = transformer.transform(tree)
+    _check_depth(node)
+    problems = [*transformer.problems, *_shape_problems(node)]
+    if problems:
+        raise SiddhiParseError(problems)
+    return node
+
+
+def _shape_problems(node: object) -> Iterator[Problem]:
+    if isinstance(node, ast.App):
+        for part in (*node.definitions, *node.elements):
+            yield from _shape_problems(part)
+    elif isinstance(node, ast.Partition):
+        for query in node.queries:
+            yield from check_query(query)
+    elif isinstance(node, ast.Query):
+        yield from check_query(node)
+    elif isinstance(node, ast.Definition):
+        yield from check_definition(node)
+
+
+def _check_depth(root: object) -> None:
+    """Refuses trees that recursion (of printing, comparing, analysing) could not climb."""
+    waiting: list[tuple[object, int, ast.Span]] = [(root, 0, ast.NOWHERE)]
+    while waiting:
+        node, depth, span = waiting.pop()
+        if isinstance(node, tuple):
+            waiting.extend((part, depth, span) for part in node)
+        elif is_dataclass(node) and not isinstance(node, ast.Span):
+            span = getattr(node, "span", span)
+            if depth > MAXIMUM_DEPTH:
+                hint = "split it, or group a long chain of operators with parentheses"
+                message = f"more than {MAXIMUM_DEPTH} levels lie inside each other here"
+                raise SiddhiParseError(Problem("too-deep", message, hint, span))
+            waiting.extend((getattr(node, field.name), depth + 1, span) for field in fields(node))

@@ -1,0 +1,117 @@
+"""Rules on the form of queries that the grammar leaves open, so that breaking one gets a sentence of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from siddhi.errors import Problem
+from siddhi.language import ast
+
+
+def check_definition(definition: ast.Definition) -> Iterator[Problem]:
+    """What is wrong with the form of a definition."""
+    if isinstance(definition, ast.StreamDefinition | ast.TableDefinition | ast.WindowDefinition):
+        seen: set[str] = set()
+        for attribute in definition.attributes:
+            if attribute.name in seen:
+                yield Problem(
+                    "duplicate-attribute", f"attribute '{attribute.name}' is defined twice", None, attribute.span
+                )
+            seen.add(attribute.name)
+    if isinstance(definition, ast.AggregationDefinition):
+        selection = definition.selection
+        if selection.having or selection.order_by or selection.limit or selection.offset:
+            yield Problem(
+                "aggregation-clause", "an aggregation has select and group by only", None, definition.selection.span
+            )
+
+
+def check_query(query: ast.Query) -> Iterator[Problem]:
+    """What is wrong with the form of a query's input."""
+    source = query.input
+    if isinstance(source, ast.StateInput):
+        yield from _check_state(source)
+    elif isinstance(source, ast.AnonymousInput):
+        yield from check_query(source.query)
+    elif isinstance(source, ast.JoinInput):
+        for side in (source.left, source.right):
+            for before, handler in zip(side.handlers, side.handlers[1:], strict=False):
+                if isinstance(before, ast.Window) and not isinstance(handler, ast.Window):
+                    yield Problem(
+                        "handler-after-window", "in a join nothing may follow the window", "move it in front of the "
+                        "window, or into a query of its own", handler.span,
+                    )  # fmt: skip
+
+
+def _check_state(state: ast.StateInput) -> Iterator[Problem]:
+    yield from _check_element(state.element, every=False)
+    elements = state.element.elements if isinstance(state.element, ast.NextElement) else (state.element,)
+    if state.sequence:
+        for element in elements[1:]:
+            if isinstance(element, ast.EveryElement):
+                yield Problem(
+                    "every-in-sequence", "in a sequence only the first element may have every", None, element.span
+                )
+        first = elements[0]
+        if isinstance(first, ast.EveryElement) and isinstance(first.element, ast.NextElement):
+            yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, first.span)
+    flat = list(_flat(state.element))
+    for before, element in zip(flat, flat[1:], strict=False):
+        if isinstance(before, ast.AbsentElement) and isinstance(element, ast.AbsentElement):
+            yield Problem("absent-in-a-row", "two `not` elements may not follow each other", None, element.span)
+
+
+def _check_element(element: ast.StateElement, *, every: bool) -> Iterator[Problem]:
+    if isinstance(element, ast.NextElement):
+        for part in element.elements:
+            yield from _check_element(part, every=every)
+    elif isinstance(element, ast.EveryElement):
+        if every:
+            yield Problem("nested-every", "every may not stand inside every", None, element.span)
+        yield from _check_element(element.element, every=True)
+    elif isinstance(element, ast.LogicalElement):
+        yield from _check_logical(element)
+    elif isinstance(element, ast.AbsentElement):
+        if element.waiting is None:
+            yield Problem(
+                "absent-without-time", "`not` needs a time unless it stands beside `and`",
+                "add `for <time>`, as in `not S for 5 sec`", element.span,
+            )  # fmt: skip
+        yield from _check_handlers(element.input)
+    else:
+        yield from _check_handlers(element.input)
+
+
+def _check_logical(element: ast.LogicalElement) -> Iterator[Problem]:
+    sides = (element.left, element.right)
+    for side, other in (sides, sides[::-1]):
+        yield from _check_handlers(side.input)
+        if isinstance(side, ast.StreamElement):
+            if side.minimum is not None:
+                yield Problem(
+                    "counted-logical", f"an operand of `{element.operator}` cannot be counted", None, side.span
+                )
+        elif side.waiting is None and (element.operator == "or" or isinstance(other, ast.AbsentElement)):
+            yield Problem(
+                "absent-without-time", "`not` without a time needs `and` and an event on the other side",
+                "add `for <time>`, as in `not S for 5 sec`", side.span,
+            )  # fmt: skip
+
+
+def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
+    for handler in source.handlers:
+        if isinstance(handler, ast.Window):
+            yield Problem(
+                "window-in-pattern", "a pattern's element cannot have a window",
+                "put the window into a query of its own and read its output", handler.span,
+            )  # fmt: skip
+
+
+def _flat(element: ast.StateElement) -> Iterator[ast.StateElement]:
+    if isinstance(element, ast.NextElement):
+        for part in element.elements:
+            yield from _flat(part)
+    elif isinstance(element, ast.EveryElement):
+        yield from _flat(element.element)
+    else:
+        yield element

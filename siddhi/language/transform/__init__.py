@@ -1,0 +1,1 @@
+"""From lark's parse tree to the syntax tree, rule by rule."""

@@ -1,0 +1,51 @@
+"""The whole transformer: a parse tree in, a syntax tree and a list of problems out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lark.tree import Meta
+
+from siddhi.errors import Problem
+from siddhi.language import ast
+from siddhi.language.transform.base import span_of
+from siddhi.language.transform.definitions import DefinitionTransformer
+from siddhi.language.transform.expressions import ExpressionTransformer
+from siddhi.language.transform.inputs import InputTransformer
+from siddhi.language.transform.outputs import OutputTransformer
+
+_Statement = ast.Definition | ast.ExecutionElement
+
+
+class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransformer, OutputTransformer):
+    """Transforms one parse tree of one text."""
+
+    def app(self, meta: Meta, *statements: _Statement) -> ast.App:
+        first = statements[0]
+        annotations = tuple(annotation for annotation in first.annotations if annotation.namespace is not None)
+        own = tuple(annotation for annotation in first.annotations if annotation.namespace is None)
+        statements = (replace(first, annotations=own), *statements[1:])
+        definitions = tuple(s for s in statements if not isinstance(s, ast.Query | ast.Partition))
+        elements = tuple(s for s in statements if isinstance(s, ast.Query | ast.Partition))
+        self._check_order(statements)
+        if not any((annotation.namespace or "").casefold() == "plan" for annotation in annotations):
+            self.problems += self.legacy
+            if not definitions:
+                self._problem("no-definition", "an app needs at least one definition", meta, "define the streams first")
+        return ast.App(annotations, definitions, elements, span=span_of(meta))
+
+    def _check_order(self, statements: tuple[_Statement, ...]) -> None:
+        executing = False
+        for statement in statements:
+            if isinstance(statement, ast.Query | ast.Partition):
+                executing = True
+            elif executing:
+                hint = "move it in front of the first query"
+                self.problems.append(
+                    Problem("definition-after-query", "definitions come before all queries", hint, statement.span)
+                )
+            self.problems += [
+                Problem("misplaced-app-annotation", f"'@{annotation.namespace}:{annotation.name}' belongs to the app",
+                        "write it in front of everything else", annotation.span)
+                for annotation in statement.annotations if annotation.namespace is not None
+            ]  # fmt: skip

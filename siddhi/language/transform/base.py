@@ -1,0 +1,70 @@
+"""What every part of the transformer shares: places, names and the list of what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token, Tree
+from lark.tree import Meta
+
+from siddhi.errors import Problem
+from siddhi.language.ast import NOWHERE, Span
+from siddhi.language.literals import name_value
+
+
+class TransformerBase:
+    """Methods are named after grammar rules and get the rule's position and its children.
+
+    A rule that holds but means nothing sensible (a number too large, say) is put down in `problems`; `legacy` holds
+    what only execution plans of the 3.x dialect may say.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.problems: list[Problem] = []
+        self.legacy: list[Problem] = []
+
+    def transform(self, tree: Tree[Token]) -> Any:
+        """What the root's method makes of the tree; children go before their parents, and nothing recurses."""
+        waiting: list[Tree[Token] | Token] = [tree]
+        parents_first: list[Tree[Token] | Token] = []
+        while waiting:
+            part = waiting.pop()
+            parents_first.append(part)
+            if isinstance(part, Tree):
+                waiting.extend(part.children)
+        done: list[Any] = []
+        for part in reversed(parents_first):
+            if isinstance(part, Tree):
+                first = len(done) - len(part.children)
+                children = done[first:]
+                del done[first:]
+                done.append(getattr(self, part.data)(part.meta, *children))
+            else:
+                done.append(part)
+        return done[0]
+
+    def name(self, _meta: Meta, token: Token) -> str:
+        return name_value(token)
+
+    def _problem(self, code: str, message: str, meta: Meta, hint: str | None = None) -> None:
+        self.problems.append(Problem(code, message, hint, span_of(meta)))
+
+
+def span_of(meta: Meta) -> Span:
+    """The place of a rule's text; `NOWHERE` for a rule that matched nothing."""
+    if meta.empty:
+        return NOWHERE
+    return Span(meta.line, meta.column, meta.end_line, meta.end_column, meta.start_pos, meta.end_pos)
+
+
+def token_span(token: Token) -> Span:
+    """The place of a token."""
+    return Span(
+        token.line or 0,
+        token.column or 0,
+        token.end_line or 0,
+        token.end_column or 0,
+        token.start_pos or 0,
+        token.end_pos or 0,
+    )

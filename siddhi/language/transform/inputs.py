@@ -1,0 +1,249 @@
+"""What a query reads: single streams, joins, patterns and sequences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from lark import Token
+from lark.tree import Meta
+
+from siddhi.errors import Problem
+from siddhi.language import ast
+from siddhi.language.ast import JoinKind
+from siddhi.language.transform.base import TransformerBase, span_of
+
+_Count = tuple[int, int]
+_Operand = ast.StreamElement | ast.AbsentElement
+_JoinTail = tuple[ast.Expression | None, tuple[ast.Expression, ...] | None, ast.Expression | None]
+_REPETITIONS: dict[str, _Count] = {"STAR": (0, -1), "PLUS": (1, -1), "QUESTION_MARK": (0, 1)}
+
+
+class InputTransformer(TransformerBase):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._separators: set[str] = set()  # met since the last state input; children come before their parent
+        self._repetitions: list[Problem] = []  # likewise
+
+    # ---- one source -------------------------------------------------------------------------------------------------
+
+    def plain_source(self, meta: Meta, name: str) -> ast.SingleInput:
+        return ast.SingleInput(name, span=span_of(meta))
+
+    def inner_source(self, meta: Meta, _hash: Token, name: str) -> ast.SingleInput:
+        return ast.SingleInput(name, inner=True, span=span_of(meta))
+
+    def fault_source(self, meta: Meta, _bang: Token, name: str) -> ast.SingleInput:
+        return ast.SingleInput(name, fault=True, span=span_of(meta))
+
+    def source_chain(self, meta: Meta, source: ast.SingleInput, *handlers: ast.Handler) -> ast.SingleInput:
+        return replace(source, handlers=handlers, span=span_of(meta))
+
+    def filter(self, meta: Meta, *parts: Token | ast.Expression) -> ast.Filter:
+        condition = parts[-1]
+        assert not isinstance(condition, Token)  # noqa: S101 - the grammar puts the expression last
+        return ast.Filter(condition, span=span_of(meta))
+
+    def stream_function(self, meta: Meta, _hash: Token, call: ast.FunctionCall) -> ast.StreamFunction:
+        return ast.StreamFunction(call, span=span_of(meta))
+
+    def window(self, meta: Meta, _hash: Token, call: ast.FunctionCall) -> ast.Window:
+        return ast.Window(call, span=span_of(meta))
+
+    def anonymous_query(
+        self,
+        meta: Meta,
+        source: ast.Input,
+        selection: ast.Selection | None,
+        rate: ast.Rate | None,
+        output: ast.Return,
+    ) -> ast.Query:
+        return ast.Query(source, output, selection, rate, span=span_of(meta))
+
+    def anonymous_input(self, meta: Meta, query: ast.Query, *handlers: ast.Handler) -> ast.AnonymousInput:
+        return ast.AnonymousInput(query, handlers, span=span_of(meta))
+
+    # ---- joins ------------------------------------------------------------------------------------------------------
+
+    def join_side(self, meta: Meta, source: ast.SingleInput, alias: str | None) -> ast.SingleInput:
+        return replace(source, alias=alias, span=span_of(meta))
+
+    def inner_join(self, _meta: Meta) -> JoinKind:
+        return JoinKind.INNER
+
+    def left_outer_join(self, _meta: Meta) -> JoinKind:
+        return JoinKind.LEFT_OUTER
+
+    def right_outer_join(self, _meta: Meta) -> JoinKind:
+        return JoinKind.RIGHT_OUTER
+
+    def full_outer_join(self, _meta: Meta) -> JoinKind:
+        return JoinKind.FULL_OUTER
+
+    def bounds(self, _meta: Meta, *bounds: ast.Expression) -> tuple[ast.Expression, ...]:
+        return bounds
+
+    def both_join(
+        self,
+        meta: Meta,
+        left: ast.SingleInput,
+        kind: JoinKind,
+        right: ast.SingleInput,
+        on: ast.Expression | None,
+        within: tuple[ast.Expression, ...] | None,
+        per: ast.Expression | None,
+    ) -> ast.JoinInput:
+        return _join(meta, left, kind, right, (on, within, per))
+
+    def left_join(
+        self,
+        meta: Meta,
+        left: ast.SingleInput,
+        _unidirectional: Token,
+        kind: JoinKind,
+        right: ast.SingleInput,
+        *tail: ast.Expression | None,
+    ) -> ast.JoinInput:
+        return _join(meta, left, kind, right, tail, "left")  # type: ignore[arg-type]  # lark gives three
+
+    def right_join(
+        self,
+        meta: Meta,
+        left: ast.SingleInput,
+        kind: JoinKind,
+        right: ast.SingleInput,
+        _unidirectional: Token,
+        *tail: ast.Expression | None,
+    ) -> ast.JoinInput:
+        return _join(meta, left, kind, right, tail, "right")  # type: ignore[arg-type]  # lark gives three
+
+    # ---- patterns and sequences -------------------------------------------------------------------------------------
+
+    def exact_count(self, meta: Meta, count: Token) -> _Count:
+        return self._checked_count(meta, int(count), int(count))
+
+    def lower_count(self, meta: Meta, lower: Token) -> _Count:
+        return self._checked_count(meta, int(lower), -1)
+
+    def range_count(self, meta: Meta, lower: Token, upper: Token) -> _Count:
+        return self._checked_count(meta, int(lower), int(upper))
+
+    def upper_count(self, meta: Meta, upper: Token) -> _Count:
+        return self._checked_count(meta, 0, int(upper))
+
+    def repetition(self, meta: Meta, token: Token) -> _Count:
+        self._repetitions.append(
+            Problem("repetition-in-pattern", f"'{token}' belongs to sequences", "write a count: <0:>, <1:> or <0:1>",
+                    span_of(meta))
+        )  # fmt: skip
+        return _REPETITIONS[token.type]
+
+    def stream_element(
+        self, meta: Meta, alias: str | None, source: ast.SingleInput, count: _Count | None
+    ) -> ast.StreamElement:
+        minimum, maximum = count if count is not None else (None, None)
+        return ast.StreamElement(replace(source, alias=alias), minimum, maximum, span=span_of(meta))
+
+    def absent_element(
+        self, meta: Meta, source: ast.SingleInput, waiting: ast.TimeConstant | None
+    ) -> ast.AbsentElement:
+        return ast.AbsentElement(source, waiting, span=span_of(meta))
+
+    def logical_pair(self, meta: Meta, left: _Operand, operator: Token, right: _Operand) -> ast.LogicalElement:
+        return ast.LogicalElement(operator.casefold(), left, right, span=span_of(meta))
+
+    def state_group(self, meta: Meta, element: ast.StateElement) -> ast.StateElement:
+        if isinstance(element, ast.NextElement) and element.within is None:
+            inner, within = _lifted_within(element)
+            if isinstance(inner, ast.NextElement) and within is not None:
+                return replace(inner, within=within, span=span_of(meta))
+        return element
+
+    def state_term(
+        self, meta: Meta, every: Token | None, element: ast.StateElement, within: ast.TimeConstant | None
+    ) -> ast.StateElement:
+        if every is not None:
+            return ast.EveryElement(element, within, span=span_of(meta))
+        if within is not None:
+            return ast.NextElement((element,), within, span=span_of(meta))
+        return element
+
+    def arrow_chain(self, meta: Meta, *elements: ast.StateElement) -> ast.NextElement:
+        self._separators.add("->")
+        return ast.NextElement(elements, span=span_of(meta))
+
+    def comma_chain(self, meta: Meta, *elements: ast.StateElement) -> ast.NextElement:
+        self._separators.add(",")
+        return ast.NextElement(elements, span=span_of(meta))
+
+    def state_input(self, meta: Meta, element: ast.StateElement) -> ast.SingleInput | ast.StateInput:
+        if isinstance(element, ast.StreamElement) and element.minimum is None and element.input.alias is None:
+            return element.input
+        element, within = _lifted_within(element)
+        sequence = "," in self._separators
+        if len(self._separators) > 1:
+            self._problem(
+                "mixed-pattern-and-sequence",
+                "a pattern (->) and a sequence (,) cannot be mixed",
+                meta,
+                "write two queries: the first inserts into a stream that the second reads",
+            )
+        elif not sequence:
+            self.problems += self._repetitions
+        for chain in _inner_bounds(element):
+            self.legacy.append(
+                Problem(
+                    "within-inside-pattern",
+                    "within stands only at the end of a whole pattern",
+                    "only execution plans of the 3.x dialect (@Plan:name) bound parts of a pattern",
+                    chain.span,
+                )
+            )
+        self._repetitions.clear()
+        self._separators.clear()
+        return ast.StateInput(element, sequence, within, span=span_of(meta))
+
+    def _checked_count(self, meta: Meta, minimum: int, maximum: int) -> _Count:
+        if max(minimum, maximum) > 0x7FFFFFFF:
+            self._problem("number-out-of-range", "a count must fit in int", meta)
+        return minimum, maximum
+
+
+def _join(
+    meta: Meta,
+    left: ast.SingleInput,
+    kind: JoinKind,
+    right: ast.SingleInput,
+    tail: _JoinTail,
+    unidirectional: Literal["left", "right"] | None = None,
+) -> ast.JoinInput:
+    on, within, per = tail
+    return ast.JoinInput(left, right, kind, on, unidirectional, within or (), per, span=span_of(meta))
+
+
+def _lifted_within(element: ast.StateElement) -> tuple[ast.StateElement, ast.TimeConstant | None]:
+    """`element` without the bound at its very end, and that bound: `a -> b within t` bounds all, not just `b`."""
+    if isinstance(element, ast.EveryElement):
+        return replace(element, within=None), element.within
+    if isinstance(element, ast.NextElement):
+        if element.within is not None:
+            rest = element.elements[0] if len(element.elements) == 1 else replace(element, within=None)
+            return rest, element.within
+        last = element.elements[-1]
+        if isinstance(last, ast.EveryElement) or (isinstance(last, ast.NextElement) and len(last.elements) == 1):
+            last, within = _lifted_within(last)
+            if within is not None:
+                return replace(element, elements=(*element.elements[:-1], last)), within
+    return element, None
+
+
+def _inner_bounds(element: ast.StateElement) -> list[ast.NextElement | ast.EveryElement]:
+    found: list[ast.NextElement | ast.EveryElement] = []
+    waiting: list[ast.StateElement] = [element]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, ast.NextElement | ast.EveryElement):
+            if current.within is not None:
+                found.append(current)
+            waiting.extend(current.elements if isinstance(current, ast.NextElement) else (current.element,))
+    return found
