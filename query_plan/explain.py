@@ -51,7 +51,8 @@ def _stage(plan: QueryPlan, stage: ProcessingStage) -> Iterator[str]:
     yield _title(stage.name, stage.parallel) + (", cannot have more" if stage.enforce_parallel else "")
     for link in _links_to(plan, stage.name):
         yield f"  takes  {link.stream} from {link.producer}, {_share(link, stage.parallel)}"
-    for definition in (*stage.tables, *stage.windows, *stage.aggregations):
+    kept: tuple[ast.Definition, ...] = (*stage.tables, *stage.windows, *stage.aggregations)
+    for definition in kept:
         yield f"  keeps  {definition.id}"
     for element in stage.elements:
         yield f"  runs   {_element(element)}"

@@ -132,8 +132,8 @@ class Link:
 class QueryPlan:
     """What a topology is built from.
 
-    `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of topology
-    workers to the configuration.
+    `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
+    topology workers to the configuration.
     """
 
     name: str

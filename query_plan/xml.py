@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from lxml import etree
 
@@ -31,6 +31,9 @@ from siddhi.language.parser import parse, parse_stream_definition
 from siddhi.language.printer import print_definition, print_element
 
 MAXIMUM_CHARACTERS = 8 * 1024 * 1024
+
+_SOME_DEFINITION = "define stream S ( a int ); "
+"""Stands in front of queries, because a text without any definition is no app."""
 
 _Definition = TypeVar("_Definition", bound=ast.Definition)
 
@@ -88,8 +91,12 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
         enforceParallel="true" if stage.enforce_parallel else "false",
     )
     _child(element, "table-definitions").text = _statements(stage.tables)
-    kinds = {"window": stage.windows, "function": stage.functions, "aggregation": stage.aggregations}
-    for kind, definitions in kinds.items():
+    kinds: tuple[tuple[str, tuple[ast.Definition, ...]], ...] = (
+        ("window", stage.windows),
+        ("function", stage.functions),
+        ("aggregation", stage.aggregations),
+    )
+    for kind, definitions in kinds:
         if definitions:
             _child(element, f"{kind}-definitions").text = _statements(definitions)
     inputs = _child(element, "input-streams")
@@ -171,7 +178,7 @@ def _validated(text: str) -> etree._Element:
         raise QueryPlanXmlError(
             [
                 _problem("xml-invalid", f"the XML is no query plan: {entry.message}", None, entry.line)
-                for entry in schema.error_log
+                for entry in cast("Iterable[etree._LogEntry]", schema.error_log)
             ]
         )
     return root
@@ -202,21 +209,21 @@ def _read_input(element: etree._Element) -> StageInput:
             "xml-invalid",
             f"{stream.id}: 'partition' stands with grouping='fields' and only there",
             None,
-            element.sourceline,
+            _line(element),
         )
     if key is not None and key not in {attribute.name for attribute in stream.attributes}:
-        raise _refused("xml-invalid", f"{stream.id} has no attribute {key} to partition by", None, element.sourceline)
+        raise _refused("xml-invalid", f"{stream.id} has no attribute {key} to partition by", None, _line(element))
     return StageInput(stream, Grouping(kind, key))
 
 
 def _read_trigger(element: etree._Element) -> TriggerStage:
     definitions = _read_definitions(_only(element, "trigger-definition"), ast.TriggerDefinition)
     if len(definitions) != 1 or definitions[0].id != element.get("name"):
-        raise _refused("xml-invalid", "a trigger holds the one definition of its name", None, element.sourceline)
+        raise _refused("xml-invalid", "a trigger holds the one definition of its name", None, _line(element))
     stage = TriggerStage(definitions[0])
     output = _only(element, "output-stream")
     if _read_stream(output) != stage.stream:
-        raise _refused("xml-invalid", f"{stage.name} gives out {stream_text(stage.stream)}", None, output.sourceline)
+        raise _refused("xml-invalid", f"{stage.name} gives out {stream_text(stage.stream)}", None, _line(output))
     return stage
 
 
@@ -237,22 +244,22 @@ def _read_definitions(element: etree._Element | None, kind: type[_Definition]) -
     app = _parsed(element)
     definitions = tuple(one for one in app.definitions if isinstance(one, kind))
     if app.elements or app.annotations or len(definitions) < len(app.definitions):
-        raise _refused("xml-invalid", f"{element.tag} holds something else as well", None, element.sourceline)
+        raise _refused("xml-invalid", f"{element.tag} holds something else as well", None, _line(element))
     return definitions
 
 
 def _read_elements(element: etree._Element) -> tuple[ast.ExecutionElement, ...]:
     if not (element.text or "").strip():
         return ()
-    app = _parsed(element)
-    if app.definitions or app.annotations:
-        raise _refused("xml-invalid", "queries hold a definition as well", None, element.sourceline)
+    app = _parsed(element, _SOME_DEFINITION)
+    if len(app.definitions) > 1 or app.annotations:
+        raise _refused("xml-invalid", "queries hold a definition as well", None, _line(element))
     return app.elements
 
 
-def _parsed(element: etree._Element) -> ast.App:
+def _parsed(element: etree._Element, before: str = "") -> ast.App:
     try:
-        return parse((element.text or "").strip())
+        return parse(before + (element.text or "").strip())
     except SiddhiParseError as refused:
         raise _inside(element, refused) from refused
 
@@ -270,6 +277,10 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
+def _line(element: etree._Element) -> int | None:
+    return cast("int | None", element.sourceline)
+
+
 def _flag(text: str | None) -> bool:
     return (text or "").strip() in ("true", "1")
 
@@ -278,7 +289,7 @@ def _inside(element: etree._Element, refused: SiddhiParseError) -> QueryPlanXmlE
     """The problems of a text in the XML; the XML's line is named in words, since theirs count within the text."""
     return QueryPlanXmlError(
         [
-            _problem("xml-invalid", f"in <{element.tag}>, {problem}", problem.hint, element.sourceline)
+            _problem("xml-invalid", f"in <{element.tag}>, {problem}", problem.hint, _line(element))
             for problem in refused.problems
         ]
     )

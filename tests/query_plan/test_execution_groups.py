@@ -1,0 +1,208 @@
+"""Which queries run together, what comes into a group and what leaves it, and how instances share their inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from query_plan.builder import build
+from query_plan.model import QueryPlan, stage_app
+from siddhi.analysis.analyser import analyse
+from siddhi.language import ast
+from siddhi.language.parser import parse
+
+STREAMS = """@Plan:name('P')
+@Import('A:1.0.0') define stream A (k string, v int);
+@Import('C:1.0.0') define stream C (k string, v int);
+@Export('B:1.0.0') define stream B (k string, v int);
+"""
+
+
+def planned(queries: str, header: str = STREAMS) -> QueryPlan:
+    return build(analyse(parse(header + queries)))
+
+
+def names(plan: QueryPlan) -> list[str]:
+    return [stage.name for stage in plan.processors]
+
+
+def ins(plan: QueryPlan, stage: str) -> list[str]:
+    return [one.stream.id for one in plan.processor(stage).inputs]
+
+
+def outs(plan: QueryPlan, stage: str) -> list[str]:
+    return [one.id for one in plan.processor(stage).outputs]
+
+
+def groupings(plan: QueryPlan, stage: str) -> dict[str, str]:
+    return {
+        one.stream.id: one.grouping.kind.value + (f"({one.grouping.key})" if one.grouping.key else "")
+        for one in plan.processor(stage).inputs
+    }
+
+
+def test_a_plan_without_dist_is_one_group_named_like_the_plan() -> None:
+    plan = planned("@name('x') from A select * insert into M; from M#window.length(2) select k, v insert into B;")
+    assert names(plan) == ["P"]
+    assert ins(plan, "P") == ["A"]
+    assert outs(plan, "P") == ["B"]
+
+
+def test_in_a_plan_with_dist_each_query_without_exec_group_is_a_group_of_its_own_in_text_order() -> None:
+    plan = planned("""
+        from A[v > 1] select * insert into M;
+        @info(name='second') @dist(parallel='2') from M[v > 2] select * insert into N;
+        @name('third') from N select * insert into B;
+    """)
+    assert names(plan) == ["query_1", "second", "third"]
+    assert [stage.parallel for stage in plan.processors] == [1, 2, 1]
+
+
+def test_members_of_a_group_run_in_text_order_and_what_only_they_use_stays_inside() -> None:
+    plan = planned("""
+        @info(name='one') @dist(execGroup='g') from A select * insert into M;
+        @info(name='two') @dist(execGroup='h') from C select * insert into N;
+        @info(name='three') @dist(execGroup='g') from M#window.length(2) select k, v insert into O;
+        @info(name='four') @dist(execGroup='h') from O join N#window.length(1) on O.k == N.k
+          select O.k as k, N.v as v insert into B;
+    """)
+    assert names(plan) == ["g", "h"]
+    assert (ins(plan, "g"), outs(plan, "g")) == (["A"], ["O"])
+    assert (ins(plan, "h"), outs(plan, "h")) == (["C", "O"], ["B"])
+    assert [query.annotations[0].value("name") for query in plan.processor("g").elements] == ["one", "three"]
+
+
+def test_editing_one_query_does_not_rename_the_others() -> None:
+    before = planned("@dist(parallel='2') from A select * insert into B; from C[v > 1] select * insert into B;")
+    after = planned(
+        "@dist(parallel='2') from A[v < 9] select k, v insert into B; from C[v > 1] select * insert into B;"
+    )
+    assert names(before) == names(after) == ["query_1", "query_2"]
+
+
+def test_inputs_stand_in_order_of_definition_whatever_the_query_reads_first() -> None:
+    plan = planned("from every e1=C -> e2=A select e1.k as k, e2.v as v insert into B;")
+    assert ins(plan, "P") == ["A", "C"]
+
+
+def test_queries_that_share_a_table_are_brought_together() -> None:
+    plan = planned(
+        """@dist(parallel='2') from A[v > 1] select * insert into M;
+        @name('fill') from M select * insert into T;
+        @name('look') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
+        STREAMS + "define table T (k string, v int);",
+    )
+    assert names(plan) == ["query_1", "fill"]
+    assert [table.id for table in plan.processor("fill").tables] == ["T"]
+    assert plan.processor("fill").enforce_parallel
+    assert not plan.processor("query_1").enforce_parallel
+
+
+def test_a_query_without_exec_group_joins_the_group_that_uses_its_table() -> None:
+    plan = planned(
+        """@name('fill') from A select * insert into T;
+        @dist(execGroup='g') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
+        STREAMS + "define table T (k string, v int);",
+    )
+    assert names(plan) == ["g"]
+
+
+def test_tables_kept_outside_bring_nobody_together() -> None:
+    plan = planned(
+        """@dist(execGroup='f') from A select * insert into T;
+        @dist(execGroup='g') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
+        STREAMS + "@store(type='rdbms') define table T (k string, v int);",
+    )
+    assert names(plan) == ["f", "g"]
+    assert [[table.id for table in stage.tables] for stage in plan.processors] == [["T"], ["T"]]
+
+
+def test_a_loop_of_queries_without_exec_group_is_one_group() -> None:
+    plan = planned("""
+        @dist(parallel='2') from C select * insert into B;
+        @name('start') from A select * insert into M;
+        @name('forth') from M[v > 0] select k, v - 1 as v insert into N;
+        @name('back') from N select * insert into M;
+        @name('end') from N select * insert into B;
+    """)
+    assert names(plan) == ["query_1", "start", "forth", "end"]
+    assert ins(plan, "forth") == ["M"]
+    assert outs(plan, "forth") == ["N"]
+
+
+def test_a_stream_that_a_group_receives_and_writes_for_itself_keeps_both_kinds_of_events() -> None:
+    plan = planned("""
+        @dist(execGroup='g') from A select * insert into M;
+        @dist(execGroup='h') from C select * insert into M;
+        @dist(execGroup='h') from M#window.length(2) select k, v insert into B;
+    """)
+    assert ins(plan, "h") == ["C", "M"]
+    assert outs(plan, "h") == ["B"]
+    assert ("g", "M", "h") in [(link.producer, link.stream, link.consumer) for link in plan.links()]
+    assert all(link.producer != link.consumer for link in plan.links())
+
+
+def test_streams_that_are_imported_and_written_come_from_both() -> None:
+    plan = planned("""
+        @dist(execGroup='g') from A select * insert into C;
+        @dist(execGroup='h') from C#window.length(2) select k, v insert into B;
+    """)
+    assert plan.producers("C") == ("EventReceiver", "g")
+
+
+@pytest.mark.parametrize(
+    ("query", "grouping", "enforced"),
+    [
+        ("from A[v > 1] select * insert into B;", {"A": "shuffle"}, False),
+        ("from A#window.length(2) select k, v insert into B;", {"A": "global"}, True),
+        ("from A select k, sum(v) as v insert into M; from C select * insert into B;", {"A": "global", "C": "shuffle"}, True),
+        ("partition with (k of A) begin from A select * insert into B; end;", {"A": "fields(k)"}, False),
+        ("partition with (k of A) begin from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B; end;",
+         {"A": "fields(k)", "C": "all"}, False),
+        ("partition with (k of A, v of C) begin from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B; end;",
+         {"A": "fields(k)", "C": "fields(v)"}, False),
+        ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "global"}, True),
+        ("from A[v > 1] select * insert into B; partition with (k of A) begin from A select * insert into B; end;",
+         {"A": "fields(k)"}, False),
+        ("partition with (k of A) begin from A select * insert into B; end;"
+         "partition with (v of A) begin from A select * insert into B; end;", {"A": "global"}, True),
+    ],
+)  # fmt: skip
+def test_readers_decide_how_instances_share_a_stream(query: str, grouping: dict[str, str], enforced: bool) -> None:
+    plan = planned(query)
+    assert groupings(plan, "P") == grouping
+    assert plan.processor("P").enforce_parallel is enforced
+
+
+def test_triggers_fire_once_for_the_plan_and_are_plain_streams_in_stages() -> None:
+    plan = planned(
+        """@dist(execGroup='g') from Tick select 'g' as k, 1 as v insert into B;
+        @dist(execGroup='h', parallel='2') from Tick select 'h' as k, 2 as v insert into B;""",
+        STREAMS + "define trigger Tick at every 500 millisec;",
+    )
+    assert [trigger.name for trigger in plan.triggers] == ["Tick"]
+    assert ins(plan, "g") == ins(plan, "h") == ["Tick"]
+    assert not any(isinstance(one, ast.TriggerDefinition) for one in stage_app(plan, plan.processor("g")).definitions)
+
+
+def test_queries_keep_their_names_inside_their_stage() -> None:
+    plan = planned("""
+        from A select * insert into B;
+        @dist(execGroup='late') from C select * insert into B;
+        partition with (k of A) begin @dist1 from A select * insert into #I; from #I select * insert into B; end;
+    """)
+    whole = {
+        query.name
+        for element in analyse(parse(STREAMS + "from A select * insert into B;")).elements
+        for query in [element]
+    }
+    assert whole == {"query_1"}
+    late = analyse(stage_app(plan, plan.processor("late")))
+    assert [element.name for element in late.elements] == ["query_2"]
+    partition = analyse(stage_app(plan, plan.processors[2])).elements[0]
+    assert [query.name for query in partition.queries] == ["query_3", "query_4"]
+
+
+def test_parallelism_of_receiver_publisher_and_workers_comes_from_the_header() -> None:
+    header = "@Plan:dist(receiverParallelism='2', publisherParallelism='3', workers='4')\n" + STREAMS
+    plan = planned("from A select * insert into B;", header)
+    assert (plan.receiver.parallel, plan.publisher.parallel, plan.workers) == (2, 3, 4)
