@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import zmq
 
-from cep_common.messages import MarkIdle, OpenLink, Rejected
+from cep_common.messages import Data, MarkIdle, OpenLink, Rejected
 from topology.bundle import Bundle, Receipt
 from topology.link import NO_WATERMARK
 from topology.link_socket import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
@@ -20,7 +20,7 @@ from topology.stages.contract import Emit, Statistics
 class FrameLedger:
     """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
 
-    `idle` and `watermark_ms` are the newest that the link said.
+    `watermark_ms` is the newest that the link told.
     """
 
     open_frames: deque[int] = field(default_factory=deque)
@@ -55,6 +55,8 @@ class Receiver:
         self._topology = topology
         self._emit = emit
         self._next_ticket = 0
+        self.connections: tuple[str, ...] = ()
+        """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
 
     def open(self, now_ms: int) -> None:
@@ -75,10 +77,6 @@ class Receiver:
 
     def next_deadline_ms(self) -> int | None:
         return None
-
-    def connections(self) -> tuple[str, ...]:
-        """The workers' links that stand now."""
-        return tuple(sorted(_channel(link) for link in self.server.links.values()))
 
     def snapshot(self) -> bytes:
         """A receiver's state is what its links hold, and senders keep that until it is acknowledged."""
@@ -101,16 +99,18 @@ class Receiver:
         match event:
             case LinkArrived(link=link):
                 link.attachment = FrameLedger()
+                self._note_connections()
                 self._pass_on(link)
             case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
                 ledger: FrameLedger = link.attachment
                 ledger.open_frames.append(sequence)
-                if batch is not None:
-                    self._data(link, message.stream, batch, message.watermark_ms, sequence)  # type: ignore[attr-defined]
+                if isinstance(message, Data) and batch is not None:
+                    self._data(link, message.stream, batch, message.watermark_ms, sequence)
                 else:
                     self._pass_on(link, idle=isinstance(message, MarkIdle))
                     self._finished(link, sequence)
             case LinkGone(link=link):
+                self._note_connections()
                 self._pass_on(link, idle=True)
 
     def _data(self, link: Link, stream: str, batch: pa.RecordBatch, watermark_ms: int, sequence: int) -> None:
@@ -142,6 +142,9 @@ class Receiver:
         )
         self._next_ticket += 1
         self._emit(bundle)
+
+    def _note_connections(self) -> None:
+        self.connections = tuple(sorted(_channel(link) for link in self.server.links.values()))
 
     def _finished(self, link: Link, sequence: int) -> None:
         last = link.attachment.finish(sequence)

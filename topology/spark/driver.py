@@ -1,0 +1,158 @@
+"""The driver process: holds the Spark session, does what the manager says, and reports how its topologies are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import threading
+from types import FrameType
+
+import msgspec
+import zmq
+
+from cep_common.clock import Clock, SystemClock
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.ids import PlanKey
+from cep_common.messages import DriverRegistered, KillTopology, Message, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.transport import ControlClient
+from topology.lifecycle import Action, Instruction, TopologyRuns
+from topology.spark.config import DriverConfig
+from topology.spark.session import TopologyJob, slots_of, start_session
+from topology.stages.settings import TaskAssignment
+
+logger = logging.getLogger(__name__)
+
+TURN_MS = 50
+"""How long the loop waits for the manager's orders before it looks at its jobs again."""
+
+
+class JobEnded(msgspec.Struct, frozen=True):
+    key: PlanKey
+    epoch: int
+    reason: str
+    unfit: bool
+
+
+class Driver:
+    """`run` returns after `stop`. Orders come from the manager, endings from the jobs' threads; one thread decides."""
+
+    def __init__(self, config: DriverConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
+        self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
+        self._session = start_session(config.spark, config.host)
+        self._spark = self._session.sparkContext
+        slots = slots_of(self._spark, config.spark)
+        self._runs = TopologyRuns(slots, config.restart.first_backoff_ms, config.restart.longest_backoff_ms)
+        self._reported: tuple[TopologyReport, ...] | None = None
+        self._next_beat_ms = 0
+
+    def stop(self) -> None:
+        """Ends `run` soon."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Works until stopped, then ends all topologies and the session."""
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        client = ControlClient(context, self._config.managers, self._config.request_timeout_ms)
+        logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
+        try:
+            while not self._stopping.is_set():
+                self._turn(client)
+        finally:
+            client.close()
+            context.destroy(linger=0)
+            for job in self._jobs.values():
+                job.cancel()
+            self._session.stop()
+
+    def _turn(self, client: ControlClient) -> None:
+        for message in client.pushed(TURN_MS):
+            self._obey(message)
+        now_ms = self._clock.monotonic_ms()
+        while not self._endings.empty():
+            ending = self._endings.get()
+            self._jobs.pop((ending.key, ending.epoch), None)
+            logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.reason)
+            self._do(self._runs.job_ended(ending.key, ending.epoch, ending.reason, ending.unfit, now_ms))
+        for report in self._runs.reports():
+            job = self._jobs.get((report.key, report.epoch))
+            if report.state == "starting" and job is not None and job.is_running():
+                self._do(self._runs.job_running(report.key, report.epoch, now_ms))
+        self._do(self._runs.on_time(now_ms))
+        if now_ms >= self._next_beat_ms or self._runs.reports() != self._reported:
+            self._register(client, now_ms)
+
+    def _obey(self, message: Message) -> None:
+        match message:
+            case SubmitTopology(key=key, epoch=epoch):
+                logger.info("submitted: topology=%s epoch=%d", key.topology(), epoch)
+                self._do(self._runs.submit(message))
+            case KillTopology(key=key):
+                logger.info("to be killed: topology=%s", key.topology())
+                self._do(self._runs.kill(key))
+            case _:
+                logger.warning("unexpected order: type=%s", message.TYPE)
+
+    def _do(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            submission = instruction.submission
+            job_id = (submission.key, submission.epoch)
+            if instruction.action is Action.START_JOB:
+                self._jobs[job_id] = self._job(submission)
+                self._jobs[job_id].start()
+            elif instruction.action is Action.CANCEL_JOB and job_id in self._jobs:
+                self._jobs[job_id].cancel()
+
+    def _job(self, submission: SubmitTopology) -> TopologyJob:
+        key, epoch = submission.key, submission.epoch
+        assignment = TaskAssignment(
+            tenant=key.tenant,
+            epoch=epoch,
+            query_plan=submission.query_plan,
+            tasks=submission.workers,
+            settings=msgspec.structs.replace(self._config.stages, managers=self._config.managers),
+        )
+
+        def ended(reason: str, *, unfit: bool) -> None:
+            self._endings.put(JobEnded(key, epoch, reason, unfit))
+
+        return TopologyJob(self._spark, key, assignment, ended)
+
+    def _register(self, client: ControlClient, now_ms: int) -> None:
+        reports = self._runs.reports()
+        message = RegisterDriver(
+            driver=self._config.name,
+            host=self._config.host,
+            process_id=os.getpid(),
+            master=self._config.spark.master,
+            slots_total=self._runs.slots_total,
+            slots_free=self._runs.slots_free(),
+            topologies=reports,
+            web_url=self._spark.uiWebUrl or "",
+        )
+        try:
+            answer = client.request(message)
+        except (PeerError, RequestRejectedError) as error:
+            logger.warning("manager did not take the registration: %s", error)
+            self._next_beat_ms = now_ms + self._config.request_timeout_ms
+            return
+        self._reported = reports
+        if isinstance(answer, DriverRegistered):
+            self._next_beat_ms = now_ms + answer.heartbeat_ms
+
+
+def run(config: DriverConfig) -> None:
+    """Runs the driver until SIGTERM or SIGINT."""
+    driver = Driver(config, SystemClock())
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        driver.stop()
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+    driver.run()

@@ -1,0 +1,70 @@
+"""The body of one Spark task: builds its part of the topology, meets the other tasks, and works until told to stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import zmq
+from pyspark import BarrierTaskContext
+
+from cep_common.clock import SystemClock
+from cep_common.errors import CepError
+from cep_common.ids import Endpoint, PlanKey
+from query_plan.errors import QueryPlanError
+from query_plan.xml import read_xml
+from siddhi.errors import SiddhiError
+from topology.model import Topology
+from topology.stages.control import TaskControl
+from topology.stages.settings import TaskAssignment
+from topology.stages.task import Task
+
+logger = logging.getLogger(__name__)
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What a task tells the others once it is built: where it listens, or why it cannot."""
+
+    endpoint: Endpoint
+    error: str = ""
+
+
+def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[str]:
+    """Runs task `index` of the topology in `payload` (a TaskAssignment in JSON) until it is stopped.
+
+    Yields one text: empty, or why the plan cannot run here. Any other error is raised, and Spark ends the whole job.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    assignment = msgspec.json.decode(payload, type=TaskAssignment)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        yield _run(assignment, index, context)
+    finally:
+        context.destroy(linger=0)
+
+
+def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket[bytes]]) -> str:
+    barrier = BarrierTaskContext.get()
+    host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
+    settings = msgspec.structs.replace(assignment.settings, host=host)
+    task: Task | None = None
+    try:
+        plan = read_xml(assignment.query_plan)
+        topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
+        task = Task(topology, index, settings, context, SystemClock())
+        greeting = Greeting(task.exchange.server.endpoint)
+    except (SiddhiError, QueryPlanError, CepError) as failure:
+        greeting = Greeting(Endpoint("", 0), f"{type(failure).__name__}: {failure}")
+    answers = barrier.allGather(msgspec.json.encode(greeting).decode())
+    greetings = [msgspec.json.decode(answer, type=Greeting) for answer in answers]
+    faults = [greeting.error for greeting in greetings if greeting.error]
+    if faults or task is None:
+        return faults[0]
+    control = TaskControl(task, settings, context)
+    control.start()
+    try:
+        task.run([greeting.endpoint for greeting in greetings])
+    finally:
+        control.close()
+    return ""

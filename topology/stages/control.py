@@ -1,0 +1,127 @@
+"""The control thread of a task: heartbeats, the receivers' endpoints, workers for publishers, and orders to stop.
+
+It shares nothing with the work but a few immutable reports, so a busy stage still beats.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+import zmq
+
+from cep_common.errors import CepError, PeerError, RequestRejectedError
+from cep_common.messages import (
+    EndpointAssigned,
+    Message,
+    RegisterEndpoint,
+    RegisterTask,
+    RequestEndpoint,
+    TaskRegistered,
+)
+from cep_common.transport import ControlClient
+from topology.errors import TopologyError
+from topology.stages.settings import StageSettings
+from topology.stages.task import Task
+
+logger = logging.getLogger(__name__)
+
+FENCED = ("stale-epoch", "unknown-plan")
+"""Refusals that tell a task that it was replaced or that its plan is gone."""
+
+FIRST_HEARTBEAT_MS = 100
+"""Until everything is connected, the manager is asked this often."""
+
+
+class TaskControl(threading.Thread):
+    """Runs until `close`. A refused registration stops the task; a silent manager does not."""
+
+    def __init__(self, task: Task, settings: StageSettings, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        super().__init__(name=f"control of task {task.index}", daemon=True)
+        self._task = task
+        self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
+        self._host = settings.host
+        self._closing = threading.Event()
+        self._heartbeat_ms = FIRST_HEARTBEAT_MS
+        self._parent = os.getppid()
+
+    def close(self) -> None:
+        """Ends the thread and waits for it."""
+        self._closing.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._beat()
+            except RequestRejectedError as refusal:
+                if refusal.reason_code in FENCED:
+                    self._task.stop(TopologyError(refusal.reason_code, str(refusal)))
+                    break
+                logger.warning("manager refused: code=%s reason=%s", refusal.reason_code, refusal)
+            except PeerError as error:
+                logger.warning("no manager: %s", error)
+            except CepError:
+                logger.exception("control of task %s failed", self._task.index)
+            if os.getppid() != self._parent:
+                self._task.stop(TopologyError("orphaned", "the process that started this task has gone"))
+                break
+            self._closing.wait(self._heartbeat_ms / 1000)
+        self._client.close()
+
+    def _beat(self) -> None:
+        task, topology = self._task, self._task.topology
+        answer = self._client.request(
+            RegisterTask(
+                key=topology.key,
+                epoch=topology.epoch,
+                task=task.index,
+                host=self._host,
+                process_id=os.getpid(),
+                components=task.reports,
+            )
+        )
+        for receiver in task.receivers:
+            self._client.request(
+                RegisterEndpoint(
+                    role="receiver",
+                    key=topology.key,
+                    epoch=topology.epoch,
+                    instance=receiver.name,
+                    endpoint=receiver.server.endpoint,
+                    connections=receiver.connections,
+                )
+            )
+        connected = self._ask_for_workers()
+        if isinstance(answer, TaskRegistered):
+            self._heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
+
+    def _ask_for_workers(self) -> bool:
+        """True when every publisher has a worker."""
+        connected = True
+        topology = self._task.topology
+        for publisher in self._task.publishers:
+            connected = connected and publisher.is_connected()
+            if publisher.needs_worker():
+                answer = self._request_quietly(
+                    RequestEndpoint(
+                        role="worker",
+                        key=topology.key,
+                        epoch=topology.epoch,
+                        requester=publisher.name,
+                        host=self._host,
+                    )
+                )
+                if isinstance(answer, EndpointAssigned):
+                    self._task.assign(publisher.name, answer)
+        return connected
+
+    def _request_quietly(self, message: Message) -> Message | None:
+        """The answer, or None while there is no endpoint to be had."""
+        try:
+            return self._client.request(message)
+        except RequestRejectedError as refusal:
+            if refusal.reason_code in FENCED:
+                raise
+            return None

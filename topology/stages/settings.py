@@ -1,0 +1,40 @@
+"""What every task of a topology is told by the driver."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cep_common.ids import Endpoint
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of stages, from `stages` in the driver's configuration; `managers` are added by the driver. An empty
+    `host` stands for the address by which Spark knows the executor."""
+
+    host: str = ""
+    first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15000
+    last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15999
+    window_rows: Count = 65_536
+    publisher_queue_rows: Count = 65_536
+    idle_ms: Count = 15_000
+    drop_late: bool = False
+    request_timeout_ms: Count = 2_000
+    managers: tuple[Endpoint, ...] = ()
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        return self.first_port, self.last_port
+
+
+class TaskAssignment(msgspec.Struct, frozen=True):
+    """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs."""
+
+    tenant: int
+    epoch: int
+    query_plan: str
+    tasks: int
+    settings: StageSettings

@@ -1,0 +1,228 @@
+"""A task: the component instances that are placed in it, and the loop that feeds them.
+
+One thread does all the work. Bundles between instances of the task are handed over in memory; `Exchange` carries those
+for other tasks. Acknowledgements go out once a turn, and nothing is taken in while results cannot leave.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.ids import Endpoint
+from cep_common.messages import ComponentReport, EndpointAssigned
+from topology.bundle import Bundle
+from topology.grouping import split
+from topology.model import Component, Consumer, Topology
+from topology.resequencer import Resequencer
+from topology.stages.contract import Emit, StageInstance
+from topology.stages.exchange import Exchange
+from topology.stages.processor import Processor
+from topology.stages.publisher import Publisher
+from topology.stages.receiver import Receiver
+from topology.stages.settings import StageSettings
+from topology.stages.trigger import Trigger
+
+logger = logging.getLogger(__name__)
+
+TICK_MS = 250
+"""How often links beat and the counters are published."""
+
+
+class Task:
+    """Task `index` of a topology. `run` returns when `stop` was called; any error ends it, and with it the topology."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        index: int,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+    ) -> None:
+        self.topology = topology
+        self.index = index
+        self._settings = settings
+        self._context = context
+        self._clock = clock
+        self._work: deque[tuple[str, Bundle]] = deque()
+        self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._reports: tuple[ComponentReport, ...] = ()
+        self.exchange = Exchange(
+            topology, index, context, settings.host, settings.ports, settings.window_rows, self._deliver
+        )
+        self._instances: dict[str, StageInstance] = {}
+        self.receivers: list[Receiver] = []
+        self.publishers: list[Publisher] = []
+        for component in topology.components:
+            for name in component.instances():
+                if topology.placement[name] == index:
+                    self._instances[name] = self._build(name, component)
+
+    @property
+    def reports(self) -> tuple[ComponentReport, ...]:
+        """The newest counters; read by the control thread."""
+        return self._reports
+
+    def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
+        """Tells the loop which worker a publisher shall serve; called by the control thread."""
+        self._assigned.put((publisher, assignment))
+
+    def stop(self, failure: BaseException | None = None) -> None:
+        """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
+        self._failure = failure
+        self._stopping = True
+
+    def run(self, addresses: Sequence[Endpoint]) -> None:
+        """Works until stopped; `addresses` are the exchanges of all tasks."""
+        now_ms = self._clock.now_ms()
+        self.exchange.connect(addresses, now_ms)
+        for instance in self._instances.values():
+            instance.open(now_ms)
+        try:
+            self._loop()
+        finally:
+            for instance in self._instances.values():
+                instance.close()
+            self.exchange.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _loop(self) -> None:
+        next_tick_ms = 0
+        while not self._stopping:
+            readable = self._wait(next_tick_ms)
+            now_ms = self._clock.now_ms()
+            self._take_in(readable, now_ms)
+            self._drain(now_ms)
+            for instance in self._instances.values():
+                deadline_ms = instance.next_deadline_ms()
+                if deadline_ms is not None and deadline_ms <= now_ms:
+                    instance.on_time(now_ms)
+            self._drain(now_ms)
+            if now_ms >= next_tick_ms:
+                next_tick_ms = now_ms + TICK_MS
+                self._tick(now_ms)
+            for receiver in self.receivers:
+                receiver.server.flush()
+            self.exchange.server.flush()
+
+    def _wait(self, next_tick_ms: int) -> set[zmq.Socket[bytes]]:
+        """The sockets that have something, at the latest when the next tick or deadline has come."""
+        poller = zmq.Poller()
+        for publisher in self.publishers:
+            if publisher.link is not None:
+                for socket in publisher.link.sockets:
+                    poller.register(socket, zmq.POLLIN)
+        for sender in self.exchange.senders().values():
+            for socket in sender.sockets:
+                poller.register(socket, zmq.POLLIN)
+        if not self._is_full():
+            for receiver in self.receivers:
+                poller.register(receiver.server.socket, zmq.POLLIN)
+            poller.register(self.exchange.server.socket, zmq.POLLIN)
+        deadlines = [instance.next_deadline_ms() for instance in self._instances.values()]
+        until_ms = min([next_tick_ms, *(deadline for deadline in deadlines if deadline is not None)])
+        return {socket for socket, _ in poller.poll(max(0, until_ms - self._clock.now_ms()))}
+
+    def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int) -> None:
+        for publisher in self.publishers:
+            publisher.on_readable(now_ms)
+        self.exchange.on_senders_readable()
+        if self.exchange.server.socket in readable:
+            self.exchange.on_readable(now_ms)
+        for receiver in self.receivers:
+            if receiver.server.socket in readable:
+                receiver.on_readable(now_ms)
+
+    def _drain(self, now_ms: int) -> None:
+        while self._work:
+            target, bundle = self._work.popleft()
+            self._instances[target].on_bundle(bundle, now_ms)
+
+    def _tick(self, now_ms: int) -> None:
+        while not self._assigned.empty():
+            name, assignment = self._assigned.get()
+            for publisher in self.publishers:
+                if publisher.name == name and publisher.needs_worker():
+                    publisher.assign(assignment.endpoint, assignment.instance, now_ms)
+        for publisher in self.publishers:
+            publisher.on_time(now_ms)
+        for receiver in self.receivers:
+            receiver.on_time(now_ms)
+        self.exchange.tick(now_ms)
+        self._reports = tuple(
+            instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items()
+        )
+
+    def _peers(self, name: str) -> tuple[str, ...]:
+        instance = self._instances[name]
+        if isinstance(instance, Publisher):
+            return (instance.worker,) if instance.is_connected() else ()
+        component = self.topology.component(name.rpartition("#")[0])
+        return tuple(
+            target for consumer in self.topology.consumers(component) for target in consumer.component.instances()
+        )
+
+    def _is_full(self) -> bool:
+        return self.exchange.is_full() or any(publisher.is_full() for publisher in self.publishers)
+
+    def _deliver(self, target: str, bundle: Bundle) -> None:
+        self._work.append((target, bundle))
+
+    def _build(self, name: str, component: Component) -> StageInstance:
+        topology, settings, plan = self.topology, self._settings, self.topology.plan
+        match component.kind:
+            case "receiver":
+                receiver = Receiver(
+                    name, topology, self._emitter(component), self._context, settings.host, settings.ports,
+                    settings.window_rows,
+                )  # fmt: skip
+                self.receivers.append(receiver)
+                return receiver
+            case "processor":
+                stage = plan.processor(component.name)
+                return Processor(name, topology, stage, self._emitter(component), settings.idle_ms, settings.drop_late)
+            case "trigger":
+                trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
+                return Trigger(name, trigger, self._emitter(component))
+            case "publisher":
+                resequencer = Resequencer(topology.paths(component))
+                publisher = Publisher(name, topology, self._context, settings.publisher_queue_rows, resequencer)
+                self.publishers.append(publisher)
+                return publisher
+
+    def _emitter(self, component: Component) -> Emit:
+        """What instances of `component` give their bundles to: every consumer's instances, here or in other tasks."""
+        consumers = self.topology.consumers(component)
+
+        def emit(bundle: Bundle) -> None:
+            for consumer in consumers:
+                self._route(consumer, bundle)
+
+        return emit
+
+    def _route(self, consumer: Consumer, bundle: Bundle) -> None:
+        if not any(stream in consumer.groupings for stream in bundle.streams):
+            if not consumer.every_ticket:
+                return
+            bundle = replace(bundle, channel="", streams=(), batches=())
+        targets = consumer.component.instances()
+        for target, share in zip(targets, split(bundle, consumer.groupings, len(targets)), strict=True):
+            if share is None:
+                continue
+            task = self.topology.placement[target]
+            if task == self.index:
+                if share.receipt is not None:
+                    share.receipt.announce(1)
+                self._work.append((target, share))
+            else:
+                self.exchange.send(task, target, share)
