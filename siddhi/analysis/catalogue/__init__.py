@@ -1,0 +1,14 @@
+"""The built-in windows, aggregators, functions and stream functions: what they are called and what they take."""
+
+from __future__ import annotations
+
+from siddhi.analysis.catalogue.aggregators import AGGREGATORS
+from siddhi.analysis.catalogue.functions import FUNCTIONS
+from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
+from siddhi.analysis.catalogue.windows import WINDOWS
+from siddhi.registry import Registry
+
+
+def builtin_registry() -> Registry:
+    """A new registry that knows all built-ins."""
+    return Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS))

@@ -1,0 +1,101 @@
+"""The built-in scalar functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from siddhi.analysis.catalogue.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, constant, takes, value
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload
+
+_VALUE = value("value", ANY)
+_TYPE_NAME = constant("to", STRING, "the name of the type")
+
+
+def _gives(result: AttributeType) -> Callable[[Arguments], AttributeType]:
+    return lambda _arguments: result
+
+
+def _one_type(arguments: Arguments) -> AttributeType:
+    for position, argument in enumerate(arguments):
+        if argument.type is not arguments[0].type:
+            raise CallError(
+                f"all arguments must have one type, but {arguments[0].type.value} and {argument.type.value} are given",
+                position,
+            )
+    return arguments[0].type
+
+
+def _branch_type(arguments: Arguments) -> AttributeType:
+    return _one_type(arguments[1:])
+
+
+def _named_type(arguments: Arguments) -> AttributeType:
+    name = str(arguments[1].value)
+    try:
+        return AttributeType(name.casefold())
+    except ValueError:
+        raise CallError(f"'{name}' is no type", 1) from None
+
+
+def _default_type(arguments: Arguments) -> AttributeType:
+    return _one_type(arguments)
+
+
+def _check_event(arguments: Arguments) -> None:
+    if arguments and not arguments[0].event:
+        raise CallError("the argument must be an event of the pattern or join, such as e1", 0)
+
+
+def _function(
+    name: str,
+    summary: str,
+    result: Callable[[Arguments], AttributeType],
+    *overloads: Overload,
+    check: Callable[[Arguments], None] | None = None,
+) -> Declaration:
+    return Declaration(Kind.FUNCTION, name, summary, overloads, result=result, check=check)
+
+
+FUNCTIONS: tuple[Declaration, ...] = (
+    _function("cast", "the value, taken as another type without converting it", _named_type, takes(_VALUE, _TYPE_NAME)),
+    _function("convert", "the value converted; null where it cannot be", _named_type, takes(_VALUE, _TYPE_NAME)),
+    _function("coalesce", "the first argument that is not null", _one_type, takes(_VALUE, repeats=True)),
+    _function(
+        "default",
+        "the value, or a constant where it is null",
+        _default_type,
+        takes(_VALUE, constant("default", ANY, "what stands for null")),
+    ),
+    _function(
+        "ifThenElse",
+        "the one or the other, as the condition has it",
+        _branch_type,
+        takes(value("condition", BOOL), value("then", ANY), value("else", ANY)),
+    ),
+    *(
+        _function(f"instanceOf{type_name}", summary, _gives(AttributeType.BOOL), takes(_VALUE))
+        for type_name, summary in (
+            ("Boolean", "true when the value is a bool"),
+            ("Double", "true when the value is a double"),
+            ("Float", "true when the value is a float"),
+            ("Integer", "true when the value is an int"),
+            ("Long", "true when the value is a long"),
+            ("String", "true when the value is a string"),
+        )
+    ),
+    _function("maximum", "the greatest argument", _one_type, takes(value("value", NUMERIC), repeats=True)),
+    _function("minimum", "the least argument", _one_type, takes(value("value", NUMERIC), repeats=True)),
+    _function("UUID", "a new random identifier", _gives(AttributeType.STRING), takes()),
+    _function("currentTimeMillis", "the app's clock in milliseconds", _gives(AttributeType.LONG), takes()),
+    _function(
+        "eventTimestamp",
+        "the event's timestamp in milliseconds",
+        _gives(AttributeType.LONG),
+        takes(),
+        takes(value("event", OBJECT, "an event of a pattern, such as e1 or e1[0]")),
+        check=_check_event,
+    ),
+    _function("createSet", "a set of one value", _gives(AttributeType.OBJECT), takes(value("value", ANY - OBJECT))),
+    _function("sizeOfSet", "how many values a set has", _gives(AttributeType.INT), takes(value("set", OBJECT))),
+)

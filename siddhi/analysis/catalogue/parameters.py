@@ -1,0 +1,32 @@
+"""Short words for the declarations in this package."""
+
+from __future__ import annotations
+
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Overload, Parameter
+
+INT = frozenset({AttributeType.INT})
+LONG = frozenset({AttributeType.LONG})
+DOUBLE = frozenset({AttributeType.DOUBLE})
+BOOL = frozenset({AttributeType.BOOL})
+STRING = frozenset({AttributeType.STRING})
+OBJECT = frozenset({AttributeType.OBJECT})
+TIME = frozenset({AttributeType.INT, AttributeType.LONG})
+NUMERIC = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
+ANY = frozenset(AttributeType)
+
+
+def constant(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    return Parameter(name, types, description, constant=True)
+
+
+def value(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    return Parameter(name, types, description)
+
+
+def attribute(name: str, types: frozenset[AttributeType], description: str = "") -> Parameter:
+    return Parameter(name, types, description, attribute=True)
+
+
+def takes(*parameters: Parameter, repeats: bool = False) -> Overload:
+    return Overload(parameters, repeats)

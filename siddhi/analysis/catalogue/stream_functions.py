@@ -1,0 +1,47 @@
+"""The built-in stream functions."""
+
+from __future__ import annotations
+
+from siddhi.analysis.catalogue.parameters import BOOL, DOUBLE, STRING, constant, takes, value
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Arguments, Attributes, Declaration, Kind
+
+_PRIORITY = constant("priority", STRING, "TRACE, DEBUG, INFO, WARN, ERROR or FATAL")
+_MESSAGE = value("log.message", STRING, "what to write in front of the event")
+_WITH_EVENT = constant("is.event.logged", BOOL, "false: write the message alone")
+_THETA = value("theta", DOUBLE, "the angle in degrees")
+_RHO = value("rho", DOUBLE, "the distance")
+
+
+def _nothing(_arguments: Arguments) -> Attributes:
+    return ()
+
+
+def _cartesian(arguments: Arguments) -> Attributes:
+    names = ("x", "y", "z")[: len(arguments)]
+    return tuple((name, AttributeType.DOUBLE) for name in names)
+
+
+STREAM_FUNCTIONS: tuple[Declaration, ...] = (
+    Declaration(
+        Kind.STREAM_FUNCTION,
+        "log",
+        "writes events to the log and passes them on",
+        (
+            takes(),
+            takes(_WITH_EVENT),
+            takes(_MESSAGE),
+            takes(_MESSAGE, _WITH_EVENT),
+            takes(_PRIORITY, _MESSAGE),
+            takes(_PRIORITY, _MESSAGE, _WITH_EVENT),
+        ),
+        appends=_nothing,
+    ),
+    Declaration(
+        Kind.STREAM_FUNCTION,
+        "pol2Cart",
+        "adds the Cartesian coordinates x and y (and z) of polar ones",
+        (takes(_THETA, _RHO), takes(_THETA, _RHO, value("z", DOUBLE, "the height"))),
+        appends=_cartesian,
+    ),
+)

@@ -1,0 +1,143 @@
+"""The built-in windows."""
+
+from __future__ import annotations
+
+from siddhi.analysis.catalogue.parameters import (
+    ANY,
+    BOOL,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    TIME,
+    attribute,
+    constant,
+    takes,
+    value,
+)
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload
+
+_LENGTH = constant("length", INT, "how many events")
+_TIME = constant("time", TIME, "how long, in milliseconds or as a time such as 1 min")
+_STREAMING = constant(
+    "stream.current.event", BOOL, "true: events pass at once and the batch only ends what they are summed over"
+)
+_START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
+_EXTERNAL = attribute("timestamp", LONG, "the attribute that holds the event's time in milliseconds")
+_GAP = constant("session.gap", TIME, "the silence that ends a session")
+_KEY = attribute("session.key", STRING, "the attribute that tells sessions apart")
+_LATENCY = constant("allowed.latency", TIME, "how long a session still takes late events; at most the gap")
+_ATTRIBUTE = attribute("attribute", ANY, "an attribute of the stream")
+
+
+def _window(name: str, summary: str, *overloads: Overload, **more: object) -> Declaration:
+    return Declaration(Kind.WINDOW, name, summary, overloads, **more)  # type: ignore[arg-type]
+
+
+def _check_session(arguments: Arguments) -> None:
+    times = [argument.value for argument in arguments if argument.type is not AttributeType.STRING]
+    gap, latency = times[0], times[1] if len(times) > 1 else 0
+    if isinstance(gap, int) and isinstance(latency, int) and latency > gap:
+        raise CallError("the allowed latency is longer than the session gap", len(arguments) - 1)
+
+
+def _check_sort(arguments: Arguments) -> None:
+    attribute_came = False
+    for position, argument in enumerate(arguments[1:], start=1):
+        if argument.attribute:
+            attribute_came = True
+        elif not attribute_came or argument.value not in {"asc", "desc"}:
+            raise CallError("sort takes attributes, each followed by 'asc' or 'desc' if you like", position)
+        else:
+            attribute_came = False
+
+
+def _check_batch(arguments: Arguments) -> None:
+    length = arguments[0].value if arguments else 0
+    if isinstance(length, int) and length < 0:
+        raise CallError("the length cannot be negative", 0)
+
+
+WINDOWS: tuple[Declaration, ...] = (
+    _window("length", "the last n events, sliding", takes(_LENGTH)),
+    _window("lengthBatch", "n events at a time", takes(_LENGTH), takes(_LENGTH, _STREAMING)),
+    _window("time", "the events of the last time span, sliding", takes(_TIME)),
+    _window(
+        "timeBatch",
+        "the events of one time span after the other",
+        takes(_TIME),
+        takes(_TIME, _START),
+        takes(_TIME, _STREAMING),
+        takes(_TIME, _START, _STREAMING),
+    ),
+    _window("timeLength", "the last n events, but none older than a time span", takes(_TIME, _LENGTH)),
+    _window("externalTime", "like time, by a time that the events carry", takes(_EXTERNAL, _TIME)),
+    _window(
+        "externalTimeBatch",
+        "like timeBatch, by a time that the events carry",
+        takes(_EXTERNAL, _TIME),
+        *(
+            takes(_EXTERNAL, _TIME, start, *rest)
+            for start in (_START, attribute("start.time", LONG, "the attribute that holds the start time"))
+            for timeout in (constant("timeout", TIME, "how long to wait for more events before the batch goes out"),)
+            for replaced in (constant("replace.with.batchtime", BOOL, "give events the batch's end as timestamp"),)
+            for rest in ((), (timeout,), (timeout, replaced))
+        ),
+    ),
+    _window(
+        "session",
+        "the events between two silences",
+        takes(_GAP),
+        takes(_GAP, _KEY),
+        takes(_GAP, _LATENCY),
+        takes(_GAP, _KEY, _LATENCY),
+        check=_check_session,
+    ),
+    _window("batch", "the events that arrived together", takes(), takes(_LENGTH), check=_check_batch),
+    _window(
+        "sort",
+        "the n smallest (or largest) events by attributes",
+        takes(_LENGTH, value("attribute", ANY, "an attribute, or 'asc' or 'desc' behind one"), repeats=True),
+        check=_check_sort,
+    ),
+    _window(
+        "frequent",
+        "the events with the n most frequent values",
+        takes(constant("event.count", INT, "how many values")),
+        takes(constant("event.count", INT, "how many values"), _ATTRIBUTE, repeats=True),
+    ),
+    _window(
+        "lossyFrequent",
+        "the events whose values are more frequent than a share of all",
+        takes(constant("support", DOUBLE, "the share"), constant("error", DOUBLE, "the error allowed")),
+        takes(constant("support", DOUBLE, "the share"), _ATTRIBUTE, repeats=True),
+        takes(
+            constant("support", DOUBLE, "the share"),
+            constant("error", DOUBLE, "the error allowed"),
+            _ATTRIBUTE,
+            repeats=True,
+        ),
+    ),
+    _window("cron", "the events between the times of a Quartz cron text", takes(constant("cron", STRING, "the text"))),
+    _window("delay", "every event, later", takes(_TIME)),
+    _window(
+        "expression",
+        "the newest events for which an expression holds",
+        takes(value("expression", STRING, "the expression as a text; a constant or an attribute")),
+    ),
+    _window(
+        "expressionBatch",
+        "events until an expression no longer holds, then the next batch",
+        takes(value("expression", STRING, "the expression as a text; a constant or an attribute")),
+        takes(
+            value("expression", STRING, "the expression as a text; a constant or an attribute"),
+            value("include.triggering.event", BOOL, "true: the event that ends the batch is its last"),
+        ),
+        takes(
+            value("expression", STRING, "the expression as a text; a constant or an attribute"),
+            value("include.triggering.event", BOOL, "true: the event that ends the batch is its last"),
+            _STREAMING,
+        ),
+    ),
+)

@@ -1,0 +1,142 @@
+"""What a plan may call: declarations of windows, aggregators, functions and stream functions.
+
+A declaration says how a call is written and what type it has; it never runs anything. The engine attaches
+implementations by (kind, namespace, name), editors show the descriptions, analysis checks calls against the overloads
+exactly as Siddhi does: by number of arguments and by exact type, with no widening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from siddhi.language.ast import AttributeType
+
+
+class Kind(Enum):
+    """Which family a declaration belongs to."""
+
+    WINDOW = "window"
+    AGGREGATOR = "aggregator"
+    FUNCTION = "function"
+    STREAM_FUNCTION = "stream function"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a rule may know of an argument. `value` is set for a constant; `attribute` says that it is a plain attribute
+    of the input, `event` that it is a whole event."""
+
+    type: AttributeType
+    constant: bool = False
+    value: bool | int | float | str | None = None
+    attribute: bool = False
+    event: bool = False
+
+
+class CallError(Exception):
+    """A call that fits an overload but breaks a rule of its own; `position` is the argument at fault, from 0."""
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+Attributes = tuple[tuple[str, AttributeType], ...]
+Arguments = tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: the types it takes, whether it must be a constant or a plain attribute."""
+
+    name: str
+    types: frozenset[AttributeType]
+    description: str = ""
+    constant: bool = False
+    attribute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One way to call; with `repeats` the last parameter may be given any number of times more."""
+
+    parameters: tuple[Parameter, ...] = ()
+    repeats: bool = False
+
+    def parameter_at(self, position: int) -> Parameter:
+        return self.parameters[min(position, len(self.parameters) - 1)]
+
+    def takes(self, count: int) -> bool:
+        """True when the overload can have `count` arguments."""
+        return count == len(self.parameters) or (self.repeats and count > len(self.parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One thing that a plan may call.
+
+    `result` gives the type of a function's or an aggregator's call, `appends` the attributes that a stream function
+    adds behind those of its input; both and `check` may raise `CallError`. `spelling_3x` is the name of the same thing
+    in execution plans of the 3.x dialect.
+    """
+
+    kind: Kind
+    name: str
+    summary: str
+    overloads: tuple[Overload, ...]
+    namespace: str = ""
+    description: str = ""
+    result: Callable[[Arguments], AttributeType] | None = None
+    appends: Callable[[Arguments], Attributes] | None = None
+    check: Callable[[Arguments], None] | None = None
+    spelling_3x: str | None = None
+
+    @property
+    def key(self) -> tuple[Kind, str, str]:
+        return self.kind, self.namespace, self.name
+
+    def signatures(self) -> tuple[str, ...]:
+        """Each overload as people write it: `sum(value: int | long)`."""
+        prefix = f"{self.namespace}:{self.name}" if self.namespace else self.name
+        return tuple(f"{prefix}({_parameters(overload)})" for overload in self.overloads)
+
+
+class Registry:
+    """Declarations by kind, namespace and name; names are case-sensitive."""
+
+    def __init__(self, declarations: Iterable[Declaration] = ()) -> None:
+        self._by_key: dict[tuple[Kind, str, str], Declaration] = {}
+        self._by_3x_spelling: dict[tuple[Kind, str, str], Declaration] = {}
+        for declaration in declarations:
+            self.add(declaration)
+
+    def add(self, declaration: Declaration) -> None:
+        """Makes the declaration known; ValueError when its place is taken."""
+        if declaration.key in self._by_key:
+            raise ValueError(f"{declaration.kind.value} '{declaration.namespace}:{declaration.name}' is declared twice")
+        self._by_key[declaration.key] = declaration
+        if declaration.spelling_3x is not None:
+            self._by_3x_spelling[declaration.kind, declaration.namespace, declaration.spelling_3x] = declaration
+
+    def find(self, kind: Kind, namespace: str, name: str, *, dialect_3x: bool = False) -> Declaration | None:
+        """The declaration of that name, or None."""
+        key = (kind, namespace, name)
+        return self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
+
+    def names(self, kind: Kind, namespace: str = "") -> tuple[str, ...]:
+        """All names of one kind in one namespace."""
+        return tuple(n for (k, ns, n) in self._by_key if k is kind and ns == namespace)
+
+    def __iter__(self) -> Iterator[Declaration]:
+        return iter(self._by_key.values())
+
+
+def _parameters(overload: Overload) -> str:
+    def written(parameter: Parameter) -> str:
+        types = [attribute_type.value for attribute_type in AttributeType if attribute_type in parameter.types]
+        return f"{parameter.name}: {'any' if len(types) == len(AttributeType) else ' | '.join(types)}"
+
+    parts = [written(parameter) for parameter in overload.parameters]
+    return ", ".join([*parts, "…"] if overload.repeats else parts)
