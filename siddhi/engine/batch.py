@@ -247,6 +247,15 @@ class EventBatch:
         """The same rows with other kinds."""
         return EventBatch(self.timestamps, kinds, self.orders, self.clocks, self.columns, self.chunks, self.partitions)
 
+    def with_chunks(self, chunks: Int64Array | None) -> EventBatch:
+        """The same rows in other chunks."""
+        return EventBatch(self.timestamps, self.kinds, self.orders, self.clocks, self.columns, chunks, self.partitions)
+
+    def at_order(self, order: int) -> EventBatch:
+        """The same rows, all of the order `order`."""
+        orders = np.full(self.size, order, dtype=np.int64)
+        return EventBatch(self.timestamps, self.kinds, orders, self.clocks, self.columns, self.chunks, self.partitions)
+
     def chunk_ids(self) -> Int64Array:
         """`chunks`, with the row numbers in place of None."""
         return np.arange(self.size) if self.chunks is None else self.chunks

@@ -100,8 +100,8 @@ class MergedRows:
         return len(self.sources)
 
 
-def merge_rows(batches: Sequence[EventBatch]) -> MergedRows:
-    """`batches` merged by (order, clock); ties go to the earlier batch."""
+def merge_rows(batches: Sequence[EventBatch], ranks: Sequence[int]) -> MergedRows:
+    """`batches` merged by (order, clock); ties go to the batch of the lower rank."""
     if len(batches) == 1:
         only = batches[0]
         zeros = np.zeros(only.size, dtype=np.int64)
@@ -110,7 +110,7 @@ def merge_rows(batches: Sequence[EventBatch]) -> MergedRows:
     clocks = np.concatenate([batch.clocks for batch in batches])
     sources = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
     rows = np.concatenate([np.arange(batch.size) for batch in batches])
-    place = np.lexsort((clocks, orders))
+    place = np.lexsort((np.asarray(ranks)[sources], clocks, orders))
     return MergedRows(tuple(batches), sources[place], rows[place], orders[place], clocks[place])
 
 

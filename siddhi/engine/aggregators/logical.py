@@ -1,0 +1,74 @@
+"""`and` and `or` over the bools held."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
+from siddhi.engine.expressions.evaluation import Value
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+
+
+@kernel
+def _run_truths(values, kinds, groups, fresh, counts, out):  # type: ignore[no-untyped-def]
+    """Counts falses (column 0) and trues (column 1) of each group; writes both after each row."""
+    for row in range(len(values)):
+        state = counts[groups[row]]
+        if len(fresh) and fresh[row]:
+            state[:] = 0
+        if kinds[row] == CURRENT:
+            state[1 if values[row] else 0] += 1
+        elif kinds[row] == EXPIRED:
+            state[1 if values[row] else 0] -= 1
+        out[row] = state
+
+
+class _Truths(Aggregator):
+    """Null has no place here: a row with a null argument fails."""
+
+    can_fail = True
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        self.name = call.name
+        self.counts: Int64Array = np.zeros((8, 2), dtype=np.int64)
+
+    def count(self, rows: AggregateInput) -> Int64Array:
+        """The falses and trues of each row's group, (n, 2)."""
+        kinds = rows.kinds
+        if rows.valid is not None:
+            counted = (kinds == CURRENT) | (kinds == EXPIRED)
+            rows.evaluation.fail(~rows.valid & counted, f"null given to the aggregator '{self.name}'")
+            kinds = np.where(rows.valid | ~counted, kinds, np.int8(-1))
+        self.counts = grown(self.counts, rows.group_count)
+        out = np.empty((len(kinds), 2), dtype=np.int64)
+        values, groups = kernel_array(rows.values), kernel_array(rows.groups)
+        _run_truths(values, kernel_array(kinds), groups, kernel_mask(rows.fresh), self.counts, out)
+        return out
+
+    def snapshot(self) -> State:
+        return self.counts.copy()
+
+    def restore(self, state: State) -> None:
+        self.counts = state
+
+
+@AGGREGATORS.register("and")
+class AllTrue(_Truths):
+    """True when trues are held and no falses."""
+
+    def update(self, rows: AggregateInput) -> Value:
+        counts = self.count(rows)
+        return Value((counts[:, 1] > 0) & (counts[:, 0] == 0))
+
+
+@AGGREGATORS.register("or")
+class AnyTrue(_Truths):
+    """True when a true is held."""
+
+    def update(self, rows: AggregateInput) -> Value:
+        return Value(self.count(rows)[:, 1] > 0)

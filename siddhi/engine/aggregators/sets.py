@@ -1,0 +1,50 @@
+"""`unionSet`: the union of the sets held."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.batch import objects
+from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
+from siddhi.engine.expressions.evaluation import Value
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+
+
+@AGGREGATORS.register("unionSet")
+class UnionSet(Aggregator):
+    """The set of all elements of the sets held; a row whose argument is null or no set fails."""
+
+    can_fail = True
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        self.counts: dict[int, dict[object, int]] = {}
+
+    def update(self, rows: AggregateInput) -> Value:
+        kinds = rows.kinds.tolist()
+        counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)
+        sets = np.array([isinstance(value, frozenset | set) for value in rows.values], dtype=np.bool_)
+        rows.evaluation.fail(counted & ~sets, "the aggregator 'unionSet' was given no set")
+        results: list[object] = []
+        for row, group in enumerate(rows.groups.tolist()):
+            if rows.fresh is not None and rows.fresh[row]:
+                self.counts.pop(group, None)
+            counts = self.counts.setdefault(group, {})
+            if sets[row] and kinds[row] == CURRENT:
+                for element in rows.values[row]:
+                    counts[element] = counts.get(element, 0) + 1
+            elif sets[row] and kinds[row] == EXPIRED:
+                for element in rows.values[row]:
+                    counts[element] = counts.get(element, 0) - 1
+                    if counts[element] <= 0:
+                        del counts[element]
+            results.append(frozenset(counts))
+        return Value(objects(results))
+
+    def snapshot(self) -> State:
+        return [[group, list(counts), list(counts.values())] for group, counts in self.counts.items()]
+
+    def restore(self, state: State) -> None:
+        self.counts = {group: dict(zip(elements, counts, strict=True)) for group, elements, counts in state}

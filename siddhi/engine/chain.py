@@ -1,0 +1,56 @@
+"""The handlers of one source in a row: filters, stream functions, the window, and what stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from siddhi.analysis import model
+from siddhi.engine.expressions.compiler import ExpressionCompiler, MembershipTest
+from siddhi.engine.filters import Filter
+from siddhi.engine.operator import Operator, OperatorContext
+from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.language.ast import AttributeType
+
+
+def build_chain(
+    source: model.SourceInput,
+    needed: Mapping[str, AttributeType],
+    context: OperatorContext,
+    *,
+    expired: bool,
+    in_table: MembershipTest | None = None,
+) -> list[Operator]:
+    """The operators of `source`, first to last, when the attributes `needed` are read behind them.
+
+    `expired` says whether expired rows are asked for.
+    """
+    wanted = dict(needed)
+    after = _steps(source.after, wanted, context, in_table)
+    window: list[Operator] = []
+    if source.window is not None:
+        compiler = ExpressionCompiler(context, in_table=in_table)
+        make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
+        window.append(make(WindowContext(source.window, context, dict(wanted), expired, compiler)))
+        wanted |= compiler.columns
+    before = _steps(source.before, wanted, context, in_table)
+    return [*before, *window, *after]
+
+
+def _steps(
+    steps: Sequence[model.FilterStep | model.HandlerCall],
+    wanted: dict[str, AttributeType],
+    context: OperatorContext,
+    in_table: MembershipTest | None,
+) -> list[Operator]:
+    """The operators of `steps`; `wanted` grows by the attributes that they read."""
+    operators: list[Operator] = []
+    for step in reversed(steps):
+        compiler = ExpressionCompiler(context, in_table=in_table)
+        if isinstance(step, model.FilterStep):
+            operators.insert(0, Filter(compiler.compile(step.condition), compiler, tuple(wanted)))
+        else:
+            make = STREAM_FUNCTIONS.find(step.namespace, step.name, step.syntax)
+            operators.insert(0, make(step, compiler))
+        wanted |= compiler.columns
+    return operators

@@ -1,0 +1,80 @@
+"""Aggregates inside expressions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import BoolArray, Int8Array, Int64Array
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, broadcast
+from siddhi.engine.families import Family
+from siddhi.engine.kinds import RESET, TIMER
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+
+
+class AggregateInput:
+    """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or leave alone (any other).
+
+    `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group starts anew (its
+    state is thrown away before the row counts). `values` and `valid` are the argument, None without one.
+    """
+
+    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "valid", "values")
+
+    def __init__(self, evaluation: Evaluation, argument: Value | None) -> None:
+        self.evaluation = evaluation
+        size = evaluation.size
+        kinds: Int8Array = evaluation.batch.kinds
+        if evaluation.active is not None:
+            kinds = np.where(evaluation.active | (kinds == RESET), kinds, np.int8(TIMER))
+        self.kinds = kinds
+        self.groups: Int64Array = np.zeros(size, dtype=np.int64) if evaluation.groups is None else evaluation.groups
+        self.group_count = evaluation.group_count
+        self.fresh: BoolArray | None = evaluation.fresh
+        self.values: Any = None
+        self.valid: BoolArray | None = None
+        if argument is not None:
+            self.values, self.valid = broadcast(argument, size)
+
+
+class Aggregator(ABC):
+    """The running state of one aggregate, one value a group."""
+
+    can_fail = False
+
+    @abstractmethod
+    def update(self, rows: AggregateInput) -> Value:
+        """The aggregate of each row's group after that row."""
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """The state as a tree that shares no array with the aggregator."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Takes the place of the aggregator whose `snapshot` this is."""
+
+
+AggregatorFactory = Callable[[model.Aggregate, OperatorContext], Aggregator]
+AGGREGATORS: Family[AggregatorFactory] = Family("aggregator")
+
+
+class AggregateNode(Node):
+    """One occurrence of an aggregate in a query, with a state of its own."""
+
+    stateful = True
+
+    def __init__(self, call: model.Aggregate, arguments: tuple[Node, ...], context: OperatorContext) -> None:
+        self.type = call.type
+        self.argument = arguments[0] if arguments else None
+        self.aggregator = AGGREGATORS.find(call.namespace, call.name, call.syntax)(call, context)
+        self.can_fail = self.aggregator.can_fail or any(argument.can_fail for argument in arguments)
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        argument = None if self.argument is None else self.argument.evaluate(evaluation)
+        return self.aggregator.update(AggregateInput(evaluation, argument))

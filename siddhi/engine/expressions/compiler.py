@@ -1,0 +1,111 @@
+"""From typed expressions of the model to nodes that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from siddhi.analysis import model
+from siddhi.engine.expressions.aggregation import AggregateNode
+from siddhi.engine.expressions.evaluation import Node
+from siddhi.engine.expressions.leaves import ColumnNode, ConstantNode, EmptySlotNode, OutputNode, StringConstantNode
+from siddhi.engine.expressions.operators import ArithmeticNode, ComparisonNode, IsNullNode, LogicalNode, NotNode
+from siddhi.engine.families import Family, not_supported
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.scope import column_of
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+
+
+class MembershipTest(Protocol):
+    """Makes the node of `condition in table`; `compiler` is that of the expression around it."""
+
+    def __call__(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node: ...
+
+
+FunctionFactory = Callable[[model.Call, "tuple[Node, ...]", StringPool], Node]
+FUNCTIONS: Family[FunctionFactory] = Family("function")
+"""Scalar functions: each makes the node of one call from the nodes of its arguments."""
+
+
+class ExpressionCompiler:
+    """Compiles the expressions of one query's part and keeps what they read and the aggregates they hold.
+
+    `several` says that the rows are those of a join or a state machine. `in_table` makes the nodes of `in`; without it
+    an expression with `in` is refused.
+    """
+
+    def __init__(
+        self, context: OperatorContext, *, several: bool = False, in_table: MembershipTest | None = None
+    ) -> None:
+        self.context = context
+        self.several = several
+        self.columns: dict[str, AttributeType] = {}
+        self.aggregates: list[AggregateNode] = []
+        self._in_table = in_table
+        self._makers: Mapping[type, Callable[..., Node]] = {
+            model.ConstantValue: self._constant,
+            model.AttributeValue: self._attribute,
+            model.OutputValue: lambda e: OutputNode(e.name, e.type),
+            model.EventReference: lambda e: self._column(column_of(e, several=self.several), AttributeType.LONG),
+            model.Call: self._call,
+            model.Aggregate: self._aggregate,
+            model.Arithmetic: lambda e: ArithmeticNode(*self._sides(e), e.type),
+            model.Comparison: lambda e: ComparisonNode(*self._sides(e), e.operand_type),
+            model.Logical: lambda e: LogicalNode(*self._sides(e)),
+            model.Negation: lambda e: NotNode(self.compile(e.operand)),
+            model.IsNullValue: lambda e: IsNullNode(self.compile(e.operand)),
+            model.IsEmptySlot: self._empty_slot,
+            model.TableValue: lambda e: self._column(table_column(e.table, e.name), e.type),
+            model.InTable: self._membership,
+        }
+
+    def compile(self, expression: model.TypedExpression) -> Node:
+        """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
+        return self._makers[type(expression)](expression)
+
+    def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:
+        return expression.operator, self.compile(expression.left), self.compile(expression.right)
+
+    def _constant(self, expression: model.ConstantValue) -> Node:
+        if isinstance(expression.value, str):
+            return StringConstantNode(expression.value, self.context.pool)
+        return ConstantNode(expression.value, expression.type)
+
+    def _column(self, name: str, type_: AttributeType) -> Node:
+        self.columns[name] = type_
+        return ColumnNode(name, type_)
+
+    def _attribute(self, expression: model.AttributeValue) -> Node:
+        return self._column(column_of(expression, several=self.several), expression.type)
+
+    def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
+        column = column_of(expression, several=self.several)
+        self.columns[column] = AttributeType.BOOL
+        return EmptySlotNode(column)
+
+    def _call(self, expression: model.Call) -> Node:
+        if expression.script is not None:
+            raise not_supported(f"script functions ('{expression.name}')", expression.script.span)
+        make = FUNCTIONS.find(expression.namespace, expression.name, expression.syntax)
+        arguments = tuple(self.compile(argument) for argument in expression.arguments)
+        node = make(expression, arguments, self.context.pool)
+        node.can_fail = node.can_fail or any(argument.can_fail for argument in arguments)
+        node.stateful = node.stateful or any(argument.stateful for argument in arguments)
+        return node
+
+    def _aggregate(self, expression: model.Aggregate) -> Node:
+        arguments = tuple(self.compile(argument) for argument in expression.arguments)
+        node = AggregateNode(expression, arguments, self.context)
+        self.aggregates.append(node)
+        return node
+
+    def _membership(self, expression: model.InTable) -> Node:
+        if self._in_table is None:
+            raise not_supported(f"'in {expression.table}' at this place", None)
+        return self._in_table(expression, self)
+
+
+def table_column(table: str, name: str) -> str:
+    """The column of attribute `name` of table `table` where rows of both a query and a table are looked at."""
+    return f"{table}.{name}"

@@ -1,0 +1,34 @@
+"""`createSet` and `sizeOfSet`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.batch import objects
+from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.expressions.evaluation import Evaluation, Value
+from siddhi.engine.functions.calls import CallNode, as_lists
+
+
+@FUNCTIONS.register("createSet")
+class CreateSet(CallNode):
+    """The set of just the argument (null too)."""
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        source = self.arguments[0]
+        items = as_lists(evaluation, source, source.evaluate(evaluation), self.pool)
+        return Value(objects(frozenset([item]) for item in items))
+
+
+@FUNCTIONS.register("sizeOfSet")
+class SizeOfSet(CallNode):
+    """How many elements the set has, 0 for null; a row whose argument is no set fails."""
+
+    can_fail = True
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        items = self.arguments[0].evaluate(evaluation).values
+        sets = [item is None or isinstance(item, frozenset | set) for item in items]
+        evaluation.fail(~np.array(sets, dtype=np.bool_), "the function 'sizeOfSet' was given no set")
+        sizes = [len(item) if item is not None and fits else 0 for item, fits in zip(items, sets, strict=True)]
+        return Value(np.array(sizes, dtype=np.int32))

@@ -1,0 +1,168 @@
+"""The shape of an app: which node reads which streams and feeds which, and whether a step may run column by column.
+
+A node that sees all of a step's rows at once must see them in the order of an engine that carries each event through
+everything that follows from it before it takes up the next receiver, and then the next event. In a graph that only
+branches, rows merged by cause and by place give that order. Where branches meet again it may be lost; `Graph.columnar`
+tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node's place in the graph: the streams it reads, those it feeds, and what it shares.
+
+    `splits` says that one chunk coming in may become several going out. `reads` and `writes` name tables and named
+    windows that the node looks into or changes. `timed` says that timers may make it send.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    splits: bool = False
+    timed: bool = False
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One event carried depth first through the graph: who was visited when, over which stream."""
+
+    visits: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    deliveries: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    time: int = 0
+    cyclic: bool = False
+
+
+class Graph:
+    """Nodes are numbered in text order, which is the order in which a stream's readers are served."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self.places = places
+        self.readers: dict[str, list[int]] = defaultdict(list)
+        self.producers: dict[str, list[int]] = defaultdict(list)
+        for node, place in enumerate(places):
+            for stream in dict.fromkeys(place.inputs):
+                self.readers[stream].append(node)
+            for stream in dict.fromkeys(place.outputs):
+                self.producers[stream].append(node)
+        self._columnar: dict[frozenset[str], bool] = {}
+        self.order = self._topological()
+        self.acyclic = len(self.order) == len(places)
+
+    def _topological(self) -> list[int]:
+        """The nodes with producers before readers, otherwise in text order; without those that lie on a cycle."""
+        waiting = [sum(len(self.producers[stream]) for stream in set(place.inputs)) for place in self.places]
+        ready = [node for node, count in enumerate(waiting) if count == 0]
+        order: list[int] = []
+        while ready:
+            node = min(ready)
+            ready.remove(node)
+            order.append(node)
+            for stream in dict.fromkeys(self.places[node].outputs):
+                for reader in self.readers[stream]:
+                    waiting[reader] -= 1
+                    if waiting[reader] == 0:
+                        ready.append(reader)
+        return order
+
+    def columnar(self, roots: Iterable[str]) -> bool:
+        """True when a step with events on the streams `roots` (and timers anywhere) may run column by column."""
+        key = frozenset(roots)
+        if key not in self._columnar:
+            self._columnar[key] = self._is_columnar(key)
+        return self._columnar[key]
+
+    def _is_columnar(self, roots: frozenset[str]) -> bool:
+        if not self.acyclic:
+            return False
+        timed = [node for node, place in enumerate(self.places) if place.timed]
+        walks = [self._walk([stream]) for stream in roots]
+        walks.extend(self._walk(self.places[node].outputs) for node in timed)
+        if any(self._meets_badly(walk) for walk in walks):
+            return False
+        active = {node for walk in walks for node, _ in walk.visits} | set(timed)
+        written = {item for node in active for item in self.places[node].writes}
+        users = [item for node in active for item in self.places[node].reads | self.places[node].writes]
+        return all(users.count(item) == 1 for item in written)
+
+    def _walk(self, streams: Sequence[str]) -> _Walk:
+        walk = _Walk()
+        for stream in streams:
+            self._deliver(walk, stream, producer=-1)
+        return walk
+
+    def _deliver(self, walk: _Walk, stream: str, producer: int) -> None:
+        walk.deliveries[stream].append(producer)
+        for node in self.readers[stream]:
+            walk.time += 1
+            walk.visits[node, stream].append(walk.time)
+            if len(walk.visits[node, stream]) > 1:
+                continue
+            for output in self.places[node].outputs:
+                self._deliver(walk, output, node)
+
+    def _meets_badly(self, walk: _Walk) -> bool:
+        """True when branches of the walk meet and their rows cannot simply be merged by cause and place."""
+        visited = {node for node, _ in walk.visits}
+        for producers in walk.deliveries.values():
+            if len(producers) > 1 and any(self._unordered(walk, producer) for producer in producers):
+                return True
+        for node in visited:
+            streams = [stream for stream in dict.fromkeys(self.places[node].inputs) if (node, stream) in walk.visits]
+            if len(streams) > 1:
+                feeders = [producer for stream in streams for producer in walk.deliveries[stream]]
+                if any(self._unordered(walk, producer) for producer in feeders):
+                    return True
+        return False
+
+    def _unordered(self, walk: _Walk, producer: int) -> bool:
+        """True when one root chunk may reach `producer` as several chunks or over several ways."""
+        if producer < 0:
+            return False
+        streams = [stream for stream in self.places[producer].inputs if (producer, stream) in walk.visits]
+        if len(set(streams)) > 1:
+            return True
+        for stream in streams:
+            feeders = walk.deliveries[stream]
+            if len(feeders) > 1:
+                return True
+            if feeders[0] >= 0 and (self.places[feeders[0]].splits or self._unordered(walk, feeders[0])):
+                return True
+        return False
+
+    def input_ranks(self, node: int) -> dict[str, int]:
+        """For each input stream of `node` its place among rows of one cause: the time of its visit by a root that
+        reaches several.
+
+        Streams that no common root reaches keep the order in which the node names them.
+        """
+        inputs = list(dict.fromkeys(self.places[node].inputs))
+        ranks = {stream: place for place, stream in enumerate(inputs)}
+        for root in list(self.readers):
+            if not self.acyclic or len(inputs) < 2:
+                break
+            walk = self._walk([root])
+            times = {stream: walk.visits[node, stream][0] for stream in inputs if (node, stream) in walk.visits}
+            if len(times) > 1:
+                ordered = sorted(inputs, key=lambda stream: times.get(stream, 0))
+                ranks = {stream: place for place, stream in enumerate(ordered)}
+        return ranks
+
+    def producer_ranks(self, stream: str) -> dict[int, int]:
+        """For each producer of `stream` (-1: events from outside) its place among rows of one cause."""
+        producers = [-1, *self.producers[stream]]
+        ranks = {producer: place for place, producer in enumerate(producers)}
+        for root in list(self.readers):
+            if not self.acyclic or len(producers) < 3:
+                break
+            delivered = self._walk([root]).deliveries.get(stream, [])
+            if len(delivered) > 1:
+                ordered = sorted(producers, key=lambda p: delivered.index(p) if p in delivered else -1)
+                ranks = {producer: place for place, producer in enumerate(ordered)}
+        return ranks

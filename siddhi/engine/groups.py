@@ -1,0 +1,110 @@
+"""Which group each row belongs to, and when a group starts anew."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.hashing import KeyTable, key_bits
+from siddhi.engine.kernels import grown, kernel, kernel_array
+from siddhi.engine.kinds import RESET
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.scope import column_of
+from siddhi.engine.state import Codes, State
+from siddhi.language.ast import AttributeType
+
+_NULL = np.iinfo(np.int64).min + 1
+_NULL_TEXT = "null"
+
+
+@kernel
+def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, fresh):  # type: ignore[no-untyped-def]
+    """A reset opens the next epoch of its partition; the first row of a group in an epoch starts the group anew."""
+    for row in range(len(kinds)):
+        partition = partitions[row] if len(partitions) else 0
+        if kinds[row] == RESET:
+            epochs[partition] += 1
+        elif group_epochs[groups[row]] != epochs[partition]:
+            group_epochs[groups[row]] = epochs[partition]
+            fresh[row] = True
+
+
+class Groups:
+    """Dense group ids for the values of `group by` (one group without), within each partition instance.
+
+    A whole event as a key stands for its timestamp. A null string is one group with the text "null", as Siddhi joins
+    keys as text.
+    """
+
+    def __init__(
+        self,
+        keys: tuple[model.AttributeValue | model.EventReference, ...],
+        context: OperatorContext,
+        *,
+        several: bool,
+    ) -> None:
+        self.columns = [
+            (
+                column_of(key, several=several),
+                key.type if isinstance(key, model.AttributeValue) else AttributeType.LONG,
+            )
+            for key in keys
+        ]
+        self.pool = context.pool
+        self.partitioned = context.partitioned
+        self.table = KeyTable(len(keys) + self.partitioned)
+        self._epochs: Int64Array = np.zeros(8, dtype=np.int64)
+        self._group_epochs: Int64Array = np.zeros(8, dtype=np.int64)
+        self._was_reset = False
+
+    @property
+    def count(self) -> int:
+        return self.table.count if self.table.width else 1
+
+    def ids(self, batch: EventBatch) -> Int64Array:
+        """The group id of each row."""
+        if not self.table.width:
+            return np.zeros(batch.size, dtype=np.int64)
+        parts = [] if batch.partitions is None else [batch.partitions]
+        parts.extend(self._bits(batch, name, type_) for name, type_ in self.columns)
+        return self.table.ids(parts[0].reshape(-1, 1) if len(parts) == 1 else np.column_stack(parts))
+
+    def _bits(self, batch: EventBatch, name: str, type_: AttributeType) -> Int64Array:
+        column = batch.columns[name]
+        if type_ is AttributeType.STRING:
+            codes: Int64Array = column.values
+            nulls = codes < 0
+            return np.where(nulls, self.pool.code(_NULL_TEXT), codes) if nulls.any() else codes
+        if type_ is AttributeType.OBJECT:
+            return self.pool.codes(None if value is None else repr(value) for value in column.values)
+        return key_bits(column.values, column.valid, _NULL)
+
+    def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
+        """Where a group starts anew after a reset, None when there was none ever."""
+        resets = batch.kinds == RESET
+        if not self._was_reset and not resets.any():
+            return None
+        self._was_reset = True
+        partitions = np.zeros(0, dtype=np.int64) if batch.partitions is None else batch.partitions
+        self._epochs = grown(self._epochs, int(partitions.max()) + 1 if len(partitions) else 1)
+        self._group_epochs = grown(self._group_epochs, self.count)
+        fresh: BoolArray = np.zeros(batch.size, dtype=np.bool_)
+        kinds, groups, partitions = kernel_array(batch.kinds), kernel_array(groups), kernel_array(partitions)
+        _mark_fresh(kinds, groups, partitions, self._epochs, self._group_epochs, fresh)
+        return fresh
+
+    def snapshot(self) -> State:
+        keys = self.table.keys
+        parts: list[State] = [keys[:, 0].copy()] if self.partitioned else []
+        for place, (_, type_) in enumerate(self.columns, start=int(self.partitioned)):
+            part = keys[:, place].copy()
+            parts.append(Codes(part) if type_ in (AttributeType.STRING, AttributeType.OBJECT) else part)
+        return [parts, self._epochs.copy(), self._group_epochs.copy(), self._was_reset]
+
+    def restore(self, state: State) -> None:
+        parts, self._epochs, self._group_epochs, self._was_reset = state
+        arrays = [part.array if isinstance(part, Codes) else part for part in parts]
+        if arrays:
+            self.table.restore(np.column_stack(arrays))

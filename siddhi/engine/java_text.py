@@ -1,0 +1,60 @@
+"""Numbers as text the way Java writes and reads them, since plans convert between the two."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_HEX = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
+_SPECIAL = re.compile(r"[+-]?(NaN|Infinity)")
+_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def integer_text(value: int) -> str:
+    return str(value)
+
+
+def floating_text(value: float, *, single: bool) -> str:
+    """`value` as `Double.toString` writes it, or `Float.toString` when `single`."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
+    number = np.float32(value) if single else np.float64(value)
+    mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
+    power = int(exponent)
+    sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    if not -3 <= power < 7:
+        return f"{sign}{digits}E{power}"
+    plain = digits.replace(".", "").rstrip("0")
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{plain}"
+    whole, fraction = plain[: power + 1].ljust(power + 1, "0"), plain[power + 1 :]
+    return f"{sign}{whole}.{fraction or '0'}"
+
+
+def parse_integer(text: str, bits: int) -> int | None:
+    """The number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where Java refuses."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+
+
+def parse_floating(text: str) -> float | None:
+    """The number that `Double.parseDouble` reads, None where Java refuses."""
+    stripped = text.strip(_BLANKS)
+    if _SPECIAL.fullmatch(stripped):
+        return float(stripped.replace("Infinity", "inf").replace("NaN", "nan"))
+    if _DECIMAL.fullmatch(stripped):
+        return float(stripped.rstrip("fFdD"))
+    if _HEX.fullmatch(stripped):
+        head, power = re.split("[pP]", stripped, maxsplit=1)
+        return float.fromhex(f"{head}p{power.rstrip('fFdD')}")
+    return None

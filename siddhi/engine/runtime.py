@@ -1,0 +1,216 @@
+"""A running app: events in, events out, time as an argument."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+import siddhi.engine.builtins  # noqa: F401 - fills the families
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.families import not_supported
+from siddhi.engine.inlet import read_columns, read_timestamps, root_batch
+from siddhi.engine.junction import Junction, Listener
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.query import Query
+from siddhi.engine.state import StateError, decode_state, encode_state
+from siddhi.engine.steps import Stage, StepRunner
+from siddhi.engine.strings import StringPool
+from siddhi.errors import Problem, SiddhiRuntimeError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What an app has done since it started: events and failed events by stream, strings in its pool."""
+
+    events: dict[str, int]
+    failures: dict[str, int]
+    strings: int
+
+
+@dataclass(slots=True)
+class _Outside:
+    """Events of one stream as they come in."""
+
+    stream: str
+    records: pa.RecordBatch
+    places: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+class AppRuntime:
+    """Runs an analysed app. One thread at a time may call it; nothing in here waits, sleeps or reads a clock.
+
+    Build errors (`SiddhiRuntimeError`, code `not-supported`) name the construct that the engine lacks.
+    """
+
+    def __init__(self, app: model.AnalysedApp) -> None:
+        self.app = app
+        self.pool = StringPool()
+        self._context = OperatorContext(self.pool, playback=app.playback)
+        self._refuse_unsupported()
+        self._junctions = {
+            key: Junction(key, stream.schema, self.pool, stream.on_error) for key, stream in app.streams.items()
+        }
+        self._junctions |= {
+            f"!{key}": Junction(f"!{key}", stream.fault, self.pool)
+            for key, stream in app.streams.items()
+            if stream.fault is not None
+        }
+        self._queries = {query.name: Query(query, self._context) for query in self._analysed_queries()}
+        stages = [Stage(query) for query in self._queries.values()]
+        self._steps = StepRunner(stages, self._junctions)
+        self._clock = 0
+        self._started = False
+
+    def _refuse_unsupported(self) -> None:
+        app = self.app
+        defined = [
+            *(("tables", table.syntax.span) for table in app.tables.values()),
+            *(("named windows", window.syntax.span) for window in app.windows.values()),
+            *(("triggers", trigger.span) for trigger in app.triggers.values()),
+            *(("aggregations", None) for _ in app.aggregations),
+        ]
+        for kind, span in defined:
+            raise not_supported(kind, span)
+
+    def _analysed_queries(self) -> list[model.AnalysedQuery]:
+        queries = []
+        for element in self.app.elements:
+            if isinstance(element, model.AnalysedPartition):
+                raise not_supported("partitions", None if element.syntax is None else element.syntax.span)
+            queries.append(element)
+        return queries
+
+    # ---- life
+
+    def start(self, now_ms: int = 0) -> None:
+        """The app runs and its clock stands at `now_ms`; events may be sent."""
+        self._clock = now_ms
+        self._started = True
+        for query in self._queries.values():
+            query.start(now_ms)
+
+    def add_stream_callback(self, stream: str, listener: Listener) -> None:
+        """`listener` gets every batch of events on `stream` (`!id` for a fault stream); KeyError when there is none."""
+        self._junctions[stream].listeners.append(listener)
+
+    def add_query_callback(self, query: str, listener: Listener) -> None:
+        """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired; KeyError when
+        there is none."""
+        self._steps.stage(query).listeners.append(listener)
+
+    # ---- events and time
+
+    def send(self, stream: str, records: pa.RecordBatch, now_ms: int | None = None, *, as_chunk: bool = False) -> None:
+        """The rows of `records` have run through the app, one after the other, or together as one chunk.
+
+        `records` holds the stream's attributes by name and `_timestamp` (int64 ms; without it all rows are of
+        `now_ms`). Under playback the clock moves to each row's timestamp, otherwise to `now_ms`; timers due on the way
+        fire first.
+        """
+        self._send([_Outside(stream, records, np.arange(records.num_rows))], now_ms, as_chunk=as_chunk)
+
+    def send_merged(
+        self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
+    ) -> None:
+        """The rows of several streams have run through the app in one common order.
+
+        Row k of the whole is the next row of `batches[sources[k]]`.
+        """
+        parts = [
+            _Outside(stream, records, np.flatnonzero(sources == place))
+            for place, (stream, records) in enumerate(batches)
+        ]
+        self._send(parts, now_ms, as_chunk=False)
+
+    def _send(self, parts: Sequence[_Outside], now_ms: int | None, *, as_chunk: bool) -> None:
+        if not self._started:
+            raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
+        now = self._clock if now_ms is None else max(now_ms, self._clock)
+        total = sum(part.records.num_rows for part in parts)
+        if total == 0:
+            return
+        times = [read_timestamps(part.records, now) for part in parts]
+        clocks = self._clocks([(part.places, stamps) for part, stamps in zip(parts, times, strict=True)], total, now)
+        if as_chunk:
+            clocks = np.full(1, max(self._clock, int(times[0][-1])) if self.app.playback else now, dtype=np.int64)
+        roots: dict[str, list[EventBatch]] = {}
+        for part, stamps in zip(parts, times, strict=True):
+            junction = self._junction(part.stream)
+            columns = read_columns(part.stream, part.records, junction.types, self.pool)
+            places = np.zeros(len(stamps), dtype=np.int64) if as_chunk else part.places
+            batch = root_batch(columns, stamps, 2 * places + 1, clocks[places])
+            batch = batch.with_chunks(places) if as_chunk else batch
+            roots.setdefault(part.stream, []).append(batch)
+        self._clock = int(clocks[-1])
+        self._steps.run(roots, clocks)
+
+    def _clocks(self, parts: Sequence[tuple[Int64Array, Int64Array]], total: int, now: int) -> Int64Array:
+        """The app's clock at each row of the whole."""
+        if not self.app.playback:
+            return np.full(total, now, dtype=np.int64)
+        stamps = np.empty(total, dtype=np.int64)
+        for places, times in parts:
+            stamps[places] = times
+        stamps[0] = max(int(stamps[0]), self._clock)
+        return np.maximum.accumulate(stamps)
+
+    def _junction(self, stream: str) -> Junction:
+        junction = self._junctions.get(stream)
+        if junction is None:
+            raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
+        return junction
+
+    def advance_time(self, now_ms: int) -> None:
+        """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
+        time."""
+        self._clock = max(self._clock, now_ms)
+        self._steps.run({}, np.full(1, self._clock, dtype=np.int64))
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the earliest timer of the app is due, or None."""
+        return self._steps.next_deadline_ms()
+
+    # ---- state
+
+    def snapshot(self) -> bytes:
+        """The whole state of the app between two batches."""
+        return encode_state(
+            {
+                "clock": self._clock,
+                "strings": self.pool.snapshot(),
+                "queries": {name: query.snapshot() for name, query in self._queries.items()},
+            }
+        )
+
+    def restore(self, data: bytes) -> None:
+        """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
+
+        `SiddhiRuntimeError` (code `bad-snapshot`) for bytes that are no snapshot of this app.
+        """
+        try:
+            state = decode_state(data)
+        except StateError as error:
+            raise SiddhiRuntimeError(Problem("bad-snapshot", f"the snapshot cannot be restored: {error}")) from error
+        if set(state["queries"]) != set(self._queries):
+            raise SiddhiRuntimeError(Problem("bad-snapshot", "the snapshot is of an app with other queries"))
+        self._clock = state["clock"]
+        self._started = True
+        self.pool.restore(state["strings"])
+        for name, query in self._queries.items():
+            query.restore(state["queries"][name])
+
+    def statistics(self) -> Statistics:
+        """Counts since the app was built."""
+        return Statistics(
+            {key: junction.events for key, junction in self._junctions.items()},
+            {key: junction.failures for key, junction in self._junctions.items()},
+            len(self.pool),
+        )

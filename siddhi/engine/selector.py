@@ -1,0 +1,195 @@
+"""The selection of a query: select, group by, having, order by, limit and offset, chunk by chunk.
+
+What comes out of a chunk depends on the query:
+- no aggregate, no group by: every event that passes
+- an aggregate, no group by: the last event that passes
+- group by: the last event that passes of each group, in the order in which the groups first passed
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.batch import Column, EventBatch, renumber_chunks
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.expressions.leaves import ColumnNode
+from siddhi.engine.filters import drop_failed
+from siddhi.engine.groups import Groups
+from siddhi.engine.kernels import grown, kernel, kernel_array
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Operator, OperatorContext, Step
+from siddhi.engine.sorting import sort_positions
+from siddhi.engine.state import State
+from siddhi.language.ast import EventType
+
+ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
+
+
+@kernel
+def _last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
+    """Writes for each chunk the last of `positions` of each group, in order of first appearance; returns how many.
+
+    `seen` (per group) is the number of the last run of the loop over a chunk in which the group appeared, counted in
+    `seen[-1]`.
+    """
+    count = 0
+    mark = seen[-1]
+    for place in range(len(positions)):
+        position = positions[place]
+        if place == 0 or chunks[position] != chunks[positions[place - 1]]:
+            mark += 1
+        group = groups[position]
+        if seen[group] != mark:
+            seen[group] = mark
+            slots[group] = count
+            count += 1
+        out[slots[group]] = position
+    seen[-1] = mark
+    return count
+
+
+class Selector(Operator):
+    """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
+
+    `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
+    `collapse` False hands every passing row on, for snapshots.
+    """
+
+    def __init__(
+        self,
+        selection: model.AnalysedSelection,
+        events: EventType,
+        compiler: ExpressionCompiler,
+        context: OperatorContext,
+        *,
+        keep_resets: bool = False,
+        collapse: bool = True,
+    ) -> None:
+        self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
+        self.having = None if selection.having is None else compiler.compile(selection.having)
+        self.plain = all(isinstance(node, ColumnNode) for _, _, node in self.outputs) and self.having is None
+        for key in selection.group_by:
+            compiler.compile(key)
+        self.aggregates = compiler.aggregates
+        self.groups = Groups(selection.group_by, context, several=compiler.several)
+        self.grouped = bool(selection.group_by)
+        self.collapse = collapse and (self.grouped or selection.aggregates)
+        self.accepted = ACCEPTED[events]
+        self.keep_resets = keep_resets and not self.collapse
+        self.order_by = selection.order_by
+        self.limit = selection.limit
+        self.offset = selection.offset or 0
+        self.pool = context.pool
+        self._seen: Int64Array = np.zeros(9, dtype=np.int64)
+        self._slots: Int64Array = np.zeros(8, dtype=np.int64)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        if self.plain and not self.collapse:
+            return self._project(batch)
+        groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
+        evaluation = self._evaluate(batch, groups)
+        positions = self._passing(evaluation, step)
+        if self.collapse and len(positions):
+            positions = self._collapsed(positions, batch, groups)
+        columns = {
+            name: to_column(evaluation.outputs[name], type_, self.pool, batch.size).take(positions)
+            for name, type_, _ in self.outputs
+        }
+        return self._arrange(batch.take(positions, ()).with_columns(columns))
+
+    def _project(self, batch: EventBatch) -> EventBatch:
+        columns: dict[str, Column] = {}
+        for name, _, node in self.outputs:
+            assert isinstance(node, ColumnNode)  # noqa: S101 - what `plain` says
+            columns[name] = batch.columns[node.column]
+        projected = batch.with_columns(columns)
+        wanted = self._wanted(batch)
+        if not wanted.all():
+            projected = projected.take(np.flatnonzero(wanted))
+        return self._arrange(projected)
+
+    def _evaluate(self, batch: EventBatch, groups: Int64Array | None) -> Evaluation:
+        events: BoolArray = batch.kinds <= EXPIRED
+        fresh = None
+        if self.aggregates:
+            fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
+        active = None if events.all() else events
+        evaluation = Evaluation(batch, active, groups, self.groups.count, fresh)
+        for name, _, node in self.outputs:
+            evaluation.outputs[name] = node.evaluate(evaluation)
+        return evaluation
+
+    def _wanted(self, batch: EventBatch) -> BoolArray:
+        wanted: BoolArray = batch.kinds == self.accepted[0]
+        for kind in self.accepted[1:]:
+            wanted = wanted | (batch.kinds == kind)
+        return wanted | (batch.kinds == RESET) if self.keep_resets else wanted
+
+    def _passing(self, evaluation: Evaluation, step: Step) -> Int64Array:
+        passed = self._wanted(evaluation.batch)
+        if self.having is not None:
+            truth = self.having.truth(evaluation)
+            passed = passed & (truth | (evaluation.batch.kinds == RESET) if self.keep_resets else truth)
+        if evaluation.failed is not None:
+            passed = passed & drop_failed(evaluation, step)
+        return np.flatnonzero(passed)
+
+    def _collapsed(self, positions: Int64Array, batch: EventBatch, groups: Int64Array | None) -> Int64Array:
+        if batch.chunks is None:
+            return positions
+        if not self.grouped:
+            chunks = batch.chunks[positions]
+            last = np.append(chunks[1:] != chunks[:-1], True)
+            picked: Int64Array = positions[last]
+            return picked
+        if groups is None:
+            groups = self.groups.ids(batch)
+        count = self.groups.count
+        if count >= len(self._seen):
+            self._seen = np.append(grown(self._seen[:-1], count + 1), self._seen[-1])
+            self._slots = grown(self._slots, count + 1)
+        out = np.empty(len(positions), dtype=np.int64)
+        chunks = kernel_array(batch.chunks)
+        used = _last_of_each_group(positions, chunks, kernel_array(groups), self._seen, self._slots, out)
+        result: Int64Array = out[:used]
+        return result
+
+    def _arrange(self, batch: EventBatch) -> EventBatch:
+        """Sorts, skips and limits within each chunk."""
+        if batch.chunks is not None and batch.size:
+            chunks = batch.chunks
+            if (chunks[1:] != chunks[:-1]).all():
+                batch = EventBatch(
+                    batch.timestamps, batch.kinds, batch.orders, batch.clocks, batch.columns, None, batch.partitions
+                )
+        single = self.collapse and not self.grouped
+        if self.order_by and batch.chunks is not None and not single:
+            batch = batch.take(sort_positions(batch, self.order_by))
+        if (self.limit is None and not self.offset) or not batch.size:
+            return batch
+        return batch.take(np.flatnonzero(self._within_limits(batch)))
+
+    def _within_limits(self, batch: EventBatch) -> BoolArray:
+        chunks = renumber_chunks(batch.chunk_ids())
+        events: BoolArray = batch.kinds <= EXPIRED
+        before: Int64Array = np.cumsum(events) - events
+        starts = np.searchsorted(chunks, np.arange(int(chunks[-1]) + 1))
+        place: Int64Array = before - before[starts][chunks]
+        kept = place >= self.offset
+        if self.limit is not None:
+            kept &= (batch.kinds == EXPIRED) | (place - self.offset < self.limit)
+        return kept | ~events
+
+    def snapshot(self) -> State:
+        return {
+            "groups": self.groups.snapshot(),
+            "aggregates": [node.aggregator.snapshot() for node in self.aggregates],
+        }
+
+    def restore(self, state: State) -> None:
+        self.groups.restore(state["groups"])
+        for node, part in zip(self.aggregates, state["aggregates"], strict=True):
+            node.aggregator.restore(part)

@@ -1,0 +1,42 @@
+"""`order by` inside chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import AnyArray, Int64Array
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.language.ast import AttributeType
+
+
+def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Array:
+    """The rows' positions with each run of one kind inside a chunk sorted by `keys`; stable, nulls last either way."""
+    changes = np.ones(batch.size, dtype=np.bool_)
+    chunks = batch.chunk_ids()
+    changes[1:] = (chunks[1:] != chunks[:-1]) | (batch.kinds[1:] != batch.kinds[:-1])
+    lines: list[AnyArray] = []
+    for key in reversed(keys):
+        ranks, nulls = column_ranks(batch.columns[key.name])
+        lines.extend((-ranks if key.descending else ranks, nulls))
+    lines.append(np.cumsum(changes))
+    return np.lexsort(lines)
+
+
+def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
+    """For each value its rank among the column's values (equal values share one), and 1 where it is null else 0."""
+    valid = column.valid
+    nulls = np.zeros(len(column), dtype=np.int64) if valid is None else (~valid).astype(np.int64)
+    values = column.values
+    if column.type is AttributeType.STRING:
+        distinct, inverse = np.unique(values, return_inverse=True)
+        texts = [(column.pool.text(code) or "").encode("utf-16-be", "surrogatepass") for code in distinct.tolist()]
+        places = np.empty(len(texts), dtype=np.int64)
+        places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+        return np.where(nulls == 1, 0, places[inverse]), nulls
+    if column.type is AttributeType.OBJECT:
+        return np.zeros(len(column), dtype=np.int64), nulls
+    _, inverse = np.unique(values, return_inverse=True)
+    return np.where(nulls == 1, 0, inverse), nulls

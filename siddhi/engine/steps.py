@@ -1,0 +1,217 @@
+"""One step through the graph of an app: column by column where that keeps the order, else chunk by chunk, depth
+first."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.graph import Graph, Place
+from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
+from siddhi.engine.operator import Failures, Step
+from siddhi.engine.query import Query
+from siddhi.language.ast import AttributeType
+
+logger = logging.getLogger(__name__)
+
+_Sent = dict[str, list[tuple[int, EventBatch]]]
+"""What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
+
+_TARGETS = {model.TargetKind.STREAM: "", model.TargetKind.INNER_STREAM: "#", model.TargetKind.FAULT_STREAM: "!"}
+
+
+class Stage:
+    """A query in its place: what it feeds and who listens to it."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        output = query.analysed.output
+        self.target = _TARGETS[output.kind] + output.target if output.kind in _TARGETS else None
+        self.listeners: list[Listener] = []
+
+    def place(self) -> Place:
+        """Where the stage stands in the graph."""
+        outputs = () if self.target is None else (self.target,)
+        return Place(self.query.sources, outputs, splits=self.query.splits, timed=self.query.timed)
+
+    def tell(self, batch: EventBatch) -> None:
+        """Hands what the query let out to its listeners."""
+        if self.listeners and batch.size:
+            records = batch.to_arrow()
+            for listener in self.listeners:
+                listener(records)
+
+
+class StepRunner:
+    """Runs the steps of an app over its stages, which are in text order."""
+
+    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> None:
+        self._stages = list(stages)
+        self._junctions = junctions
+        self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
+        self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
+        self._timed = [stage for stage in self._stages if stage.query.timed]
+        for node, stage in enumerate(self._stages):
+            ranks = self._graph.input_ranks(node)
+            stage.query.arrival = tuple(ranks[source] for source in stage.query.sources)
+
+    def _with_faults(self, place: Place) -> Place:
+        """`place` that also feeds the fault streams of the streams it reads."""
+        faults = tuple(f"!{key}" for key in place.inputs if self._junctions[key].on_error == "STREAM")
+        return Place(place.inputs, place.outputs + faults, place.splits, place.timed, place.reads, place.writes)
+
+    def stage(self, query: str) -> Stage:
+        """The stage of the query of that name; KeyError when there is none."""
+        for stage in self._stages:
+            if stage.query.name == query:
+                return stage
+        raise KeyError(query)
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the earliest timer is due, or None."""
+        return min((due for stage in self._timed if (due := stage.query.next_deadline_ms()) is not None), default=None)
+
+    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array) -> None:
+        """The events `roots` and all timers due until the last of `clocks` have run through the app."""
+        with np.errstate(all="ignore"):
+            if self._graph.columnar(roots):
+                self._run_columns(roots, Step(clocks))
+            else:
+                self._run_chunks(roots, clocks)
+
+    # ---- column by column
+
+    def _run_columns(self, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
+        sent: _Sent = {key: [(-1, batch) for batch in batches] for key, batches in roots.items()}
+        arrived: dict[str, EventBatch] = {}
+        for node in self._graph.order:
+            stage = self._stages[node]
+            inputs = [self._arrived(key, sent, arrived) for key in stage.query.sources]
+            if any(batch.size for batch in inputs) or _is_due(stage, step):
+                out, faults = self._run_stage(stage, inputs, step, arrived)
+                for key, batch in faults:
+                    sent.setdefault(key, []).append((node, batch))
+                if stage.target is not None and out.size:
+                    sent.setdefault(stage.target, []).append((node, as_inserted(out)))
+        for key in sent:
+            batch = self._arrived(key, sent, arrived)
+            if batch.size:
+                self._junctions[key].tell(batch)
+
+    def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
+        """What stream `key` carries in this step, merged once all its producers have run."""
+        if key not in sent:
+            return self._junctions[key].empty
+        if key not in arrived:
+            ranks = self._ranks[key]
+            parts = sorted(sent[key], key=lambda part: ranks[part[0]])
+            arrived[key] = merge_producers([batch for _, batch in parts])
+        return arrived[key]
+
+    def _run_stage(
+        self, stage: Stage, inputs: Sequence[EventBatch], step: Step, arrived: dict[str, EventBatch]
+    ) -> tuple[EventBatch, list[tuple[str, EventBatch]]]:
+        """What the stage sends, and what goes to fault streams. Failed events are taken out of `arrived` for later
+        readers."""
+        step.failures = Failures()
+        out = stage.query.process(inputs, step)
+        stage.tell(out)
+        faults: list[tuple[str, EventBatch]] = []
+        if step.failures.orders:
+            failed = np.unique(np.concatenate(step.failures.orders))
+            message = step.failures.messages[0]
+            for key, batch in zip(stage.query.sources, inputs, strict=True):
+                hit = np.isin(batch.orders, failed)
+                if hit.any():
+                    arrived[key] = batch.take(np.flatnonzero(~hit))
+                    faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), stage.query.name, message))
+        return out, faults
+
+    def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
+        """Counts and logs failed events of stream `key`; returns what its fault stream gets, if it has one."""
+        junction = self._junctions[key]
+        junction.failures += failed.size
+        if junction.on_error == "STREAM":
+            pool = junction.pool
+            error = Column.of(AttributeType.OBJECT, pool, [message] * failed.size)
+            return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
+        logger.error("event dropped stream=%s query=%s events=%d reason=%s", key, query, failed.size, message)
+        return []
+
+    # ---- chunk by chunk
+
+    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array) -> None:
+        chunks: list[tuple[int, str, EventBatch]] = []
+        for key, batches in roots.items():
+            for batch in batches:
+                chunks.extend((int(part.orders[0]), key, part) for part in split_chunks(batch))
+        chunks.sort(key=lambda chunk: chunk[0])
+        for order, key, batch in chunks:
+            clock = int(clocks[order // 2])
+            self._fire_timers(clock)
+            step = Step(np.full(1, clock, dtype=np.int64))
+            self._carry(key, batch.at_order(1), step)
+        self._fire_timers(int(clocks[-1]))
+
+    def _fire_timers(self, clock: int) -> None:
+        """Every timer due until `clock` has fired at its own time, at one time in the order of the stages."""
+        last = None
+        while (due := self.next_deadline_ms()) is not None and due <= clock and due != last:
+            last = due
+            step = Step(np.full(1, due, dtype=np.int64))
+            for stage in self._timed:
+                if _is_due(stage, step):
+                    inputs = [self._junctions[key].empty for key in stage.query.sources]
+                    out, _ = self._run_stage(stage, inputs, step, {})
+                    self._carry_on(stage, out, step)
+
+    def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
+        if stage.target is not None:
+            for chunk in split_chunks(as_inserted(out)):
+                self._carry(stage.target, chunk, step)
+
+    def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
+        """Takes one chunk of stream `key` through everything that follows from it, receiver after receiver.
+
+        The work still to do is a stack, so that streams that feed themselves do not nest calls.
+        """
+        work: list[tuple[str, EventBatch, Iterator[Stage]]] = [(key, chunk, iter(self._readers(key)))]
+        while work:
+            key, chunk, stages = work[-1]
+            stage = next(stages, None)
+            if stage is None:
+                self._junctions[key].tell(chunk)
+                work.pop()
+                continue
+            inputs = [chunk if source == key else self._junctions[source].empty for source in stage.query.sources]
+            arrived: dict[str, EventBatch] = {}
+            out, faults = self._run_stage(stage, inputs, step, arrived)
+            if key in arrived:
+                work.pop()
+            deliveries = list(faults)
+            if stage.target is not None:
+                deliveries.extend((stage.target, part) for part in split_chunks(as_inserted(out)))
+            work.extend((target, part, iter(self._readers(target))) for target, part in reversed(deliveries))
+
+    def _readers(self, key: str) -> list[Stage]:
+        return [self._stages[node] for node in self._graph.readers.get(key, ())]
+
+
+def _is_due(stage: Stage, step: Step) -> bool:
+    due = stage.query.next_deadline_ms() if stage.query.timed else None
+    return due is not None and due <= step.final_clock
+
+
+def split_chunks(batch: EventBatch) -> list[EventBatch]:
+    """The chunks of `batch`, each a batch."""
+    if batch.size <= 1:
+        return [batch] if batch.size else []
+    chunks = batch.chunk_ids()
+    starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), batch.size]
+    return [batch.slice(start, stop) for start, stop in itertools.pairwise(starts)]

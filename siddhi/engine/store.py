@@ -1,0 +1,124 @@
+"""Rows that a window holds, in order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.batch import DTYPES, Column, EventBatch
+from siddhi.engine.state import Codes, State
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+
+
+class RowStore:
+    """A queue of rows that are addressed by sequence numbers: `first` is the oldest row held, `end` the next to come.
+
+    Rows are appended at the end and forgotten from the front; both cost no more than the rows they touch, however many
+    are held. `columns` names what is kept of each row besides its timestamp; a null string is a negative code.
+    """
+
+    def __init__(self, columns: Mapping[str, AttributeType], pool: StringPool) -> None:
+        self.pool = pool
+        self.types = dict(columns)
+        self.first = 0
+        self.end = 0
+        self._offset = 0
+        self._capacity = 16
+        self._timestamps: Int64Array = np.zeros(16, dtype=np.int64)
+        self._values: dict[str, AnyArray] = {name: np.zeros(16, dtype=DTYPES[t]) for name, t in columns.items()}
+        self._valid: dict[str, BoolArray] = {}
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    def append(self, batch: EventBatch) -> int:
+        """Puts the rows of `batch` behind the others; returns the sequence number of the first of them."""
+        size = batch.size
+        if self.end - self._offset + size > self._capacity:
+            self._make_room(size)
+        start = self.end - self._offset
+        stop = start + size
+        self._timestamps[start:stop] = batch.timestamps
+        for name, values in self._values.items():
+            column = batch.columns[name]
+            values[start:stop] = column.values
+            valid = column.valid if values.dtype != object and self.types[name] is not AttributeType.STRING else None
+            if valid is not None and name not in self._valid:
+                self._valid[name] = np.ones(self._capacity, dtype=np.bool_)
+            if name in self._valid:
+                self._valid[name][start:stop] = True if valid is None else valid
+        self.end += size
+        return self.end - size
+
+    def forget(self, before: int) -> None:
+        """Rows with sequence numbers below `before` are gone."""
+        self.first = max(self.first, before)
+
+    def timestamps(self) -> tuple[Int64Array, int]:
+        """The timestamps by position, and the sequence number of position 0: `timestamps[sequence - offset]`."""
+        return self._timestamps, self._offset
+
+    def values(self, name: str) -> AnyArray:
+        """The values of a column by position, as `timestamps` says."""
+        return self._values[name]
+
+    def take(self, sequences: Int64Array) -> dict[str, Column]:
+        """The columns of the rows with these sequence numbers."""
+        positions = sequences - self._offset
+        taken = {}
+        for name, values in self._values.items():
+            valid = self._valid.get(name)
+            taken[name] = Column(
+                self.types[name], self.pool, values=values[positions], valid=None if valid is None else valid[positions]
+            )
+        return taken
+
+    def _make_room(self, size: int) -> None:
+        """Moves the held rows to the front, into arrays twice as large when they would be more than half full."""
+        start, stop = self.first - self._offset, self.end - self._offset
+        need = stop - start + size
+        while self._capacity < 2 * need:
+            self._capacity *= 2
+        self._timestamps = _moved(self._timestamps, start, stop, self._capacity)
+        self._values = {name: _moved(array, start, stop, self._capacity) for name, array in self._values.items()}
+        self._valid = {name: _moved(array, start, stop, self._capacity) for name, array in self._valid.items()}
+        self._offset = self.first
+
+    def snapshot(self) -> State:
+        start, stop = self.first - self._offset, self.end - self._offset
+        columns: dict[str, State] = {}
+        for name, values in self._values.items():
+            kept = values[start:stop].copy()
+            valid = self._valid.get(name)
+            columns[name] = [
+                Codes(kept) if self.types[name] is AttributeType.STRING else kept,
+                None if valid is None else valid[start:stop].copy(),
+            ]
+        return {
+            "first": self.first,
+            "end": self.end,
+            "timestamps": self._timestamps[start:stop].copy(),
+            "rows": columns,
+        }
+
+    def restore(self, state: State) -> None:
+        self.first, self.end, self._offset = state["first"], state["end"], state["first"]
+        self._timestamps = state["timestamps"]
+        self._capacity = len(self._timestamps)
+        self._valid = {}
+        for name, (kept, valid) in state["rows"].items():
+            self._values[name] = kept.array if isinstance(kept, Codes) else kept
+            if valid is not None:
+                self._valid[name] = valid
+        if self._capacity < 16:
+            self._capacity = 16
+            self._make_room(0)
+
+
+def _moved(array: AnyArray, start: int, stop: int, capacity: int) -> AnyArray:
+    moved = np.zeros(capacity, dtype=array.dtype)
+    moved[: stop - start] = array[start:stop]
+    return moved

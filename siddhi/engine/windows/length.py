@@ -1,0 +1,54 @@
+"""`length(n)`: the last n events.
+
+n = 2    in    a     b     c          d
+         out   +a    +b    -a +c      -b +d
+"""
+
+from __future__ import annotations
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Step
+from siddhi.engine.store import RowStore
+from siddhi.engine.windows.emission import emit, emitted, new_emission
+from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
+
+
+@kernel
+def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
+    """Returns (rows written, sequence number of the oldest row still held)."""
+    count = 0
+    for row in range(len(timestamps)):
+        new = start + row
+        if length <= 0:
+            count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunks[row])
+            count = emit(out, count, new, EXPIRED, clocks[row], orders[row], clocks[row], chunks[row])
+            count = emit(out, count, new, RESET, clocks[row], orders[row], clocks[row], chunks[row])
+            first = new + 1
+            continue
+        if new - first >= length:
+            count = emit(out, count, first, EXPIRED, clocks[row], orders[row], clocks[row], chunks[row])
+            first += 1
+        count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunks[row])
+    return count, first
+
+
+@WINDOWS.register("length")
+class LengthWindow(Window):
+    """A length below 1 holds nothing: each event comes and goes in one chunk."""
+
+    def __init__(self, context: WindowContext) -> None:
+        (self.length,) = context.constants()
+        self.store = RowStore(context.columns, context.operator.pool)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        start = self.store.append(batch)
+        out: Int64Array = new_emission(3 * batch.size)
+        timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
+        orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
+        count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
+        result = emitted(out, count, self.store)
+        self.store.forget(first)
+        return result

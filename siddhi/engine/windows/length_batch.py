@@ -1,0 +1,106 @@
+"""`lengthBatch(n)`: events in batches of n.
+
+n = 2        in    a    b          c    d
+             out   ·    +a +b      ·    -a -b reset +c +d
+streaming    out   +a   +b         -a -b reset +c    +d
+"""
+
+from __future__ import annotations
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Step
+from siddhi.engine.state import State
+from siddhi.engine.store import RowStore
+from siddhi.engine.windows.emission import emit, emitted, new_emission
+from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
+
+
+@kernel
+def _run_batches(  # type: ignore[no-untyped-def]
+    length, expired, first, opened, start, stamps, offset, orders, clocks, out
+):
+    """Rows [first, opened) are the last batch, [opened, …) the one in progress. Returns (rows written, first,
+    opened)."""
+    count = 0
+    chunk = 0
+    for row in range(len(orders)):
+        new = start + row
+        order, clock = orders[row], clocks[row]
+        if new + 1 - opened < max(length, 1):
+            continue
+        chunk += 1
+        if length == 0:
+            count = emit(out, count, new, CURRENT, stamps[new - offset], order, clock, chunk)
+            if expired:
+                count = emit(out, count, new, EXPIRED, clock, order, clock, chunk)
+            count = emit(out, count, new, RESET, clock, order, clock, chunk)
+            first = opened = new + 1
+            continue
+        if expired:
+            for old in range(first, opened):
+                count = emit(out, count, old, EXPIRED, clock, order, clock, chunk)
+        count = emit(out, count, new, RESET, clock, order, clock, chunk)
+        for current in range(opened, new + 1):
+            count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, chunk)
+        first = opened if expired else new + 1
+        opened = new + 1
+    return count, first, opened
+
+
+@kernel
+def _run_streaming(length, expired, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
+    """Returns (rows written, sequence number of the first row of the batch in progress)."""
+    count = 0
+    for row in range(len(timestamps)):
+        new = start + row
+        order, clock = orders[row], clocks[row]
+        if new - first >= length:
+            if expired:
+                for old in range(first, new):
+                    count = emit(out, count, old, EXPIRED, clock, order, clock, chunks[row])
+            count = emit(out, count, new, RESET, clock, order, clock, chunks[row])
+            first = new
+        count = emit(out, count, new, CURRENT, timestamps[row], order, clock, chunks[row])
+    return count, first
+
+
+@WINDOWS.register("lengthBatch")
+class LengthBatchWindow(Window):
+    """A length of 0 lets each event come and go at once, a negative one lets nothing out."""
+
+    def __init__(self, context: WindowContext) -> None:
+        length, *streaming = context.constants()
+        self.length = int(str(length))
+        self.streaming = bool(streaming and streaming[0])
+        self.expired = context.expired
+        self.store = RowStore(context.columns, context.operator.pool)
+        self.opened = 0
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        held = len(self.store)
+        start = self.store.append(batch)
+        out = new_emission(2 * held + 3 * batch.size + 1)
+        orders, clocks, first = kernel_array(batch.orders), kernel_array(batch.clocks), self.store.first
+        if self.streaming:
+            timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
+            count, keep = _run_streaming(
+                self.length, self.expired, first, start, timestamps, orders, clocks, chunks, out
+            )
+        elif self.length < 0:
+            count, keep = 0, self.store.end
+        else:
+            stamps, offset = self.store.timestamps()
+            count, keep, self.opened = _run_batches(
+                self.length, self.expired, first, self.opened, start, stamps, offset, orders, clocks, out
+            )
+        result = emitted(out, count, self.store)
+        self.store.forget(keep)
+        return result
+
+    def own_state(self) -> State:
+        return self.opened
+
+    def restore_own(self, state: State) -> None:
+        self.opened = state

@@ -1,0 +1,81 @@
+"""The contract of windows and what they are built from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from siddhi.analysis import model
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.families import Family
+from siddhi.engine.operator import Operator, OperatorContext, Step
+from siddhi.engine.state import State
+from siddhi.engine.store import RowStore
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class WindowContext:
+    """What a window is built from.
+
+    `columns` are the attributes that its readers need, with their types; `expired` says whether somebody wants to see
+    expired events or look into the window, without which batch windows need not keep their last batch.
+    """
+
+    call: model.HandlerCall
+    operator: OperatorContext
+    columns: Mapping[str, AttributeType]
+    expired: bool
+    compiler: ExpressionCompiler
+
+    def arguments(self) -> tuple[Node, ...]:
+        """The nodes of the arguments."""
+        return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
+
+    def constants(self) -> list[object]:
+        """The plain values of the arguments, None for those that are no constants."""
+        return [scalar_or_none(node) for node in self.arguments()]
+
+
+class Window(Operator):
+    """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
+    time of expiry.
+
+    What a window holds lies in `store`, which `held` shows to joins and on-demand queries.
+    """
+
+    store: RowStore
+
+    @abstractmethod
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """The rows that `batch` (current rows only) and due timers make the window give back."""
+
+    def snapshot(self) -> State:
+        return {"store": self.store.snapshot(), "own": self.own_state()}
+
+    def restore(self, state: State) -> None:
+        self.store.restore(state["store"])
+        self.restore_own(state["own"])
+
+    def own_state(self) -> State:
+        """What the window remembers besides its rows."""
+        return None
+
+    def restore_own(self, state: State) -> None:
+        """The counterpart of `own_state`."""
+
+
+def with_time(batch: EventBatch, time: Node, name: str, pool: StringPool) -> EventBatch:
+    """`batch` with the values of `time` (a long for every row) as column `name`."""
+    value = time.evaluate(Evaluation(batch))
+    column = to_column(value, AttributeType.LONG, pool, batch.size)
+    return batch.with_columns({**batch.columns, name: column})
+
+
+WindowFactory = Callable[[WindowContext], Window]
+WINDOWS: Family[WindowFactory] = Family("window")
