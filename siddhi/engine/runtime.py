@@ -101,10 +101,13 @@ class AppRuntime:
         """`listener` gets every batch of events on `stream` (`!id` for a fault stream); KeyError when there is none."""
         self._junctions[stream].listeners.append(listener)
 
-    def add_query_callback(self, query: str, listener: Listener) -> None:
-        """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired; KeyError when
-        there is none."""
+    def add_query_callback(self, query: str, listener: Listener) -> model.Schema:
+        """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired events.
+
+        Returns the schema of what the query selects; KeyError when there is no such query.
+        """
         self._steps.stage(query).listeners.append(listener)
+        return self._queries[query].analysed.output.schema
 
     # ---- events and time
 

@@ -1,0 +1,256 @@
+"""Test your own plans: cases of events and expected answers, run in process on the engine.
+
+A case is one JSON object: an app, events in order, and what each stream and query callback is expected to give. `load_cases` reads
+them from JSON lines, `run_case` runs one and says what differs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.model import AnalysedApp, Schema
+from siddhi.engine.batch import ARROW_TYPES, KIND, TIMESTAMP
+from siddhi.engine.kinds import CURRENT
+from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import SiddhiError
+from siddhi.language.ast import AttributeType
+from siddhi.language.parser import parse
+
+NOT_SUPPORTED = "not-supported"
+"""The code of the error with which the engine refuses what it cannot run yet."""
+
+Row = list[Any]
+"""`[timestamp, [values]]`."""
+
+_TOLERANCE = {AttributeType.DOUBLE: 1e-9, AttributeType.FLOAT: 1e-6}
+_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case as its file says; `document` is the whole JSON object."""
+
+    id: str
+    feature: str
+    app: str
+    document: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        return frozenset(self.document.get("tags", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case went: `passed`, or `unsupported` when the engine refused the app as not supported, else `differences` tell."""
+
+    case: Case
+    passed: bool
+    unsupported: bool = False
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """What the listened streams and queries gave."""
+
+    streams: dict[str, list[Row]] = field(default_factory=dict)
+    currents: dict[str, list[Row]] = field(default_factory=dict)
+    expired: dict[str, list[Row]] = field(default_factory=dict)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+
+
+def load_cases(path: str | Path) -> Iterator[Case]:
+    """The cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order."""
+    opener = _OPENERS.get(Path(path).suffix, open)
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                document = json.loads(line)
+                yield Case(document["id"], document.get("feature", ""), document["app"], document)
+
+
+def run_case(case: Case, batch_rows: int | None = None) -> CaseResult:
+    """Runs `case` and compares every listened stream and query with what it expects.
+
+    Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which changes no answer.
+    """
+    refusal_expected = "error" in case.document
+    try:
+        app = analyse(parse(case.app))
+        recorder = _play(case, app, batch_rows)
+    except SiddhiError as error:
+        if any(problem.code == NOT_SUPPORTED for problem in error.problems):
+            return CaseResult(case, passed=False, unsupported=True, differences=(str(error),))
+        if refusal_expected:
+            return CaseResult(case, passed=True)
+        return CaseResult(case, passed=False, differences=(f"refused: {error}",))
+    if refusal_expected:
+        return CaseResult(case, passed=False, differences=("accepted, but should be refused",))
+    differences = tuple(_differences(case, recorder))
+    return CaseResult(case, passed=not differences, differences=differences)
+
+
+# ---- playing
+
+
+def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
+    runtime = AppRuntime(app)
+    recorder = _listen(case, app, runtime)
+    runtime.start(int(case.document.get("start_time", 0)))
+    waiting: list[Mapping[str, Any]] = []
+    for event in case.document["events"]:
+        if "data" in event:
+            waiting.append(event)
+            if len(waiting) != batch_rows:
+                continue
+        _send_alone(runtime, app, waiting)
+        waiting = []
+        if "batch" in event:
+            records = record_batch(app.streams[event["stream"]].schema, event["batch"])
+            runtime.send(event["stream"], records, as_chunk=True)
+        elif "advance_time" in event:
+            runtime.advance_time(event["advance_time"])
+    _send_alone(runtime, app, waiting)
+    return recorder
+
+
+def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[str, Any]]) -> None:
+    """Sends events of any streams as one step, each event a chunk of its own."""
+    if not events:
+        return
+    streams = list(dict.fromkeys(event["stream"] for event in events))
+    sources = np.array([streams.index(event["stream"]) for event in events], dtype=np.int64)
+    batches = [
+        (stream, record_batch(app.streams[stream].schema, [event for event in events if event["stream"] == stream]))
+        for stream in streams
+    ]
+    runtime.send_merged(batches, sources)
+
+
+def record_batch(schema: Schema, events: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """The record batch of `events`, each `{"timestamp": …, "data": […]}` in the order of the schema's attributes.
+
+    NaN and the infinities may be written as text; an object is any JSON value.
+    """
+    arrays = [pa.array([event["timestamp"] for event in events], pa.int64())]
+    for place, (_, type_) in enumerate(schema.attributes):
+        items = [_value(event["data"][place], type_) for event in events]
+        arrays.append(pa.array(items, ARROW_TYPES[type_]))
+    return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *schema.names()])
+
+
+def _value(item: Any, type_: AttributeType) -> Any:
+    if item is None:
+        return None
+    if type_ is AttributeType.OBJECT:
+        return json.dumps(item).encode()
+    return float(item) if type_ in _TOLERANCE else item
+
+
+def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime) -> _Recorder:
+    recorder = _Recorder()
+    listen = case.document["listen"]
+    for stream in listen.get("streams", ()):
+        if stream in app.streams:
+            rows = recorder.streams.setdefault(stream, [])
+            recorder.schemas[stream] = app.streams[stream].schema
+            runtime.add_stream_callback(stream, lambda batch, rows=rows: rows.extend(_rows(batch)))
+    for query in listen.get("queries", ()):
+        currents = recorder.currents.setdefault(query, [])
+        expired = recorder.expired.setdefault(query, [])
+
+        def receive(batch: pa.RecordBatch, currents: list[Row] = currents, expired: list[Row] = expired) -> None:
+            for kind, row in zip(batch.column(KIND).to_pylist(), _rows(batch), strict=True):
+                (currents if kind == CURRENT else expired).append(row)
+
+        recorder.schemas[query] = runtime.add_query_callback(query, receive)
+    return recorder
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    columns = [
+        [None if item is None else json.loads(item) for item in column.to_pylist()]
+        if pa.types.is_binary(column.type)
+        else column.to_pylist()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name not in (TIMESTAMP, KIND)
+    ]
+    values = zip(*columns, strict=True) if columns else [()] * batch.num_rows
+    return [[stamp, list(row)] for stamp, row in zip(batch.column(TIMESTAMP).to_pylist(), values, strict=True)]
+
+
+# ---- comparing
+
+
+def _differences(case: Case, recorder: _Recorder) -> Iterator[str]:
+    expect = case.document["expect"]
+    for stream, rows in expect.get("streams", {}).items():
+        if stream in recorder.streams:
+            yield from _compare(f"stream {stream}", rows, recorder.streams[stream], recorder.schemas[stream], case)
+        elif rows:
+            yield f"stream {stream}: it does not exist"
+    for query, answer in expect.get("queries", {}).items():
+        schema = recorder.schemas[query]
+        yield from _compare(f"query {query}", answer["in"], recorder.currents[query], schema, case)
+        yield from _compare(f"query {query} removed", answer["removed"], recorder.expired[query], schema, case)
+    for stream, attributes in expect.get("schemas", {}).items():
+        schema_found = recorder.schemas.get(stream)
+        found = [] if schema_found is None else [[name, type_.value] for name, type_ in schema_found.attributes]
+        if found != attributes:
+            yield f"schema of {stream}: expected {attributes}, got {found}"
+
+
+def _compare(what: str, expected: list[Row], found: list[Row], schema: Schema, case: Case) -> Iterator[str]:
+    if "java-hash-order" in case.tags:
+        expected, found = _unordered(expected), _unordered(found)
+    types = [type_ for _, type_ in schema.attributes]
+    for place, (wanted, got) in enumerate(zip(expected, found, strict=False)):
+        if not _same_row(wanted, got, types):
+            yield f"{what}: row {place}: expected {wanted}, got {got}"
+            return
+    if len(expected) != len(found):
+        surplus = f"first missing {expected[len(found)]}" if len(expected) > len(found) else f"first surplus {found[len(expected)]}"
+        yield f"{what}: expected {len(expected)} rows, got {len(found)}; {surplus}"
+
+
+def _unordered(rows: list[Row]) -> list[Row]:
+    """The rows of equal timestamps sorted, for chunks whose inner order means nothing."""
+    return sorted(rows, key=lambda row: (row[0], json.dumps(row[1], sort_keys=True)))
+
+
+def _same_row(expected: Row, found: Row, types: Sequence[AttributeType]) -> bool:
+    if expected[0] != found[0] or len(expected[1]) != len(found[1]):
+        return False
+    return all(
+        _same_value(wanted, got, type_) for wanted, got, type_ in zip(expected[1], found[1], types, strict=True)
+    )
+
+
+def _same_value(wanted: Any, got: Any, type_: AttributeType) -> bool:
+    if wanted is None or got is None:
+        return wanted is got
+    if type_ in _TOLERANCE:
+        return _same_number(float(wanted), float(got), _TOLERANCE[type_])
+    if type_ is AttributeType.OBJECT and isinstance(wanted, list) and isinstance(got, list):
+        return sorted(map(json.dumps, wanted)) == sorted(map(json.dumps, got)) or wanted == got
+    return bool(wanted == got) and isinstance(wanted, bool) == isinstance(got, bool)
+
+
+def _same_number(wanted: float, got: float, tolerance: float) -> bool:
+    if math.isnan(wanted) or math.isnan(got):
+        return math.isnan(wanted) and math.isnan(got)
+    if math.isinf(wanted) or math.isinf(got):
+        return wanted == got
+    return math.isclose(wanted, got, rel_tol=tolerance, abs_tol=tolerance)
