@@ -74,7 +74,8 @@ class AbsentElement(Element):
         self._wake_at(partial.timestamp + self.waiting_ms)
 
     def reset(self) -> None:
-        self.pending.clear()
+        if self.settings.starts or self.fresh:
+            self.pending.clear()
         if self.settings.starts and not self._attempt_runs():
             self.initialise()
 
@@ -90,6 +91,8 @@ class AbsentElement(Element):
         assert chain is not None
         partial.timestamp = chain[0].timestamp
         self.emitted = True
+        if self.settings.starts and self.rearms is self:
+            self.rearm(partial)
         self._wake_at(partial.timestamp + self.waiting_ms)
 
     def wake(self, due: int, now: int) -> list[Match]:
@@ -188,10 +191,13 @@ class AbsentLogicalElement(LogicalElement):
         self.partner.fresh.append(again)
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
-        if not self.active or (not passes and self._ignores_mismatches()):
+        if not self.active:
+            return []
+        candidates = self._candidates()
+        if not passes and self._ignores_mismatches():
+            self.pending[:] = candidates
             return []
         kept: list[Partial] = []
-        candidates = self._undecided()
         before = [partial.slots[self.slot] for partial in candidates]
         verdicts = self._verdicts(candidates, event, passes=passes)
         for partial, chain, accepted in zip(candidates, before, verdicts, strict=True):

@@ -109,24 +109,21 @@ class Element:
 
     def expire(self, time: int) -> None:
         """Partial matches too far from `time` are gone; the last of them restarts the `every` scope that it was in."""
-        last: Partial | None = None
-        kept_from = 0
-        for partial in self.pending:
-            if not self.is_expired(partial, time):
-                break
-            kept_from += 1
-            last = _mark_expired(partial) or last
-        del self.pending[:kept_from]
-        fresh: list[Partial] = []
-        for partial in self.fresh:
-            if self.is_expired(partial, time):
-                last = _mark_expired(partial) or last
-            else:
-                fresh.append(partial)
-        self.fresh[:] = fresh
-        if last is not None and self.scope_head is not None:
-            self.scope_head.rearm(last)
+        gone = [partial for partial in (*self.pending, *self.fresh) if self.is_expired(partial, time)]
+        if not gone:
+            return
+        self.forget(gone)
+        last = [partial for partial in gone if not partial.expired][-1:]
+        for partial in gone:
+            partial.expired = True
+        if last and self.scope_head is not None:
+            self.scope_head.rearm(last[0])
             self.scope_head.update()
+
+    def forget(self, gone: Sequence[Partial]) -> None:
+        """None of `gone` waits here any more."""
+        self.pending[:] = [partial for partial in self.pending if partial not in gone]
+        self.fresh[:] = [partial for partial in self.fresh if partial not in gone]
 
     # ---- an event comes
 
@@ -135,11 +132,12 @@ class Element:
 
         `passes`: `event` meets those filters that look at nothing but the event itself.
         """
+        candidates = self._candidates()
         if not passes and self._ignores_mismatches():
+            self.pending[:] = candidates
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
-        candidates = self.pending.copy()
         for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
             self._settle(partial, complete, accepted=accepted)
             if self.changed:
@@ -156,6 +154,10 @@ class Element:
         return [Match.of(partial) for partial in complete]
 
     survives_mismatch = False
+
+    def _candidates(self) -> list[Partial]:
+        """The pending partials that still want an event here; the others have moved on elsewhere and are dropped."""
+        return self.pending.copy()
 
     def _ignores_mismatches(self) -> bool:
         return not self.settings.sequence and not self.emitter.emitted
@@ -219,10 +221,10 @@ class CountedElement(Element):
         super().update()
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        candidates = self._candidates()
         if not passes and self._ignores_mismatches():
+            self.pending[:] = candidates
             return []
-        later = slice(self.slot + 1, self.slot + 3)
-        candidates = [partial for partial in self.pending if not any(partial.slots[later])]
         kept: list[Partial] = []
         complete: list[Partial] = []
         for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
@@ -233,6 +235,10 @@ class CountedElement(Element):
                 kept.append(partial)
         self.pending[:] = kept
         return [Match.of(partial) for partial in complete]
+
+    def _candidates(self) -> list[Partial]:
+        later = slice(self.slot + 1, self.slot + 3)
+        return [partial for partial in self.pending if not any(partial.slots[later])]
 
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
         for partial in candidates:
@@ -268,11 +274,3 @@ class CountedElement(Element):
 
 def _arrival(partial: Partial) -> tuple[bool, int]:
     return partial.timestamp == UNSET_TIME, partial.timestamp
-
-
-def _mark_expired(partial: Partial) -> Partial | None:
-    """`partial`, unless another element has expired it already."""
-    if partial.expired:
-        return None
-    partial.expired = True
-    return partial

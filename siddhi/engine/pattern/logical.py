@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from siddhi.engine.pattern.elements import Element, ElementSettings
 from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
 
@@ -34,16 +36,21 @@ class LogicalElement(Element):
         self.partner.pending.clear()
         super().reset()
 
+    def forget(self, gone: Sequence[Partial]) -> None:
+        super().forget(gone)
+        Element.forget(self.partner, gone)
+
     def update(self) -> None:
         super().update()
         Element.update(self.partner)
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        candidates = self._candidates()
         if not passes and self._ignores_mismatches():
+            self.pending[:] = candidates
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
-        candidates = self._undecided()
         for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
             self._settle(partial, complete, accepted=accepted)
             if self.changed:
@@ -54,8 +61,7 @@ class LogicalElement(Element):
         self.pending[:] = kept
         return [Match.of(partial) for partial in complete]
 
-    def _undecided(self) -> list[Partial]:
-        """The pending partials but for those of an `or` that the partner has decided."""
+    def _candidates(self) -> list[Partial]:
         if self.conjunction:
             return self.pending.copy()
         return [partial for partial in self.pending if partial.slots[self.partner.slot] is None]
@@ -65,7 +71,8 @@ class LogicalElement(Element):
             self.changed = True
             return
         super().accept(partial)
-        if not self.conjunction and self.partner.delivers and self.emitter is self.partner:
+        decides_alone = not self.conjunction or self.partner.waits_for_silence
+        if decides_alone and self.partner.delivers and self.emitter is self.partner:
             self.partner.emitted = True
 
     def lets_partner_complete(self, partial: Partial) -> bool:

@@ -69,8 +69,8 @@ class Machine:
     def prepare(self, slots: Sequence[int], time: int) -> None:
         """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are gone, new ones
         pending."""
-        for element in self._parsed:
-            element.expire(time)
+        for slot in sorted(self.elements):
+            self.elements[slot].expire(time)
         if self._sequence:
             for element in reversed(self._resettable):
                 element.reset()

@@ -62,7 +62,9 @@ class StateMachineOperator(MergingOperator):
         self._conditions = tuple(
             SlotCondition(slot, split.across, places, self._layouts, context) for slot, split in enumerate(splits)
         )
-        self._plan = MachinePlan(machine, places, self._conditions, tuple(len(layout.names) for layout in self._layouts))
+        self._plan = MachinePlan(
+            machine, places, self._conditions, tuple(len(layout.names) for layout in self._layouts)
+        )
         self._readers = {
             name: SlotReader(
                 reference, places[reference.slot], self._layouts[reference.slot], context.pool, tested=False
@@ -167,7 +169,9 @@ class StateMachineOperator(MergingOperator):
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
         """Fires, earliest first, every alarm that comes before a row of (order, clock)."""
         while self._timed:
-            best = min((place for key in self._machines if (place := self._alarm_place(key, step)) is not None), default=None)
+            best = min(
+                (place for key in self._machines if (place := self._alarm_place(key, step)) is not None), default=None
+            )
             if best is None or (best[0], best[1]) >= (order, clock):
                 return
             due_order, due, key = best
