@@ -273,7 +273,15 @@ class EveryScope:
     within_ms: int | None = None
 
 
-PatternStep = PatternElement | LogicalPair | EveryScope
+@dataclass(frozen=True, slots=True)
+class BoundScope:
+    """`(…) within t` over consecutive steps inside a pattern, which only the 3.x dialect has."""
+
+    steps: tuple[PatternStep, ...]
+    within_ms: int
+
+
+PatternStep = PatternElement | LogicalPair | EveryScope | BoundScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,17 +309,20 @@ class OutputExpression:
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
+    """`value` is the output attribute `name`, or, in joins and patterns, an input attribute that is not selected."""
+
     name: str
     descending: bool
+    value: OutputValue | AttributeValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysedSelection:
     """`star` keeps that nothing but `*` was written. `having` reads `OutputValue`s (and inputs in join and state
-    queries) and may hold aggregates of its own."""
+    queries) and may hold aggregates of its own. A key of `group_by` is an attribute, or a whole event of a pattern."""
 
     attributes: tuple[OutputExpression, ...]
-    group_by: tuple[AttributeValue, ...] = ()
+    group_by: tuple[AttributeValue | EventReference, ...] = ()
     having: TypedExpression | None = None
     order_by: tuple[SortKey, ...] = ()
     limit: int | None = None
@@ -414,6 +425,19 @@ class AnalysedWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysedAggregation:
+    """An incremental aggregation. `schema` is what reading it gives: `AGG_TIMESTAMP` first, then what it selects.
+    `durations` are all that are kept, finest first, ranges filled in; `by` None means the event's own timestamp."""
+
+    schema: Schema
+    input: SourceInput
+    selection: AnalysedSelection
+    by: AttributeValue | None
+    durations: tuple[str, ...]
+    syntax: ast.AggregationDefinition = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysedApp:
     """A whole app after analysis. `streams` holds defined, inferred and trigger streams by id, in order of appearance;
     `elements` queries and partitions in text order. `playback` says that event time drives the clock."""
@@ -425,7 +449,7 @@ class AnalysedApp:
     windows: dict[str, AnalysedWindow]
     triggers: dict[str, ast.TriggerDefinition]
     functions: dict[str, ast.FunctionDefinition]
-    aggregations: dict[str, ast.AggregationDefinition]
+    aggregations: dict[str, AnalysedAggregation]
     elements: tuple[AnalysedQuery | AnalysedPartition, ...]
     playback_idle_ms: int | None = None
     playback_increment_ms: int | None = None

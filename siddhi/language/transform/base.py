@@ -45,7 +45,7 @@ class TransformerBase:
         return done[0]
 
     def name(self, _meta: Meta, token: Token) -> str:
-        return name_value(token)
+        return name_value(str(token))
 
     def _problem(self, code: str, message: str, meta: Meta, hint: str | None = None) -> None:
         self.problems.append(Problem(code, message, hint, span_of(meta)))

@@ -1,0 +1,152 @@
+"""What annotations ask for; those that nobody knows are left alone, as Siddhi does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.errors import SiddhiParseError
+from siddhi.language import ast
+from siddhi.language.parser import parse_time
+
+_ON_ERROR_ACTIONS = ("LOG", "STREAM", "STORE")
+_TRUTHS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class AppSettings:
+    """What the annotations in front of an app say."""
+
+    name: str | None
+    dialect_3x: bool
+    playback: bool
+    playback_idle_ms: int | None
+    playback_increment_ms: int | None
+
+
+def find(annotations: Iterable[ast.Annotation], name: str) -> ast.Annotation | None:
+    """The first annotation called `name`, in any case."""
+    return next(find_all(annotations, name), None)
+
+
+def find_all(annotations: Iterable[ast.Annotation], name: str) -> Iterator[ast.Annotation]:
+    return (annotation for annotation in annotations if annotation.name.casefold() == name.casefold())
+
+
+def find_only(annotations: Iterable[ast.Annotation], name: str, problems: Problems) -> ast.Annotation | None:
+    """The annotation called `name`; a second one is a problem."""
+    found = list(find_all(annotations, name))
+    for more in found[1:]:
+        problems.add("duplicate-annotation", f"@{more.name} is given twice", more.span)
+    return found[0] if found else None
+
+
+def app_settings(app: ast.App, problems: Problems) -> AppSettings:
+    """The settings of the whole app."""
+    dialect_3x = any((annotation.namespace or "").casefold() == "plan" for annotation in app.annotations)
+    name = find_only(app.annotations, "name", problems)
+    rejected = find(app.annotations, "async")
+    if rejected is not None and not dialect_3x:
+        problems.add("unknown-annotation", "@app:async is not known", rejected.span, "put @async on the streams")
+    playback = find_only(app.annotations, "playback", problems)
+    idle, increment = _playback_times(playback, problems) if playback is not None else (None, None)
+    return AppSettings(name.value() if name is not None else None, dialect_3x, playback is not None, idle, increment)
+
+
+def _playback_times(annotation: ast.Annotation, problems: Problems) -> tuple[int | None, int | None]:
+    times: dict[str, int | None] = {}
+    for element in annotation.elements:
+        key = (element.key or "").casefold().replace(".", "")
+        if key == "" and element.value.casefold() == "true":
+            continue
+        if key not in {"idletime", "increment"}:
+            hint = did_you_mean(element.key or "", ("idle.time", "increment"))
+            problems.add("unknown-option", f"playback has no option '{element.key}'", element.span, hint)
+            continue
+        times[key] = milliseconds(element.value, element.span, problems)
+    if len(times) == 1:
+        message = "playback takes idle.time and increment together, or neither"
+        problems.add("missing-option", message, annotation.span)
+    return times.get("idletime"), times.get("increment")
+
+
+def milliseconds(text: str, span: ast.Span, problems: Problems) -> int | None:
+    """The time that an annotation's value says, as a time (`1 sec`) or a number of milliseconds."""
+    if text.strip().isdecimal():
+        return int(text)
+    try:
+        return parse_time(text).milliseconds
+    except SiddhiParseError:
+        problems.add("not-a-time", f"'{text}' is no time", span, "write a time such as 5 sec")
+        return None
+
+
+def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems) -> str:
+    """What a stream does with events that fail: `LOG`, `STREAM` or `STORE`."""
+    annotation = find_only(annotations, "OnError", problems)
+    if annotation is None:
+        return "LOG"
+    action = annotation.value("action")
+    if action is None:
+        problems.add("missing-option", "@OnError needs an action", annotation.span, "write action='STREAM'")
+        return "LOG"
+    if action.upper() not in _ON_ERROR_ACTIONS:
+        hint = f"use {', '.join(_ON_ERROR_ACTIONS)}"
+        problems.add("unknown-option", f"'{action}' is no action of @OnError", annotation.span, hint)
+        return "LOG"
+    return action.upper()
+
+
+def check_async(annotations: tuple[ast.Annotation, ...], problems: Problems) -> None:
+    """Puts down numbers of `@async` that no stream can have."""
+    annotation = find_only(annotations, "async", problems)
+    for element in annotation.elements if annotation is not None else ():
+        key = (element.key or "").casefold()
+        if key not in {"buffer.size", "workers", "batch.size.max"}:
+            continue
+        if not element.value.strip().isdecimal() or int(element.value) <= 0:
+            problems.add("wrong-option", f"{element.key} must be a number above 0", element.span)
+
+
+def element_name(annotations: tuple[ast.Annotation, ...], problems: Problems) -> tuple[str | None, ast.Span]:
+    """The `@info(name)` of a query or partition."""
+    info = find_only(annotations, "info", problems)
+    return (info.value("name"), info.span) if info is not None else (None, ast.NOWHERE)
+
+
+def key_attributes(annotation: ast.Annotation) -> tuple[tuple[str, ast.Span], ...]:
+    """The attribute names that `@PrimaryKey('a', 'b')` lists."""
+    return tuple((element.value, element.span) for element in annotation.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    interval_ms: int | None
+    idle_ms: int | None
+
+
+_DEFAULT_PURGE_INTERVAL_MS = 300_000
+
+
+def partition_purge(annotations: tuple[ast.Annotation, ...], problems: Problems) -> Purge:
+    """When a partition forgets keys that have gone silent; both None when it never does."""
+    never = Purge(None, None)
+    annotation = find_only(annotations, "purge", problems)
+    if annotation is None:
+        return never
+    enable = annotation.value("enable")
+    if enable is None or enable.casefold() not in _TRUTHS:
+        hint = "write enable='true'"
+        problems.add("missing-option", "@purge needs enable, 'true' or 'false'", annotation.span, hint)
+        return never
+    idle = annotation.value("idle.period")
+    if idle is None:
+        problems.add("missing-option", "@purge needs idle.period", annotation.span, "write idle.period='1 hour'")
+        return never
+    interval = annotation.value("interval")
+    interval_ms = (
+        milliseconds(interval, annotation.span, problems) if interval is not None else _DEFAULT_PURGE_INTERVAL_MS
+    )
+    idle_ms = milliseconds(idle, annotation.span, problems)
+    return Purge(interval_ms, idle_ms) if _TRUTHS[enable.casefold()] else never

@@ -1,0 +1,28 @@
+"""What all parts of one analysis share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.analysis.calls import CallChecker
+from siddhi.analysis.expressions import ExpressionAnalyser
+from siddhi.analysis.problems import Problems
+from siddhi.analysis.scope import Scope
+from siddhi.analysis.symbols import Symbols
+from siddhi.registry import Registry
+
+
+@dataclass(frozen=True)
+class Context:
+    """One app under analysis: what may be called, what is named, what is wrong. `dialect_3x` is set for execution
+    plans (`@Plan:name`), which follow Siddhi 3.x where it differs."""
+
+    registry: Registry
+    symbols: Symbols
+    problems: Problems
+    calls: CallChecker
+    dialect_3x: bool
+
+    def expressions(self, scope: Scope) -> ExpressionAnalyser:
+        """An analyser for expressions that stand in `scope`."""
+        return ExpressionAnalyser(scope, self.symbols, self.calls, self.problems)

@@ -1,0 +1,151 @@
+"""Definitions: each becomes a symbol, or a problem."""
+
+from __future__ import annotations
+
+from siddhi.analysis.aggregations import analyse_aggregation
+from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action
+from siddhi.analysis.context import Context
+from siddhi.analysis.inputs import analyse_window
+from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
+from siddhi.analysis.problems import did_you_mean
+from siddhi.analysis.scope import Slot
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType, EventType
+
+TRIGGER_ATTRIBUTES = (("triggered_time", AttributeType.LONG),)
+"""What a trigger's stream carries: the app's clock when it fired, in milliseconds."""
+
+_ORDER = (
+    ast.StreamDefinition,
+    ast.TableDefinition,
+    ast.FunctionDefinition,
+    ast.WindowDefinition,
+    ast.TriggerDefinition,
+    ast.AggregationDefinition,
+)
+
+
+def analyse_definitions(context: Context, definitions: tuple[ast.Definition, ...]) -> None:
+    """Makes symbols of all definitions. Those that stand on others come after them, wherever they were written."""
+    for kind in _ORDER:
+        for definition in definitions:
+            if isinstance(definition, kind):
+                _define(context, definition)
+
+
+def _define(context: Context, definition: ast.Definition) -> None:
+    match definition:
+        case ast.StreamDefinition():
+            _define_stream(context, definition)
+        case ast.TableDefinition():
+            _define_table(context, definition)
+        case ast.FunctionDefinition():
+            if definition.id in context.symbols.functions:
+                _report_duplicate(context, definition)
+            context.symbols.functions[definition.id] = definition
+        case ast.WindowDefinition():
+            _define_window(context, definition)
+        case ast.TriggerDefinition():
+            _define_trigger(context, definition)
+        case ast.AggregationDefinition():
+            if _is_new(context, definition):
+                aggregation = analyse_aggregation(context, definition)
+                if aggregation is None:
+                    context.symbols.broken.add(definition.id)
+                else:
+                    context.symbols.aggregations[definition.id] = aggregation
+
+
+def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
+    schema = _schema(definition)
+    known = context.symbols.streams.get(definition.id)
+    if known is not None and known.schema == schema:
+        return
+    if not _is_new(context, definition):
+        return
+    action = on_error_action(definition.annotations, context.problems)
+    check_async(definition.annotations, context.problems)
+    fault = None
+    if action == "STREAM":
+        fault = Schema(f"!{definition.id}", (*schema.attributes, ("_error", AttributeType.OBJECT)))
+    context.symbols.streams[definition.id] = AnalysedStream(schema, True, action, fault, syntax=definition)
+
+
+def _define_table(context: Context, definition: ast.TableDefinition) -> None:
+    if not _is_new(context, definition):
+        return
+    schema = _schema(definition)
+    key = find_only(definition.annotations, "PrimaryKey", context.problems)
+    key_names: list[str] = []
+    if key is not None:
+        key_names = _existing(context, schema, key)
+        if not key.elements:
+            context.problems.add("missing-option", "@PrimaryKey needs at least one attribute", key.span)
+        if len(set(key_names)) < len(key_names):
+            context.problems.add("duplicate-attribute", "@PrimaryKey names an attribute twice", key.span)
+    indexes: list[str] = []
+    for index in find_all(definition.annotations, "Index"):
+        if len(index.elements) != 1:
+            hint = "write one @Index for each attribute"
+            context.problems.add("wrong-option", "@Index takes exactly one attribute", index.span, hint)
+        names = _existing(context, schema, index)
+        if set(names) & set(indexes):
+            context.problems.add("duplicate-annotation", f"two indexes on '{names[0]}'", index.span)
+        indexes += names
+    for legacy in find_all(definition.annotations, "IndexBy"):
+        if context.dialect_3x:
+            key_names = key_names or _existing(context, schema, legacy)
+        else:
+            context.problems.add(
+                "unknown-annotation", "@IndexBy is not known", legacy.span, "use @PrimaryKey or @Index"
+            )
+    context.symbols.tables[definition.id] = AnalysedTable(schema, tuple(key_names), tuple(indexes), syntax=definition)
+
+
+def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> list[str]:
+    names: list[str] = []
+    for name, span in key_attributes(annotation):
+        if name in schema:
+            names.append(name)
+        else:
+            message = f"@{annotation.name}: table '{schema.id}' has no attribute '{name}'"
+            context.problems.add("unknown-attribute", message, span, did_you_mean(name, schema.names()))
+    return names
+
+
+def _define_window(context: Context, definition: ast.WindowDefinition) -> None:
+    if not _is_new(context, definition):
+        return
+    schema = _schema(definition)
+    window = analyse_window(context, definition.window, Slot(0, definition.id, schema))
+    if window is None:
+        context.symbols.broken.add(definition.id)
+        return
+    output = definition.output or EventType.ALL
+    context.symbols.windows[definition.id] = AnalysedWindow(schema, window, output, syntax=definition)
+
+
+def _define_trigger(context: Context, definition: ast.TriggerDefinition) -> None:
+    schema = Schema(definition.id, TRIGGER_ATTRIBUTES)
+    known = context.symbols.streams.get(definition.id)
+    as_stream = known is not None and known.schema == schema and definition.id not in context.symbols.triggers
+    if not as_stream and not _is_new(context, definition):
+        return
+    context.symbols.triggers[definition.id] = definition
+    context.symbols.streams.setdefault(definition.id, AnalysedStream(schema, defined=True))
+
+
+def _schema(definition: ast.StreamDefinition | ast.TableDefinition | ast.WindowDefinition) -> Schema:
+    return Schema(definition.id, tuple((attribute.name, attribute.type) for attribute in definition.attributes))
+
+
+def _is_new(context: Context, definition: ast.Definition) -> bool:
+    known = definition.id in context.symbols.broken or context.symbols.kind_of(definition.id) is not None
+    if known:
+        _report_duplicate(context, definition)
+    return not known
+
+
+def _report_duplicate(context: Context, definition: ast.Definition) -> None:
+    message = f"'{definition.id}' is defined twice"
+    context.problems.add("duplicate-definition", message, definition.span, "give one of them another name")

@@ -1,0 +1,169 @@
+"""Types for expressions: each syntax node becomes a typed one, or a problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from siddhi.analysis.calls import CallChecker
+from siddhi.analysis.model import (
+    Arithmetic,
+    AttributeValue,
+    Comparison,
+    ConstantValue,
+    EventReference,
+    InTable,
+    IsEmptySlot,
+    IsNullValue,
+    Logical,
+    Negation,
+    TypedExpression,
+)
+from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.scope import Scope
+from siddhi.analysis.symbols import Symbols
+from siddhi.analysis.types import arithmetic_type, comparison_type
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType
+
+_ARITHMETIC = frozenset("+-*/%")
+
+
+class ExpressionAnalyser:
+    """Gives types to expressions of one scope. Every method returns None when it has put down a problem."""
+
+    def __init__(self, scope: Scope, symbols: Symbols, calls: CallChecker, problems: Problems) -> None:
+        self.scope = scope
+        self._symbols = symbols
+        self._calls = calls
+        self._problems = problems
+
+    def analyse(self, expression: ast.Expression | ast.SourceReference) -> TypedExpression | None:
+        """The typed form of `expression`."""
+        match expression:
+            case ast.Constant():
+                return ConstantValue(expression.value, expression.type)
+            case ast.TimeConstant():
+                return ConstantValue(expression.milliseconds, AttributeType.LONG)
+            case ast.Attribute():
+                return self.scope.resolve(expression, self._problems)
+            case ast.SourceReference():
+                return self._event(expression)
+            case ast.FunctionCall():
+                return self._call(expression)
+            case ast.Binary():
+                return self._binary(expression)
+            case _:
+                return self._test(expression)
+
+    def analyse_condition(self, expression: ast.Expression, place: str) -> TypedExpression | None:
+        """The typed form of `expression`, which must be a bool; `place` names it in messages (`the filter`)."""
+        typed = self.analyse(expression)
+        if typed is not None and typed.type is not AttributeType.BOOL:
+            self._problems.add("not-a-condition", f"{place} must be a bool, not {typed.type.value}", expression.span)
+            return None
+        return typed
+
+    def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
+        """The typed arguments of a call; `*` stands for all attributes of the first input."""
+        if call.star:
+            slot = self.scope.slots[0] if self.scope.slots else None
+            attributes = slot.schema.attributes if slot is not None else ()
+            return tuple(AttributeValue(0, name, attribute_type) for name, attribute_type in attributes)
+        typed = [self._argument(argument) for argument in call.arguments]
+        found = tuple(argument for argument in typed if argument is not None)
+        return found if len(found) == len(typed) else None
+
+    def _argument(self, argument: ast.Expression | ast.SourceReference) -> TypedExpression | None:
+        if isinstance(argument, ast.Attribute) and argument.source is None and not self._names_attribute(argument.name):
+            event = self.scope.event(ast.SourceReference(argument.name, span=argument.span), self._problems)
+            if event is not None:
+                return event
+        return self.analyse(argument)
+
+    def _names_attribute(self, name: str) -> bool:
+        schemas = [self.scope.output, *(slot.schema for slot in self.scope.slots)]
+        return any(schema is not None and name in schema for schema in schemas)
+
+    def _event(self, reference: ast.SourceReference) -> EventReference | None:
+        if self.scope.slot_of(reference) is None:
+            hint = did_you_mean(reference.name, [slot.reference for slot in self.scope.slots])
+            self._problems.add("unknown-reference", f"nothing is called '{reference.name}' here", reference.span, hint)
+            return None
+        return self.scope.event(reference, self._problems)
+
+    def _call(self, call: ast.FunctionCall) -> TypedExpression | None:
+        arguments = self.analyse_arguments(call)
+        return self._calls.check(call, arguments, aggregates=self.scope.aggregates, place=self.scope.place)
+
+    def _binary(self, expression: ast.Binary) -> TypedExpression | None:
+        left, right = self.analyse(expression.left), self.analyse(expression.right)
+        if left is None or right is None:
+            return None
+        operator = expression.operator
+        if operator in _ARITHMETIC:
+            result = arithmetic_type(left.type, right.type)
+            if result is not None:
+                return Arithmetic(operator, left, right, result)
+            verb, code = "calculate with", "not-a-number"
+        elif operator in {"and", "or"}:
+            for side, syntax in ((left, expression.left), (right, expression.right)):
+                self._require_bool(side, syntax, f"an operand of `{operator}`")
+            if left.type is right.type is AttributeType.BOOL:
+                return Logical(operator, left, right)
+            return None
+        else:
+            operands = comparison_type(operator, left.type, right.type)
+            if operands is not None:
+                return Comparison(operator, left, right, operands)
+            verb, code = "compare", "not-comparable"
+        self._problems.add(
+            code, f"'{operator}' cannot {verb} {left.type.value} and {right.type.value}", expression.span, None
+        )
+        return None
+
+    def _test(self, expression: ast.Not | ast.IsNull | ast.In) -> TypedExpression | None:
+        if isinstance(expression, ast.Not):
+            operand = self.analyse(expression.operand)
+            if operand is None:
+                return None
+            hint = "`not` binds tightest: write `not (…)`"
+            if self._require_bool(operand, expression.operand, "the operand of `not`", hint):
+                return Negation(operand)
+            return None
+        if isinstance(expression, ast.IsNull):
+            return self._is_null(expression)
+        return self._in_table(expression)
+
+    def _is_null(self, expression: ast.IsNull) -> TypedExpression | None:
+        operand = expression.operand
+        if isinstance(operand, ast.Attribute) and operand.source is None and not self._names_attribute(operand.name):
+            reference = ast.SourceReference(operand.name, span=operand.span)
+            if self.scope.slot_of(reference) is not None:
+                operand = reference
+        if isinstance(operand, ast.SourceReference):
+            event = self._event(operand)
+            return IsEmptySlot(event.slot, event.index) if event is not None else None
+        typed = self.analyse(operand)
+        return IsNullValue(typed) if typed is not None else None
+
+    def _in_table(self, expression: ast.In) -> TypedExpression | None:
+        table = self._symbols.tables.get(expression.table)
+        if not self.scope.tables_searched:
+            self._problems.add("in-not-here", f"`in` cannot stand in {self.scope.place}", expression.span)
+            return None
+        if table is None:
+            if expression.table not in self._symbols.broken:
+                hint = did_you_mean(expression.table, self._symbols.tables)
+                self._problems.add("unknown-table", f"there is no table '{expression.table}'", expression.span, hint)
+            return None
+        inner = ExpressionAnalyser(replace(self.scope, table=table.schema), self._symbols, self._calls, self._problems)
+        condition = inner.analyse(expression.operand)
+        return InTable(condition, expression.table) if condition is not None else None
+
+    def _require_bool(
+        self, typed: TypedExpression, syntax: ast.Expression, place: str, hint: str | None = None
+    ) -> bool:
+        if typed.type is AttributeType.BOOL:
+            return True
+        self._problems.add("not-a-condition", f"{place} must be a bool, not {typed.type.value}", syntax.span, hint)
+        return False

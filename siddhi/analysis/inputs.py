@@ -1,0 +1,185 @@
+"""What a query reads: one source with its handlers, or two of them joined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from siddhi.analysis.context import Context
+from siddhi.analysis.model import FilterStep, HandlerCall, Join, Schema, SourceInput, SourceKind, TypedExpression
+from siddhi.analysis.scope import Scope, Slot
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Attributes, CallError, Kind
+
+_STREAMING = frozenset(
+    {SourceKind.STREAM, SourceKind.INNER_STREAM, SourceKind.FAULT_STREAM, SourceKind.WINDOW, SourceKind.TRIGGER}
+)
+_PERIOD_TYPES = frozenset({AttributeType.STRING})
+
+
+def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | None:
+    """The only source of a query: a stream, a trigger or a named window."""
+    typed = analyse_chain(context, source, 0)
+    if typed is not None and typed.kind not in _STREAMING:
+        context.problems.add(
+            "not-a-stream",
+            f"{typed.kind.value} '{typed.source}' cannot be a query's only input",
+            source.span,
+            "join a stream with it, or put an on-demand query to it",
+        )
+        return None
+    return typed
+
+
+def analyse_chain(
+    context: Context, source: ast.SingleInput, number: int, others: tuple[Slot, ...] = (), *, in_pattern: bool = False
+) -> SourceInput | None:
+    """One source with its handlers, as slot `number`; `others` are the slots that its conditions see besides.
+
+    None means that the attributes which leave the chain are not known.
+    """
+    found = context.symbols.find_source(source, context.problems)
+    if found is None:
+        return None
+    kind, name, schema = found
+    reference = source.alias or f"{'#' if source.inner else '!' if source.fault else ''}{source.source}"
+    builder = _ChainBuilder(context, kind, Slot(number, reference, schema), others, in_pattern=in_pattern)
+    for handler in source.handlers:
+        builder.add(handler)
+    if builder.broken:
+        return None
+    return SourceInput(
+        name, kind, reference, schema, builder.slot.schema,
+        tuple(builder.before), builder.window, tuple(builder.after), syntax=source,
+    )  # fmt: skip
+
+
+class _ChainBuilder:
+    def __init__(
+        self, context: Context, kind: SourceKind, slot: Slot, others: tuple[Slot, ...], *, in_pattern: bool
+    ) -> None:
+        self.slot = slot
+        self.before: list[FilterStep | HandlerCall] = []
+        self.after: list[FilterStep | HandlerCall] = []
+        self.window: HandlerCall | None = None
+        self.broken = False
+        self._window_came = False
+        self._context = context
+        self._kind = kind
+        self._others = others
+        self._in_pattern = in_pattern
+
+    def add(self, handler: ast.Handler) -> None:
+        if isinstance(handler, ast.Window):
+            self._add_window(handler)
+            return
+        steps = self.after if self._window_came else self.before
+        if isinstance(handler, ast.Filter):
+            condition = self._expressions("a filter").analyse_condition(handler.condition, "a filter")
+            if condition is not None:
+                steps.append(FilterStep(condition))
+        else:
+            step = self._stream_function(handler)
+            if step is None:
+                self.broken = True
+            else:
+                steps.append(step)
+
+    def _expressions(self, place: str):  # type: ignore[no-untyped-def]
+        slots = (self.slot, *self._others) if not self._others else (*self._others, self.slot)
+        scope = Scope(slots, own=self.slot.number, place=place, tables_searched=not self._in_pattern)
+        return self._context.expressions(scope)
+
+    def _add_window(self, window: ast.Window) -> None:
+        problems = self._context.problems
+        if self._window_came:
+            problems.add("second-window", "an input has at most one window", window.span)
+            return
+        self._window_came = True
+        if self._kind is SourceKind.WINDOW:
+            problems.add("window-on-window", "a named window cannot have another window", window.span)
+            return
+        call = analyse_window(self._context, window.call, self.slot)
+        if self._kind is not SourceKind.TABLE:  # Siddhi takes a window on a table, and lets the table be
+            self.window = call
+
+    def _stream_function(self, handler: ast.StreamFunction) -> HandlerCall | None:
+        call, context = handler.call, self._context
+        arguments = self._expressions("a stream function").analyse_arguments(call)
+        declaration = context.calls.find(Kind.STREAM_FUNCTION, call)
+        if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):
+            return None
+        appended: Attributes = ()
+        try:
+            if declaration.appends is not None:
+                appended = declaration.appends(context.calls.facts(arguments))
+        except CallError as error:
+            context.problems.add("wrong-arguments", f"'{call.name}': {error}", call.span)
+            return None
+        for name, _ in appended:
+            if name in self.slot.schema:
+                message = f"'{call.name}' adds attribute '{name}', which the stream has already"
+                context.problems.add("duplicate-attribute", message, call.span)
+                return None
+        output = Schema(self.slot.schema.id, (*self.slot.schema.attributes, *appended))
+        self.slot = replace(self.slot, schema=output)
+        return HandlerCall(declaration.namespace, declaration.name, arguments, output, syntax=call)
+
+
+def analyse_window(context: Context, call: ast.FunctionCall, slot: Slot) -> HandlerCall | None:
+    """The window `call` over events of `slot`; None when something is wrong with it."""
+    scope = Scope((slot,), own=slot.number, aggregates=False, place="a window's arguments")
+    arguments = context.expressions(scope).analyse_arguments(call)
+    declaration = context.calls.find(Kind.WINDOW, call)
+    if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):
+        return None
+    return HandlerCall(declaration.namespace, declaration.name, arguments, slot.schema, syntax=call)
+
+
+def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
+    """Two sources joined; the left one is slot 0, the right one slot 1."""
+    left = analyse_chain(context, join.left, 0)
+    right = analyse_chain(context, join.right, 1)
+    if left is None or right is None:
+        return None
+    streaming = (left.kind in _STREAMING, right.kind in _STREAMING)
+    if not any(streaming):
+        message = f"{left.kind.value} '{left.source}' and {right.kind.value} '{right.source}' cannot be joined"
+        context.problems.add("join-without-stream", message, join.span, "one side of a join must be a stream or window")
+    triggers = (
+        streaming[0] and join.unidirectional != "right",
+        streaming[1] and join.unidirectional != "left",
+    )
+    scope = Scope(join_slots(left, right), aggregates=False, place="the condition of a join")
+    on = context.expressions(scope).analyse(join.on) if join.on is not None else None
+    within = _bounds(context, join, scope)
+    per = context.expressions(scope).analyse(join.per) if join.per is not None else None
+    _check_bounds(context, join, left, right, per)
+    return Join(left, right, join.kind, on, triggers, within, per)
+
+
+def join_slots(left: SourceInput, right: SourceInput) -> tuple[Slot, Slot]:
+    """The slots of a join's sides."""
+    return Slot(0, left.reference, left.output), Slot(1, right.reference, right.output)
+
+
+def _bounds(context: Context, join: ast.JoinInput, scope: Scope) -> tuple[TypedExpression, ...]:
+    typed = [context.expressions(scope).analyse(bound) for bound in join.within]
+    return tuple(bound for bound in typed if bound is not None)
+
+
+def _check_bounds(
+    context: Context, join: ast.JoinInput, left: SourceInput, right: SourceInput, per: TypedExpression | None
+) -> None:
+    problems = context.problems
+    if SourceKind.AGGREGATION in {left.kind, right.kind}:
+        if not join.within or join.per is None:
+            hint = "add `within <from>, <to> per '<duration>'`"
+            problems.add("aggregation-without-period", "an aggregation is read with within and per", join.span, hint)
+        elif per is not None and per.type not in _PERIOD_TYPES:
+            problems.add("wrong-period", f"per must be a string, not {per.type.value}", join.per.span)
+    elif join.per is not None:
+        problems.add("period-without-aggregation", "per is for joins with an aggregation only", join.per.span)
+    elif join.within and not context.dialect_3x:
+        hint = "bound the sides with windows instead"
+        problems.add("within-without-aggregation", "within is for joins with an aggregation only", join.span, hint)

@@ -1,0 +1,118 @@
+"""Patterns and sequences: a flat chain of steps over numbered slots."""
+
+from __future__ import annotations
+
+
+from siddhi.analysis.context import Context
+from siddhi.analysis.inputs import analyse_chain
+from siddhi.analysis.model import (
+    BoundScope,
+    EveryScope,
+    LogicalPair,
+    PatternElement,
+    PatternStep,
+    SourceKind,
+    StateMachine,
+)
+from siddhi.analysis.scope import Slot
+from siddhi.language import ast
+
+_Leaf = ast.StreamElement | ast.AbsentElement
+
+
+def analyse_state(context: Context, state: ast.StateInput) -> StateMachine | None:
+    """The state machine of a pattern or sequence; None when the attributes of some slot are not known."""
+    return _MachineBuilder(context, state).build()
+
+
+def state_slots(machine: StateMachine) -> tuple[Slot, ...]:
+    """The slots of a state machine, as its selection sees them."""
+    return tuple(
+        Slot(element.slot, element.input.reference, element.input.output, element.counted) for element in machine.slots
+    )
+
+
+class _MachineBuilder:
+    def __init__(self, context: Context, state: ast.StateInput) -> None:
+        self._context = context
+        self._state = state
+        self._leaves = _leaves(state.element)
+        self._numbers = {id(leaf): number for number, leaf in enumerate(self._leaves)}
+        self._done: dict[int, PatternElement] = {}
+        self._known = self._all_slots()
+
+    def build(self) -> StateMachine | None:
+        steps = self._steps(self._state.element)
+        if len(self._done) < len(self._leaves):
+            return None
+        slots = tuple(self._done[number] for number in range(len(self._leaves)))
+        return StateMachine(self._state.sequence, steps, slots, _milliseconds(self._state.within))
+
+    def _all_slots(self) -> dict[int, Slot]:
+        """Every slot by number with what its source gives before any handler, hidden as long as it is not built."""
+        known: dict[int, Slot] = {}
+        for number, leaf in enumerate(self._leaves):
+            source = leaf.input
+            schema = self._context.symbols.schema_of(source.source)
+            if schema is not None and not source.inner and not source.fault:
+                reference = source.alias or source.source
+                known[number] = Slot(number, reference, schema, _is_counted(leaf), hidden=True)
+        return known
+
+    def _steps(self, element: ast.StateElement) -> tuple[PatternStep, ...]:
+        match element:
+            case ast.NextElement():
+                steps = tuple(step for part in element.elements for step in self._steps(part))
+                return (BoundScope(steps, element.within.milliseconds),) if element.within is not None else steps
+            case ast.EveryElement():
+                return (EveryScope(self._steps(element.element), _milliseconds(element.within)),)
+            case ast.LogicalElement():
+                # Siddhi builds the right side first: the left one may refer to it, not the other way round.
+                right = self._element(element.right)
+                left = self._element(element.left)
+                return (LogicalPair(element.operator, left, right),) if left is not None and right is not None else ()
+            case _:
+                built = self._element(element)
+                return (built,) if built is not None else ()
+
+    def _element(self, leaf: _Leaf) -> PatternElement | None:
+        number = self._numbers[id(leaf)]
+        others = tuple(slot for other, slot in sorted(self._known.items()) if other != number)
+        source = analyse_chain(self._context, leaf.input, number, others, in_pattern=True)
+        if source is None:
+            return None
+        if source.kind in {SourceKind.TABLE, SourceKind.AGGREGATION}:
+            message = f"{source.kind.value} '{source.source}' cannot stand in a pattern"
+            self._context.problems.add("not-a-stream", message, leaf.input.span)
+            return None
+        minimum, maximum = 1, 1
+        if isinstance(leaf, ast.StreamElement) and leaf.minimum is not None and leaf.maximum is not None:
+            minimum, maximum = leaf.minimum, leaf.maximum
+        counted = _is_counted(leaf)
+        self._known[number] = Slot(number, source.reference, source.output, counted)
+        absent = isinstance(leaf, ast.AbsentElement)
+        waiting = _milliseconds(leaf.waiting) if isinstance(leaf, ast.AbsentElement) else None
+        built = PatternElement(number, source, minimum, maximum, counted, absent, waiting)
+        self._done[number] = built
+        return built
+
+
+def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
+    """The elements in text order, each an object of its own even when two are written alike."""
+    match element:
+        case ast.NextElement():
+            return tuple(leaf for part in element.elements for leaf in _leaves(part))
+        case ast.EveryElement():
+            return _leaves(element.element)
+        case ast.LogicalElement():
+            return element.left, element.right
+        case _:
+            return (element,)
+
+
+def _is_counted(leaf: _Leaf) -> bool:
+    return isinstance(leaf, ast.StreamElement) and leaf.minimum is not None
+
+
+def _milliseconds(time: ast.TimeConstant | None) -> int | None:
+    return time.milliseconds if time is not None else None

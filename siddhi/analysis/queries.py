@@ -1,0 +1,51 @@
+"""Queries: input, selection and output put together."""
+
+from __future__ import annotations
+
+from siddhi.analysis.context import Context
+from siddhi.analysis.inputs import analyse_join, analyse_single, join_slots
+from siddhi.analysis.model import AnalysedQuery, Join, QueryInput, SourceInput
+from siddhi.analysis.outputs import analyse_output, mark_broken, target_name
+from siddhi.analysis.patterns import analyse_state, state_slots
+from siddhi.analysis.scope import Slot
+from siddhi.analysis.selections import SelectionInput, analyse_selection
+from siddhi.language import ast
+
+
+def analyse_query(context: Context, query: ast.Query, name: str, position: int) -> AnalysedQuery | None:
+    """The query, ready to be built; None when it has problems that leave its output unknown."""
+    source = _analyse_input(context, query.input)
+    if source is None:
+        mark_broken(context, query.output)
+        return None
+    selected = analyse_selection(context, query.selection, _slots(source), target_name(query.output), query.span)
+    if selected is None:
+        mark_broken(context, query.output)
+        return None
+    selection, schema = selected
+    output = analyse_output(context, query.output, query.rate, schema)
+    if output is None:
+        return None
+    return AnalysedQuery(name, position, source, selection, output, query.rate, syntax=query)
+
+
+def _analyse_input(context: Context, source: ast.Input) -> QueryInput | None:
+    match source:
+        case ast.SingleInput():
+            return analyse_single(context, source)
+        case ast.JoinInput():
+            return analyse_join(context, source)
+        case ast.StateInput():
+            return analyse_state(context, source)
+        case ast.AnonymousInput():
+            hint = "give the inner query a stream of its own with `insert into`, and read that"
+            context.problems.add("anonymous-stream", "a query cannot stand where a stream should", source.span, hint)
+            return None
+
+
+def _slots(source: QueryInput) -> SelectionInput:
+    if isinstance(source, SourceInput):
+        return SelectionInput((Slot(0, source.reference, source.output),), several=False)
+    if isinstance(source, Join):
+        return SelectionInput(join_slots(source.left, source.right), several=True)
+    return SelectionInput(state_slots(source), several=True)

@@ -1,0 +1,145 @@
+"""Which attributes an expression can see, and what their names mean there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.analysis.model import AttributeValue, EventReference, OutputValue, Schema, TableValue, TypedExpression
+from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType, SourceReference
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
+    hold several events."""
+
+    number: int
+    reference: str
+    schema: Schema
+    counted: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an expression stands.
+
+    Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, then of the only slot
+    that has them. `table` is the table whose rows are meant by `T.attribute`. `lists` says that a counted slot without
+    an index gives all its events (selection), not the last. `aggregates` says whether aggregates may be called, `place`
+    what to call it in messages. `closed` holds names that are known to have problems of their own already.
+    """
+
+    slots: tuple[Slot, ...] = ()
+    own: int | None = None
+    output: Schema | None = None
+    table: Schema | None = None
+    lists: bool = False
+    aggregates: bool = True
+    tables_searched: bool = True
+    place: str = "expression"
+    broken_output: bool = False
+
+    def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
+        """What the attribute means; None, with the problem put down, when it means nothing."""
+        if attribute.source is None:
+            return self._resolve_plain(attribute, problems)
+        return self._resolve_qualified(attribute, attribute.source, problems)
+
+    def slot_of(self, reference: SourceReference) -> Slot | None:
+        """The first slot that the reference names."""
+        name = f"{'#' if reference.inner else '!' if reference.fault else ''}{reference.name}"
+        return next((slot for slot in self.slots if slot.reference == name), None)
+
+    def event(self, reference: SourceReference, problems: Problems) -> EventReference | None:
+        """The event that the reference names, or None when no slot is called so."""
+        slot = self.slot_of(reference)
+        if slot is None or self._refuses_hidden(slot, reference.span, problems):
+            return None
+        return EventReference(slot.number, reference.index)
+
+    def _resolve_plain(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
+        name = attribute.name
+        if self.output is not None and name in self.output:
+            return OutputValue(name, self.output.type_of(name))
+        own = next((slot for slot in self.slots if slot.number == self.own), None)
+        if own is not None and name in own.schema:
+            return _value(own, attribute, None, lists=self.lists)
+        having = [slot for slot in self.slots if name in slot.schema]
+        if len(having) > 1:
+            places = " and ".join(f"'{slot.reference}'" for slot in having)
+            hint = f"write '{having[0].reference}.{name}'"
+            problems.add("ambiguous-attribute", f"attribute '{name}' is in {places}", attribute.span, hint)
+            return None
+        if having:
+            if self._refuses_hidden(having[0], attribute.span, problems):
+                return None
+            return _value(having[0], attribute, None, lists=self.lists)
+        if not self.broken_output:
+            self._unknown(attribute, problems)
+        return None
+
+    def _unknown(self, attribute: ast.Attribute, problems: Problems) -> None:
+        name = attribute.name
+        schemas = [schema for schema in (self.output, *(slot.schema for slot in self.slots)) if schema is not None]
+        known = [known_name for schema in schemas for known_name in schema.names()]
+        hint = did_you_mean(name, known)
+        if self.table is not None and name in self.table:
+            hint = f"write '{self.table.id}.{name}' for the table's attribute"
+        elif name.casefold() == "null":
+            hint = "test for null with `is null`"
+        where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in self.slots)
+        message = f"there is no attribute '{name}' in {where}" if where else f"no attribute can stand here: '{name}'"
+        problems.add("unknown-attribute", message, attribute.span, hint)
+
+    def _resolve_qualified(
+        self, attribute: ast.Attribute, source: SourceReference, problems: Problems
+    ) -> TypedExpression | None:
+        slot = self.slot_of(source)
+        if slot is None:
+            if self.table is not None and source.name == self.table.id and not source.inner and not source.fault:
+                return self._table_value(attribute, self.table, problems)
+            if self.output is not None and source.name == self.output.id:
+                return self._resolve_plain(ast.Attribute(attribute.name, span=attribute.span), problems)
+            known = [slot.reference for slot in self.slots] + ([self.table.id] if self.table is not None else [])
+            problems.add(
+                "unknown-reference",
+                f"nothing is called '{source.name}' here",
+                source.span,
+                did_you_mean(source.name, known) or (f"known here: {', '.join(known)}" if known else None),
+            )
+            return None
+        if self._refuses_hidden(slot, attribute.span, problems):
+            return None
+        if attribute.name not in slot.schema:
+            problems.add(
+                "unknown-attribute",
+                f"there is no attribute '{attribute.name}' in '{slot.reference}'",
+                attribute.span,
+                did_you_mean(attribute.name, slot.schema.names()),
+            )
+            return None
+        return _value(slot, attribute, source, lists=self.lists)
+
+    def _table_value(self, attribute: ast.Attribute, table: Schema, problems: Problems) -> TableValue | None:
+        if attribute.name not in table:
+            hint = did_you_mean(attribute.name, table.names())
+            message = f"there is no attribute '{attribute.name}' in '{table.id}'"
+            problems.add("unknown-attribute", message, attribute.span, hint)
+            return None
+        return TableValue(table.id, attribute.name, table.type_of(attribute.name))
+
+    def _refuses_hidden(self, slot: Slot, span: ast.Span, problems: Problems) -> bool:
+        if slot.hidden:
+            message = f"'{slot.reference}' comes later than this condition"
+            problems.add("forward-reference", message, span, "put the condition on the later element")
+        return slot.hidden
+
+
+def _value(slot: Slot, attribute: ast.Attribute, source: SourceReference | None, *, lists: bool) -> AttributeValue:
+    index = source.index if source is not None else None
+    if slot.counted and lists and index is None:
+        return AttributeValue(slot.number, attribute.name, AttributeType.OBJECT, all_events=True)
+    return AttributeValue(slot.number, attribute.name, slot.schema.type_of(attribute.name), index)

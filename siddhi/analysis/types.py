@@ -1,0 +1,32 @@
+"""The typing rules of operators."""
+
+from __future__ import annotations
+
+from siddhi.language.ast import AttributeType
+
+NUMERIC = (AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE)
+"""The number types from narrow to wide."""
+
+_EQUALITY_TYPES = frozenset({AttributeType.STRING, AttributeType.BOOL})
+
+
+def is_number(attribute_type: AttributeType) -> bool:
+    return attribute_type in NUMERIC
+
+
+def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType | None:
+    """The type of `left + right`: the wider of the numbers; None when neither is a number.
+
+    As in Siddhi one operand may be no number at all: the type then is the other's, and the events fail while running.
+    """
+    numbers = [NUMERIC.index(operand) for operand in (left, right) if is_number(operand)]
+    return NUMERIC[max(numbers)] if numbers else None
+
+
+def comparison_type(operator: str, left: AttributeType, right: AttributeType) -> AttributeType | None:
+    """The type in which `left operator right` compares; None when the two cannot be compared."""
+    if is_number(left) and is_number(right):
+        return arithmetic_type(left, right)
+    if operator in {"==", "!="} and left is right and left in _EQUALITY_TYPES:
+        return left
+    return None
