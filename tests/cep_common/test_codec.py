@@ -1,0 +1,135 @@
+"""Messages to frames and back; whatever else comes is a DecodeError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cep_common.codec import MAGIC, Envelope, decode, encode
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import (
+    Data,
+    Message,
+    RegisterEndpoint,
+    Rejected,
+    message_types,
+)
+
+MESSAGES = st.sampled_from(sorted(message_types())).flatmap(lambda name: of_type(message_types()[name]))
+
+
+def of_type(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a message's field type, within its bounds."""
+    return _of(msgspec.inspect.type_info(kind))
+
+
+def _of(info: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
+    match info:
+        case msgspec.inspect.StructType(cls=cls, fields=fields):
+            return st.builds(cls, **{field.name: _of(field.type) for field in fields})
+        case msgspec.inspect.IntType(ge=ge, gt=_, le=le, lt=lt):
+            highest = le if le is not None else lt - 1 if lt is not None else 2**63 - 1
+            return st.integers(-(2**63) if ge is None else ge, highest)
+        case msgspec.inspect.StrType():
+            return st.text(max_size=8)
+        case msgspec.inspect.BoolType():
+            return st.booleans()
+        case msgspec.inspect.NoneType():
+            return st.none()
+        case msgspec.inspect.LiteralType(values=values):
+            return st.sampled_from(values)
+        case msgspec.inspect.UnionType(types=types):
+            return st.one_of(*(_of(one) for one in types))
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return st.lists(_of(item), max_size=2).map(tuple)
+        case msgspec.inspect.TupleType(item_types=items):
+            return st.tuples(*(_of(one) for one in items))
+        case msgspec.inspect.DictType(key_type=key, value_type=value):
+            return st.dictionaries(_of(key), _of(value), max_size=2)
+    raise TypeError(f"a message field of a type that no test knows: {info}")
+
+
+@pytest.mark.parametrize("name", sorted(message_types()))
+def test_every_message_type_comes_back_as_it_was_sent(name: str) -> None:
+    @given(message=of_type(message_types()[name]), correlation=st.binary(max_size=9), bodies=st.lists(st.binary()))
+    @settings(max_examples=15, deadline=None)
+    def comes_back(message: Message, correlation: bytes, bodies: list[bytes]) -> None:
+        assert decode(encode(message, correlation, bodies)) == Envelope(message, correlation, tuple(bodies))
+
+    comes_back()
+
+
+def test_a_message_is_known_by_its_type_frame_alone() -> None:
+    frames = encode(Rejected("stale-epoch", "too late"), b"7")
+    assert frames[:3] == [MAGIC, b"rejected", b"7"]
+    assert decode([memoryview(frame) for frame in frames]).message == Rejected("stale-epoch", "too late")
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_any_frames_give_an_envelope_or_a_decode_error(frames: list[bytes]) -> None:
+    assert_decodes_or_refuses(frames)
+
+
+@given(
+    st.sampled_from(sorted(message_types())), st.binary(max_size=60), st.none() | st.integers(0, 2**64 - 1) | st.text()
+)
+@settings(max_examples=200, deadline=None)
+def test_any_body_of_a_known_type_gives_an_envelope_or_a_decode_error(name: str, body: bytes, other: object) -> None:
+    assert_decodes_or_refuses([MAGIC, name.encode(), b"", body])
+    assert_decodes_or_refuses([MAGIC, name.encode(), b"", msgspec.msgpack.encode(other)])
+
+
+@given(MESSAGES, st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_damaged_body_gives_an_envelope_or_a_decode_error(message: Message, data: st.DataObject) -> None:
+    frames = encode(message)
+    body = bytearray(frames[3])
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    assert_decodes_or_refuses([*frames[:3], bytes(body)])
+    assert_decodes_or_refuses([*frames[:3], bytes(body)[: data.draw(st.integers(0, len(body)))]])
+
+
+def test_nesting_beyond_any_message_is_a_decode_error() -> None:
+    with pytest.raises(DecodeError, match="plans-listed"):
+        decode([MAGIC, b"plans-listed", b"", b"\x81\xa5plans" + b"\x91" * 100_000])
+
+
+@pytest.mark.parametrize(
+    ("message", "fault"),
+    [
+        (Data(stream="S", sequence=0, rows=1, watermark_ms=0), "sequence"),
+        (Data(stream="S", sequence=1, rows=-1, watermark_ms=0), "rows"),
+        (Data(stream="S", sequence=1, rows=2**31, watermark_ms=0), "rows"),
+        (RegisterEndpoint("boss", PlanKey(1, "p"), 1, "i", Endpoint("h", 1)), "role"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_out_of_its_bounds_is_refused_with_the_field_named(message: Message, fault: str) -> None:
+    with pytest.raises(DecodeError, match=fault):
+        decode(encode(message))
+
+
+def test_an_unknown_field_is_refused_so_that_versions_do_not_mix_unnoticed() -> None:
+    body = msgspec.msgpack.encode({"code": "c", "reason": "r", "since": 1})
+    with pytest.raises(DecodeError, match="since"):
+        decode([MAGIC, b"rejected", b"", body])
+
+
+def test_an_unknown_type_is_named_but_not_at_any_length() -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode([MAGIC, b"x" * 10_000, b"", b""])
+    assert len(caught.value.message) < 100
+
+
+def assert_decodes_or_refuses(frames: list[bytes]) -> None:
+    try:
+        envelope = decode(frames)
+    except DecodeError as error:
+        assert error.message
+    else:
+        assert isinstance(envelope.message, Message)

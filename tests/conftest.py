@@ -1,0 +1,51 @@
+"""What tests of sockets share: a context that notices leaks, and waiting without sleeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import zmq
+
+Drive = Callable[..., None]
+
+
+@pytest.fixture
+def zmq_context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    """A ZeroMQ context of the test's own; the test fails when it leaves a socket open."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    opened: list[zmq.Socket[bytes]] = []
+    make = context.socket
+
+    def socket(*arguments: Any, **options: Any) -> zmq.Socket[bytes]:
+        made = make(*arguments, **options)
+        opened.append(made)
+        return made
+
+    context.socket = socket  # type: ignore[method-assign]
+    yield context
+    leaked = [f"{one.type!s}" for one in opened if not one.closed]
+    context.destroy(linger=0)
+    assert not leaked, f"sockets left open: {leaked}"
+
+
+@pytest.fixture
+def drive() -> Drive:
+    """`drive(step, until, sockets)` calls `step` whenever a socket can be read, or 5 ms have gone, until `until()`."""
+
+    def run(
+        step: Callable[[], object], until: Callable[[], object], sockets: Sequence[Any] = (), within_ms: int = 5_000
+    ) -> None:
+        deadline = time.monotonic() + within_ms / 1000
+        poller = zmq.Poller()
+        for socket in sockets:
+            poller.register(socket, zmq.POLLIN)
+        step()
+        while not until():
+            assert time.monotonic() < deadline, f"not reached within {within_ms} ms"
+            poller.poll(5)
+            step()
+
+    return run
