@@ -25,6 +25,10 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_timeout_ms: Count = 2_000
     managers: tuple[Endpoint, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.last_port < self.first_port:
+            raise ValueError(f"last_port {self.last_port} is below first_port {self.first_port}")
+
     @property
     def ports(self) -> tuple[int, int]:
         return self.first_port, self.last_port
