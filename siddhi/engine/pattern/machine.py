@@ -84,6 +84,14 @@ class Machine:
         """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
         return self.elements[slot].offer(event, passes=passes)
 
+    def hands_out(self, slots: Sequence[int]) -> bool:
+        """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
+
+        They do when the last of these elements is one that finds matches. This matters only where a match is found out of
+        turn, because an optional last element is done before it has begun.
+        """
+        return self.elements[slots[0]].emitter.delivers
+
     # ---- silence
 
     def next_alarm(self) -> Alarm | None:

@@ -147,7 +147,7 @@ class StateMachineOperator(MergingOperator):
             for slot in slots:
                 self._conditions[slot].clock = clock
                 matches = machine.offer(slot, events[slot][row], passes=passing[slot][row])
-                if matches:
+                if matches and machine.hands_out(slots):
                     output.add(matches, order, clock, key)
                 self._book_failure(slot, order, step)
 
