@@ -158,11 +158,12 @@ class ControlPlane:
         self._forget(key)
         return self._deployments.remove(key, self._members.live_driver(now_ms))
 
-    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> None:
+    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store has counted the epoch that a `RaiseEpoch` asked for."""
         self._revision += 1
-        self._deployments.epoch_raised(key, epoch, now_ms)
+        instructions = self._deployments.epoch_raised(key, epoch, now_ms)
         self._forget_other_epochs(key)
+        return instructions
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
         """The plan store could not do what a `RaiseEpoch` asked for."""

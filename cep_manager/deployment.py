@@ -110,12 +110,13 @@ class Deployments:
             instructions.append(PushToDriver(driver.peer, KillTopology(key=key)))
         return instructions
 
-    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> None:
+    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store counted `epoch`; it is submitted at the next `reconcile`."""
         record = self.plans.get(key)
-        if record is not None and epoch > record.epoch:
-            self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
-            self._move(self.plans[key], PlanState.DEPLOYING, "a new epoch is about to be submitted", now_ms)
+        if record is None or epoch <= record.epoch:
+            return []
+        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
+        return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
         """The plan store could not count; it is asked again when the plan is reconciled after two leases."""

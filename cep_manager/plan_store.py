@@ -71,6 +71,10 @@ class PlanStore:
             event.listen(self._engine, "begin", _take_write_lock)
         self._prepare()
 
+    def address(self) -> str:
+        """The database's URL without its password."""
+        return self._shown
+
     def plans(self) -> tuple[StoredPlan, ...]:
         """Every plan, in order of tenant and name."""
         both = sqlalchemy.and_(_PLANS.c.tenant == _EPOCHS.c.tenant, _PLANS.c.name == _EPOCHS.c.name)

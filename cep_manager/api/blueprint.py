@@ -1,0 +1,96 @@
+"""The REST API as one blueprint: views parse the request, ask the manager, present."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from flask import Blueprint, Response, request
+
+from cep_common.ids import PlanKey
+from cep_manager.api.failures import failure
+from cep_manager.api.requests import read_flag, read_tenant, read_text
+from cep_manager.manager_view import ManagerView, PlanSummary
+
+
+class PlanList(msgspec.Struct, frozen=True):
+    """The plans of a tenant."""
+
+    tenant: int
+    plans: tuple[PlanSummary, ...]
+
+
+def api_blueprint(view: ManagerView) -> Blueprint:
+    """Everything under `/api/v1`."""
+    api = Blueprint("api", __name__, url_prefix="/api/v1")
+    _plan_routes(api, view)
+    _topology_routes(api, view)
+    _cluster_routes(api, view)
+    return api
+
+
+def _plan_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.get("/plans")
+    def list_plans() -> Response:
+        tenant = read_tenant(request)
+        return _json(PlanList(tenant, view.plans(tenant)))
+
+    @api.post("/plans")
+    def deploy_plan() -> Response:
+        deployed = view.deploy(read_tenant(request), read_text(request), replace=read_flag(request, "replace"))
+        return _json(deployed, 201 if deployed.created else 200)
+
+    @api.get("/plans/<name>")
+    def show_plan(name: str) -> Response:
+        return _json(view.plan(_key(name)))
+
+    @api.put("/plans/<name>")
+    def replace_plan(name: str) -> Response:
+        deployed = view.deploy(read_tenant(request), read_text(request), replace=True, name=name)
+        return _json(deployed, 201 if deployed.created else 200)
+
+    @api.delete("/plans/<name>")
+    def undeploy_plan(name: str) -> Response:
+        view.undeploy(_key(name))
+        return Response(status=204)
+
+    @api.post("/validate")
+    def validate_plan() -> Response:
+        return _json(view.validate(read_text(request)))
+
+
+def _topology_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.get("/plans/<name>/status")
+    def show_status(name: str) -> Response:
+        return _json(view.plan(_key(name)).status)
+
+    @api.get("/plans/<name>/query-plan")
+    def show_query_plan(name: str) -> Response:
+        return Response(view.query_plan(_key(name)), content_type="application/xml; charset=utf-8")
+
+    @api.get("/plans/<name>/topology")
+    def show_topology(name: str) -> Response:
+        return _json(view.graph(_key(name)))
+
+
+def _cluster_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.get("/cluster")
+    def show_cluster() -> Response:
+        return _json(view.cluster())
+
+    @api.get("/health")
+    def show_health() -> Response:
+        health = view.health()
+        return _json(health, 200 if health.ok else 503)
+
+    @api.route("/<path:_rest>", methods=["GET", "POST", "PUT", "DELETE"])
+    def unknown_path(_rest: str) -> Response:
+        return failure(404, "not-found", "there is nothing at this address; docs/rest.md lists what there is")
+
+
+def _key(name: str) -> PlanKey:
+    return PlanKey(read_tenant(request), name)
+
+
+def _json(body: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, content_type="application/json")

@@ -1,0 +1,44 @@
+"""What requests say: tenant, flags, text."""
+
+from __future__ import annotations
+
+import re
+
+from flask import Request
+
+from cep_common.ids import SUPER_TENANT
+from cep_manager.errors import BadRequestError
+
+_TENANT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
+
+
+def read_tenant(request: Request) -> int:
+    """The tenant in the query parameter or header `tenant`; without either the super tenant. Raises BadRequestError."""
+    written = request.args.get("tenant") or request.headers.get("tenant")
+    if written is None:
+        return SUPER_TENANT
+    if not _TENANT.fullmatch(written):
+        raise BadRequestError(f"tenant must be a whole number, not {written[:40]!r}")
+    return int(written)
+
+
+def read_flag(request: Request, name: str) -> bool:
+    """The query parameter `name` as a flag; absent is False. Raises BadRequestError."""
+    written = request.args.get(name)
+    if written is None:
+        return False
+    flag = _FLAGS.get(written.lower())
+    if flag is None:
+        raise BadRequestError(f"{name} must be true or false, not {written[:40]!r}")
+    return flag
+
+
+def read_text(request: Request) -> str:
+    """The body as text, whatever its type says (curl calls it a form). Raises BadRequestError when it is not UTF-8."""
+    if request.mimetype == "multipart/form-data":
+        raise BadRequestError("send the plan as text: curl -H 'Content-Type: text/plain' --data-binary @FILE")
+    try:
+        return request.get_data().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"the plan is not UTF-8 text (byte {error.start})") from error

@@ -1,0 +1,102 @@
+"""Who is alive, as the web shows it. Pure: told from a snapshot."""
+
+from __future__ import annotations
+
+from cep_manager.manager_view import (
+    DriverTopology,
+    DriverView,
+    EndpointView,
+    TaskView,
+    WorkerView,
+)
+from cep_manager.snapshot import Snapshot
+
+
+def driver_view(snapshot: Snapshot) -> DriverView | None:
+    """The driver that was heard last, if one ever was."""
+    driver = snapshot.driver
+    if driver is None:
+        return None
+    latest = driver.latest
+    return DriverView(
+        driver=latest.driver,
+        host=latest.host,
+        process_id=latest.process_id,
+        master=latest.master,
+        slots_total=latest.slots_total,
+        slots_free=latest.slots_free,
+        web_url=latest.web_url,
+        live=driver.live(snapshot.now_ms, snapshot.lease_ms),
+        up_ms=snapshot.now_ms - driver.since_ms,
+        silent_ms=snapshot.now_ms - driver.heard_ms,
+        topologies=tuple(
+            DriverTopology(
+                plan=report.key.plan,
+                tenant=report.key.tenant,
+                epoch=report.epoch,
+                state=report.state,
+                reason=report.reason,
+                restarts=report.restarts,
+                wanted=report.key in snapshot.plans and snapshot.plans[report.key].epoch == report.epoch,
+            )
+            for report in latest.topologies
+        ),
+    )
+
+
+def worker_views(snapshot: Snapshot) -> tuple[WorkerView, ...]:
+    """Every worker that has not been silent for a lease."""
+    return tuple(
+        WorkerView(
+            worker=worker.latest.worker,
+            host=worker.latest.host,
+            process_id=worker.latest.process_id,
+            http_address=worker.latest.http_address,
+            ingress=worker.latest.ingress,
+            egress=worker.latest.egress,
+            synchronised=worker.latest.revision == snapshot.revision,
+            up_ms=snapshot.now_ms - worker.since_ms,
+            silent_ms=snapshot.now_ms - worker.heard_ms,
+            plans=tuple(report.key.topology() for report in worker.latest.plans),
+        )
+        for worker in snapshot.workers
+    )
+
+
+def task_views(snapshot: Snapshot) -> tuple[TaskView, ...]:
+    """Every task of every plan's current epoch, silent ones too."""
+    return tuple(
+        TaskView(
+            plan=key.plan,
+            tenant=key.tenant,
+            epoch=task.latest.epoch,
+            task=task.latest.task,
+            host=task.latest.host,
+            process_id=task.latest.process_id,
+            live=task.live(snapshot.now_ms, snapshot.lease_ms),
+            up_ms=snapshot.now_ms - task.since_ms,
+            silent_ms=snapshot.now_ms - task.heard_ms,
+            instances=tuple(component.instance for component in task.latest.components),
+        )
+        for key in sorted(snapshot.tasks)
+        for task in snapshot.tasks[key]
+    )
+
+
+def endpoint_views(snapshot: Snapshot) -> tuple[EndpointView, ...]:
+    """Every endpoint that is not forgotten yet."""
+    return tuple(
+        EndpointView(
+            role=record.role,
+            plan=record.key.plan,
+            tenant=record.key.tenant,
+            epoch=record.epoch,
+            instance=record.instance,
+            host=record.endpoint.host,
+            port=record.endpoint.port,
+            live=snapshot.now_ms - record.heard_ms < snapshot.lease_ms,
+            connections=record.live_connections(snapshot.now_ms, snapshot.lease_ms),
+            silent_ms=snapshot.now_ms - record.heard_ms,
+        )
+        for record in snapshot.endpoints
+    )

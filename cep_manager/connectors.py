@@ -1,0 +1,51 @@
+"""The sources and sinks that a plan declares at its streams, as workers are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from cep_common.messages import Connector
+from siddhi.analysis.model import AnalysedApp
+from siddhi.language import ast
+
+DEFAULT_MAPPER = "json"
+
+
+def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[Connector, ...]:
+    """Every `@source` or `@sink` of the plan's streams, in text order.
+
+    `type` is taken out of the options. `@map` gives the mapper; its nested annotations become dotted options:
+    `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`.
+    """
+    return tuple(
+        _connector(stream, annotation)
+        for stream, analysed in app.streams.items()
+        if analysed.syntax is not None
+        for annotation in _named(analysed.syntax.annotations, kind)
+    )
+
+
+def _connector(stream: str, annotation: ast.Annotation) -> Connector:
+    options = {element.key: element.value for element in annotation.elements if element.key is not None}
+    kind = options.pop("type", "")
+    mapper = next(_named(annotation.annotations, "map"), ast.Annotation("map"))
+    mapper_options = dict(_flat(mapper, ""))
+    return Connector(
+        stream=stream,
+        type=kind,
+        options=options,
+        mapper=mapper_options.pop("type", DEFAULT_MAPPER),
+        mapper_options=mapper_options,
+    )
+
+
+def _flat(annotation: ast.Annotation, prefix: str) -> Iterator[tuple[str, str]]:
+    for element in annotation.elements:
+        yield (f"{prefix}{element.key}" if element.key is not None else prefix.rstrip(".")), element.value
+    for nested in annotation.annotations:
+        yield from _flat(nested, f"{prefix}{nested.name}.")
+
+
+def _named(annotations: tuple[ast.Annotation, ...], name: str) -> Iterator[ast.Annotation]:
+    return (one for one in annotations if one.namespace is None and one.name.casefold() == name)

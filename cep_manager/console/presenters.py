@@ -1,0 +1,285 @@
+"""From what the manager knows to what a page says. Pure: structs in, texts out; templates only place them.
+
+A `tone` is the class of a colour and a mark: `good`, `busy`, `wait`, `warn`, `bad`, `idle`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_manager.console.text import count, duration, iso, plural, utc
+from cep_manager.graph_model import Connection, TopologyGraph
+from cep_manager.manager_view import Cluster, DriverView, PlanDetails, PlanSummary, TaskView, WorkerView
+from cep_manager.plan_state import PlanState
+from cep_manager.status import InflowStatus, OutflowStatus, PlanStatus
+
+STATE_TONES = {
+    PlanState.WAITING: "wait",
+    PlanState.DEPLOYING: "busy",
+    PlanState.ACTIVE: "good",
+    PlanState.RESTARTING: "warn",
+    PlanState.FAILED: "bad",
+}
+
+DRIVER_TONES = {
+    "running": "good",
+    "waiting": "wait",
+    "starting": "busy",
+    "restarting": "warn",
+    "failed": "bad",
+    "stopping": "idle",
+}
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A text with its tone; `label` stands in front of it."""
+
+    label: str
+    text: str
+    tone: str
+
+
+class StatusText(msgspec.Struct, frozen=True):
+    """A plan's status in its three parts. `summary` says in one line how the whole fares."""
+
+    state: str
+    tone: str
+    reason: str
+    facts: str
+    last_error: str
+    inflow: tuple[Line, ...]
+    outflow: Line
+    summary: Line
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """A plan in the list."""
+
+    name: str
+    tenant: int
+    description: str
+    epoch: int
+    updated: str
+    updated_iso: str
+    status: StatusText
+
+
+class ConnectionRow(msgspec.Struct, frozen=True):
+    """An inflow or outflow connection."""
+
+    direction: str
+    worker: str
+    what: str
+    peer: str
+    events: str
+    waiting: str
+    state: Line
+
+
+class DriverText(msgspec.Struct, frozen=True):
+    """The driver: `slots` in words, `used_slots` of `all_slots` for the meter."""
+
+    name: str
+    where: str
+    master: str
+    web_url: str
+    state: Line
+    slots: str
+    used_slots: int
+    all_slots: int
+    topologies: tuple[tuple[str, int, Line, str], ...]
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """A worker."""
+
+    name: str
+    where: str
+    http: str
+    ingress: str
+    egress: str
+    plans: str
+    up: str
+    state: Line
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """A task of a topology."""
+
+    topology: str
+    plan: str
+    tenant: int
+    number: int
+    where: str
+    instances: str
+    up: str
+    state: Line
+
+
+class ClusterText(msgspec.Struct, frozen=True):
+    """Everything on the cluster page."""
+
+    facts: tuple[tuple[str, str], ...]
+    driver: DriverText | None
+    driver_missing: str
+    workers: tuple[WorkerRow, ...]
+    tasks: tuple[TaskRow, ...]
+
+
+def present_plan(plan: PlanSummary | PlanDetails) -> PlanRow:
+    """A plan as the list and the head of its page show it."""
+    return PlanRow(
+        name=plan.plan,
+        tenant=plan.tenant,
+        description=plan.description,
+        epoch=plan.epoch,
+        updated=utc(plan.updated_ms),
+        updated_iso=iso(plan.updated_ms),
+        status=present_status(plan.status),
+    )
+
+
+def present_status(status: PlanStatus) -> StatusText:
+    """The three parts: topology, inflow connections of each worker, outflow connections."""
+    topology = status.topology
+    facts = [
+        f"for {duration(topology.since_ms)}",
+        f"{topology.tasks_live} of {plural(topology.tasks_required, 'task', 'tasks')} alive",
+    ]
+    if topology.restarts:
+        facts.append(plural(topology.restarts, "restart", "restarts"))
+    return StatusText(
+        state=topology.state.value,
+        tone=STATE_TONES[topology.state],
+        reason=topology.reason,
+        facts=" · ".join(facts),
+        last_error=topology.last_error,
+        inflow=tuple(_inflow(worker) for worker in status.inflow),
+        outflow=_outflow(status.outflow),
+        summary=_summary(status),
+    )
+
+
+def present_connections(graph: TopologyGraph) -> tuple[ConnectionRow, ...]:
+    """The connections between workers and the topology."""
+    return tuple(_connection(one) for one in graph.connections)
+
+
+def present_cluster(cluster: Cluster) -> ClusterText:
+    """The cluster page."""
+    manager = cluster.manager
+    return ClusterText(
+        facts=(
+            ("Manager", f"{manager.host}:{manager.control_port}, process {manager.process_id}"),
+            ("Up for", duration(manager.up_ms)),
+            ("Version", f"{manager.version} on Python {manager.python}"),
+            ("Plan store", manager.database),
+            ("Heartbeat", f"every {duration(manager.heartbeat_ms)}, lease {duration(manager.lease_ms)}"),
+            ("Endpoints", _endpoints(cluster)),
+        ),
+        driver=_driver(cluster.driver) if cluster.driver else None,
+        driver_missing=cluster.driver_missing,
+        workers=tuple(_worker(worker) for worker in cluster.workers),
+        tasks=tuple(_task(task) for task in cluster.tasks),
+    )
+
+
+def _summary(status: PlanStatus) -> Line:
+    if status.topology.state is PlanState.ACTIVE and status.connected:
+        return Line("", "active, all connected", "good")
+    if status.topology.state is PlanState.ACTIVE:
+        return Line("", "active, not all connected", "busy")
+    return Line("", status.topology.state.value, STATE_TONES[status.topology.state])
+
+
+def _inflow(worker: InflowStatus) -> Line:
+    label = worker.worker if worker.worker == worker.host else f"{worker.worker} on {worker.host}"
+    return _established(label, worker.established, worker.required)
+
+
+def _outflow(outflow: OutflowStatus) -> Line:
+    return _established("", outflow.connected, outflow.required)
+
+
+def _established(label: str, established: int, required: int) -> Line:
+    if required == 0:
+        return Line(label, "none required", "idle")
+    if established >= required:
+        return Line(label, "all established", "good")
+    return Line(label, f"{established}/{required} established", "wait" if established == 0 else "busy")
+
+
+def _connection(one: Connection) -> ConnectionRow:
+    state = Line("", "established", "good") if one.connected else Line("", "not connected", "wait")
+    return ConnectionRow(
+        direction=one.direction,
+        worker=f"{one.worker} on {one.host}",
+        what=one.what,
+        peer=one.peer or "–",
+        events=count(one.events) if one.events is not None else "–",
+        waiting=count(one.waiting),
+        state=state,
+    )
+
+
+def _driver(driver: DriverView) -> DriverText:
+    alive = Line("", f"alive for {duration(driver.up_ms)}", "good")
+    silent = Line("", f"silent for {duration(driver.silent_ms)}", "bad")
+    used = driver.slots_total - driver.slots_free
+    return DriverText(
+        name=driver.driver,
+        where=f"{driver.host}, process {driver.process_id}",
+        master=driver.master,
+        web_url=driver.web_url if driver.web_url.startswith(("http://", "https://")) else "",
+        state=alive if driver.live else silent,
+        slots=f"{used} used, {driver.slots_free} free of {plural(driver.slots_total, 'slot', 'slots')}",
+        used_slots=used,
+        all_slots=driver.slots_total,
+        topologies=tuple(
+            (
+                f"{one.plan}[{one.tenant}]",
+                one.epoch,
+                Line("", one.state, DRIVER_TONES[one.state]),
+                one.reason if one.wanted else one.reason or "not wanted any more; is being ended",
+            )
+            for one in driver.topologies
+        ),
+    )
+
+
+def _worker(worker: WorkerView) -> WorkerRow:
+    in_step = Line("", "alive", "good")
+    behind = Line("", "alive, taking up the latest plans", "busy")
+    return WorkerRow(
+        name=worker.worker,
+        where=f"{worker.host}, process {worker.process_id}",
+        http=worker.http_address or "–",
+        ingress=f"{worker.ingress.host}:{worker.ingress.port}" if worker.ingress else "–",
+        egress=f"{worker.egress.host}:{worker.egress.port}" if worker.egress else "–",
+        plans=", ".join(worker.plans) or "none",
+        up=duration(worker.up_ms),
+        state=in_step if worker.synchronised else behind,
+    )
+
+
+def _task(task: TaskView) -> TaskRow:
+    alive = Line("", "alive", "good")
+    silent = Line("", f"silent for {duration(task.silent_ms)}", "bad")
+    return TaskRow(
+        topology=f"{task.plan}[{task.tenant}]",
+        plan=task.plan,
+        tenant=task.tenant,
+        number=task.task,
+        where=f"{task.host}, process {task.process_id}",
+        instances=", ".join(task.instances) or "–",
+        up=duration(task.up_ms),
+        state=alive if task.live else silent,
+    )
+
+
+def _endpoints(cluster: Cluster) -> str:
+    live = [endpoint for endpoint in cluster.endpoints if endpoint.live]
+    receivers = sum(endpoint.role == "receiver" for endpoint in live)
+    silent = len(cluster.endpoints) - len(live)
+    texts = [plural(receivers, "receiver", "receivers"), plural(len(live) - receivers, "worker", "workers")]
+    return ", ".join([*texts, f"{silent} silent"] if silent else texts)

@@ -1,0 +1,309 @@
+// The live graph of a topology: asks for it once a second, draws it as SVG, shows a node's details when it is chosen.
+// The layout is made anew only when nodes or edges come or go, so the picture keeps still while its numbers move.
+
+import { layOut, NODE_HEIGHT, NODE_WIDTH } from "./layout.js";
+import { ask, repeat } from "./refresh.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const MARGIN = 14;
+const THINNEST = 1.5;
+const THICKEST = 7;
+
+const area = document.getElementById("graph");
+const details = document.getElementById("details");
+let shape = "";
+let chosen = null;
+let latest = null;
+let drawn = null;
+
+/** 950, 12.3 k, 4.1 M: three figures and a unit. */
+export function short(number) {
+  for (const [size, unit] of [[1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
+    if (number >= size) {
+      const divided = number / (unit === " k" ? 1e3 : size);
+      return `${divided >= 100 ? divided.toFixed(0) : divided.toFixed(1)}${unit}`;
+    }
+  }
+  return number < 10 && !Number.isInteger(number) ? number.toFixed(1) : Math.round(number).toLocaleString("en").replaceAll(",", "\u202f");
+}
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function html(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) {
+    made.className = className;
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Edges between the same two nodes are one link with a line of text for each stream. */
+function linksOf(edges) {
+  const links = new Map();
+  for (const edge of edges) {
+    const key = `${edge.source}→${edge.target}`;
+    const link = links.get(key) ?? { source: edge.source, target: edge.target, streams: [] };
+    link.streams.push(edge);
+    links.set(key, link);
+  }
+  return [...links.values()];
+}
+
+function show(graph) {
+  latest = graph;
+  if (graph.nodes.length === 0) {
+    area.replaceChildren(html("p", "graph-message", "There is no topology to show: the plan's stored text cannot be compiled."));
+    shape = "";
+    return;
+  }
+  const links = linksOf(graph.edges);
+  const now = JSON.stringify([graph.nodes.map((node) => [node.id, node.layer]), links.map((link) => [link.source, link.target])]);
+  if (now !== shape) {
+    drawn = draw(graph.nodes, links);
+    shape = now;
+  }
+  fill(graph.nodes, links);
+  if (chosen !== null) {
+    tellDetails();
+  }
+}
+
+function draw(nodes, links) {
+  const layout = layOut(nodes, links);
+  const width = layout.width + 2 * MARGIN;
+  const height = layout.height + 2 * MARGIN;
+  const svg = element("svg", { viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, width, height, role: "group", "aria-label": "Topology graph" });
+  svg.append(arrowHead());
+  const parts = { nodes: new Map(), links: [] };
+  const labels = element("g");
+  links.forEach((link, at) => {
+    const path = curve(layout.links[at]);
+    const part = { edge: element("path", { class: "edge", d: path, "marker-end": "url(#arrow)" }), flow: element("path", { class: "flow", d: path }), label: element("text", { class: "label" }) };
+    part.middle = middleOf(layout.links[at]);
+    svg.append(part.edge, part.flow);
+    labels.append(part.label);
+    parts.links.push(part);
+  });
+  for (const node of nodes) {
+    const part = drawNode(node, layout.nodes.get(node.id));
+    svg.append(part.group);
+    parts.nodes.set(node.id, part);
+  }
+  svg.append(labels);
+  const focused = document.activeElement?.dataset?.node;
+  area.replaceChildren(svg);
+  if (focused) {
+    parts.nodes.get(focused)?.group.focus({ preventScroll: true });
+  }
+  return parts;
+}
+
+function arrowHead() {
+  const tip = element("path", { d: "M0 0 10 5 0 10z", class: "arrow" });
+  const marker = element("marker", { id: "arrow", viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, tip);
+  return element("defs", {}, marker);
+}
+
+function drawNode(node, at) {
+  const text = (className, y, x = 16) => element("text", { class: className, x, y });
+  const part = {
+    title: text("title", 22),
+    sub: text("sub", 38),
+    figures: text("figure", 58),
+    load: element("rect", { class: "load", x: 16, y: 69, height: 5, rx: 2.5, width: 0 }),
+    track: element("rect", { class: "track", x: 16, y: 69, height: 5, rx: 2.5, width: NODE_WIDTH - 68 }),
+    share: element("text", { class: "sub", x: NODE_WIDTH - 12, y: 76, "text-anchor": "end" }),
+    hint: element("title"),
+  };
+  const box = element("rect", { class: "box", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 8 });
+  const bar = element("path", { class: "bar", d: `M8 0h-0a8 8 0 0 0-8 8v${NODE_HEIGHT - 16}a8 8 0 0 0 8 8h-2a2 2 0 0 1-2-2v-${NODE_HEIGHT - 4}a2 2 0 0 1 2-2z` });
+  part.group = element("g", { transform: `translate(${at.x} ${at.y})`, tabindex: 0, role: "button", "data-node": node.id }, part.hint, box, bar, part.title, part.sub, part.figures);
+  if (node.kind !== "source" && node.kind !== "sink") {
+    part.group.append(part.track, part.load, part.share);
+  }
+  part.group.addEventListener("click", () => choose(node.id));
+  part.group.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      choose(node.id);
+    }
+  });
+  return part;
+}
+
+function fill(nodes, links) {
+  const rates = links.map((link) => link.streams.reduce((sum, edge) => sum + (edge.events_per_second ?? 0), 0));
+  const fastest = Math.max(1, ...rates);
+  links.forEach((link, at) => {
+    const part = drawn.links[at];
+    const connected = link.streams.some((edge) => edge.connected);
+    const thickness = THINNEST + (THICKEST - THINNEST) * Math.sqrt(rates[at] / fastest);
+    part.edge.setAttribute("class", connected ? "edge" : "edge off");
+    part.edge.setAttribute("stroke-width", thickness.toFixed(2));
+    part.flow.setAttribute("stroke-width", Math.max(1, thickness / 2.5).toFixed(2));
+    part.flow.setAttribute("visibility", connected && rates[at] > 0 ? "visible" : "hidden");
+    labelLink(part, link);
+  });
+  for (const node of nodes) {
+    fillNode(drawn.nodes.get(node.id), node);
+  }
+}
+
+function labelLink(part, link) {
+  const lines = link.streams.flatMap((edge) => {
+    const counted = edge.events === null ? [] : [[`${short(edge.events)} · ${short(edge.events_per_second ?? 0)}/s`, "quiet"]];
+    return [[edge.stream, ""], ...counted];
+  });
+  const top = part.middle.y - (lines.length - 1) * 6.5 + 3;
+  part.label.replaceChildren(...lines.map(([text, className], at) => element("tspan", { x: part.middle.x, y: top + at * 13, class: className }, text)));
+}
+
+function fillNode(part, node) {
+  const stage = node.kind !== "source" && node.kind !== "sink";
+  part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${node.id === chosen ? " chosen" : ""}`);
+  part.title.textContent = cut(node.label, 24);
+  part.sub.textContent = cut(whereOf(node), 32);
+  part.figures.textContent = figuresOf(node);
+  part.hint.textContent = `${node.label}: ${whereOf(node)}`;
+  part.group.setAttribute("aria-label", `${node.kind} ${node.label}, ${whereOf(node)}, ${figuresOf(node)}`);
+  if (stage) {
+    part.load.setAttribute("width", ((NODE_WIDTH - 68) * node.busy).toFixed(1));
+    part.share.textContent = node.state === "live" ? `${Math.round(node.busy * 100)} %` : "";
+  }
+}
+
+function whereOf(node) {
+  if (node.state === "expected") {
+    return node.kind === "source" || node.kind === "sink" ? "no worker yet" : "not running";
+  }
+  const where = node.task >= 0 ? `${node.host} · task ${node.task}` : [node.host, ...node.connectors].join(" · ");
+  return node.state === "silent" ? `silent · ${where}` : where;
+}
+
+function figuresOf(node) {
+  if (node.kind === "source") {
+    return `${short(node.emitted)} sent · ${short(node.emitted_per_second)}/s`;
+  }
+  if (node.kind === "sink") {
+    return `${short(node.received)} got · ${short(node.received_per_second)}/s`;
+  }
+  return `${short(node.received)} in · ${short(node.emitted)} out`;
+}
+
+function cut(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}
+
+/** A smooth path through the points, level at each of them. */
+function curve(points) {
+  let path = `M${points[0].x} ${points[0].y}`;
+  for (let i = 1; i < points.length; i += 1) {
+    const [from, to] = [points[i - 1], points[i]];
+    const half = (to.x - from.x) / 2;
+    path += ` C${from.x + half} ${from.y} ${to.x - half} ${to.y} ${to.x} ${to.y}`;
+  }
+  return path;
+}
+
+function middleOf(points) {
+  const at = Math.floor((points.length - 1) / 2);
+  const [from, to] = [points[at], points[at + 1]];
+  return { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
+}
+
+// ---- details ----------------------------------------------------------------------------------------------------------
+
+function choose(id) {
+  chosen = chosen === id ? null : id;
+  details.hidden = chosen === null;
+  fill(latest.nodes, linksOf(latest.edges));
+  if (chosen !== null) {
+    tellDetails();
+  }
+}
+
+function tellDetails() {
+  const node = latest.nodes.find((one) => one.id === chosen);
+  if (!node) {
+    choose(chosen);
+    return;
+  }
+  const focused = details.contains(document.activeElement);
+  const close = html("button", "close", "Close");
+  close.type = "button";
+  close.addEventListener("click", () => {
+    drawn.nodes.get(node.id)?.group.focus({ preventScroll: true });
+    choose(node.id);
+  });
+  const pairs = html("dl", "pairs", ...factsOf(node).map(([name, value]) => html("div", "", html("dt", "", name), html("dd", "", value))));
+  details.replaceChildren(html("div", "details-head", html("h3", "", node.label), close), pairs);
+  if (focused) {
+    close.focus({ preventScroll: true });
+  }
+}
+
+function factsOf(node) {
+  const facts = [["Kind", node.kind], ["State", node.state === "expected" ? "not running" : node.state]];
+  if (node.host) {
+    facts.push(["Host", node.host], ["Process", String(node.process_id)]);
+  }
+  if (node.task >= 0) {
+    facts.push(["Task", String(node.task)], ["Busy", `${(node.busy * 100).toFixed(1)} % of the time`]);
+  }
+  if (node.connectors.length) {
+    facts.push(["Connectors", node.connectors.join(", ")]);
+  }
+  if (node.kind !== "source") {
+    facts.push(["Received", counted(node.received, node.received_per_second)], ...streams(node.streams_received));
+  }
+  if (node.kind !== "sink") {
+    facts.push(["Sent", counted(node.emitted, node.emitted_per_second)], ...streams(node.streams_emitted));
+  }
+  facts.push(["Waiting", `${exact(node.waiting)} events`]);
+  if (node.dropped) {
+    facts.push(["Dropped", `${exact(node.dropped)} events`]);
+  }
+  if (node.last_error) {
+    facts.push(["Last error", node.last_error]);
+  }
+  return facts;
+}
+
+function streams(counts) {
+  return counts.length > 1 ? counts.map((count) => ["", `${exact(count.events)} of ${count.stream}`]) : [];
+}
+
+function counted(events, rate) {
+  return `${exact(events)} events, ${short(rate)}/s`;
+}
+
+function exact(number) {
+  return number.toLocaleString("en").replaceAll(",", "\u202f");
+}
+
+// ---- the loop -----------------------------------------------------------------------------------------------------------
+
+async function refresh() {
+  const answer = await ask(area.dataset.source);
+  if (answer === null) {
+    return;
+  }
+  if (answer.ok) {
+    show(await answer.json());
+  } else if (latest === null || answer.status === 404) {
+    const failure = await answer.json();
+    area.replaceChildren(html("p", "graph-message", failure.message));
+    shape = "";
+  }
+}
+
+await refresh();
+repeat(refresh, Number(area.dataset.everyMs));

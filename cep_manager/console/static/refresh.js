@@ -1,0 +1,71 @@
+// Keeps the regions of a page that carry `data-refresh` up to date, and shows times of day in the reader's own zone.
+
+const pulse = document.getElementById("pulse");
+let failedSince = null;
+
+/** Asks for `address`; says so in the page's head when the manager cannot be reached. Null when it cannot. */
+export async function ask(address) {
+  try {
+    const answer = await fetch(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store" });
+    tell(answer.status < 500 || answer.status === 503);
+    return answer;
+  } catch {
+    tell(false);
+    return null;
+  }
+}
+
+/** Calls `step` now and then again `everyMs` after it has ended, as long as the page is visible. */
+export function repeat(step, everyMs) {
+  const run = async () => {
+    if (!document.hidden) {
+      await step();
+    }
+    setTimeout(run, everyMs);
+  };
+  setTimeout(run, everyMs);
+}
+
+export function localTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.getTime()) && !time.title) {
+      time.title = time.textContent;
+      time.textContent = moment.toLocaleString();
+    }
+  }
+}
+
+function tell(reached) {
+  if (reached) {
+    failedSince = null;
+    pulse.textContent = "";
+  } else if (failedSince === null) {
+    failedSince = new Date();
+    pulse.textContent = `The manager does not answer; this is as of ${failedSince.toLocaleTimeString()}`;
+  }
+}
+
+function keepUp(region) {
+  let shown = null;
+  repeat(async () => {
+    const answer = await ask(region.dataset.refresh);
+    if (answer === null) {
+      return;
+    }
+    const text = await answer.text();
+    if (text === shown) {
+      return;
+    }
+    shown = text;
+    const focused = region.contains(document.activeElement) ? document.activeElement.id : "";
+    region.innerHTML = text;
+    localTimes(region);
+    if (focused) {
+      document.getElementById(focused)?.focus({ preventScroll: true });
+    }
+  }, Number(region.dataset.everyMs));
+}
+
+localTimes(document);
+document.querySelectorAll("[data-refresh]").forEach(keepUp);

@@ -1,0 +1,207 @@
+"""The console's pages: views parse the request, ask the manager, present."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from cep_common.errors import CepError
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.api.failures import status_of
+from cep_manager.api.requests import read_tenant
+from cep_manager.console.highlight import siddhi_lines, xml_lines
+from cep_manager.console.presenters import present_cluster, present_connections, present_plan
+from cep_manager.errors import PlanExistsError, PlanInvalidError
+from cep_manager.manager_view import ManagerView
+
+Page = tuple[str, int] | str | AnyResponse
+
+NOTICES = {
+    "deployed": "{plan} was deployed.",
+    "redeployed": "{plan} was deployed again.",
+    "unchanged": "{plan} is deployed with the same text; nothing was changed.",
+    "undeployed": "{plan} was undeployed.",
+}
+
+STARTING_TEXT = """\
+@Plan:name('ExecutionPlan')
+@Plan:description('What the plan is for')
+
+@Import('InStream:1.0.0')
+define stream InStream (name string, value double);
+
+@Export('OutStream:1.0.0')
+define stream OutStream (name string, value double);
+
+@info(name='large')
+from InStream[value > 100.0]
+select name, value
+insert into OutStream;
+"""
+
+
+def console_blueprint(view: ManagerView) -> Blueprint:
+    """All pages and their assets, at the root of the site."""
+    console = Blueprint("console", __name__, template_folder="templates", static_folder="static")
+    console.app_context_processor(lambda: {"link": _link})
+    console.app_errorhandler(404)(_no_page)
+    _list_pages(console, view)
+    _deploy_pages(console, view)
+    _plan_pages(console, view)
+    _cluster_pages(console, view)
+    return console
+
+
+def _list_pages(console: Blueprint, view: ManagerView) -> None:
+    @console.get("/")
+    @_page
+    def list_plans() -> Page:
+        return render_template("plans.html", plans=_rows(view), notice=_notice())
+
+    @console.get("/fragments/plans")
+    @_fragment
+    def list_fragment() -> Page:
+        return render_template("fragments/plans.html", plans=_rows(view))
+
+
+def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
+    @console.get("/deploy")
+    @_page
+    def deploy_form() -> Page:
+        name = request.args.get("plan")
+        text = view.plan(PlanKey(read_tenant(request), name)).text if name else STARTING_TEXT
+        return _deploy_page(text, replace=bool(name))
+
+    @console.post("/deploy")
+    @_page
+    def deploy_plan() -> Page:
+        # Browsers end the lines of a form's text with CR LF; what is stored is the text as it was written.
+        text = request.form.get("text", "").replace("\r\n", "\n")
+        replace = request.form.get("replace") == "yes"
+        if request.form.get("action") == "validate":
+            return _deploy_page(text, replace, validation=view.validate(text))
+        try:
+            deployed = view.deploy(read_tenant(request), text, replace)
+        except PlanInvalidError as error:
+            return _deploy_page(text, replace, problems=error.problems), status_of(error)
+        except PlanExistsError as error:
+            return _deploy_page(text, replace, refusal=error.message), status_of(error)
+        notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
+        return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
+
+
+def _deploy_page(text: str, replace: bool, **found: object) -> str:
+    return render_template("deploy.html", text=text, replace=replace, **found)
+
+
+def _plan_pages(console: Blueprint, view: ManagerView) -> None:
+    @console.get("/plans/<name>")
+    @_page
+    def show_plan(name: str) -> Page:
+        key = PlanKey(read_tenant(request), name)
+        plan = view.plan(key)
+        return render_template(
+            "plan.html",
+            plan=present_plan(plan),
+            connections=present_connections(view.graph(key)),
+            text=siddhi_lines(plan.text),
+            query_plan=_query_plan(view, key),
+            notice=_notice(name),
+        )
+
+    @console.get("/fragments/plans/<name>")
+    @_fragment
+    def plan_fragment(name: str) -> Page:
+        key = PlanKey(read_tenant(request), name)
+        connections = present_connections(view.graph(key))
+        return render_template("fragments/plan.html", plan=present_plan(view.plan(key)), connections=connections)
+
+    @console.get("/plans/<name>/undeploy")
+    @_page
+    def undeploy_form(name: str) -> Page:
+        return render_template("undeploy.html", plan=present_plan(view.plan(PlanKey(read_tenant(request), name))))
+
+    @console.post("/plans/<name>/undeploy")
+    @_page
+    def undeploy_plan(name: str) -> Page:
+        view.undeploy(PlanKey(read_tenant(request), name))
+        return redirect(_link("console.list_plans", notice="undeployed", plan=name), code=303)
+
+
+def _cluster_pages(console: Blueprint, view: ManagerView) -> None:
+    @console.get("/cluster")
+    @_page
+    def show_cluster() -> Page:
+        return render_template("cluster.html", cluster=present_cluster(view.cluster()))
+
+    @console.get("/fragments/cluster")
+    @_fragment
+    def cluster_fragment() -> Page:
+        return render_template("fragments/cluster.html", cluster=present_cluster(view.cluster()))
+
+
+def _no_page(_error: Exception) -> Page:
+    return render_template("failure.html", code="not-found", message="There is no such page."), 404
+
+
+def _page(show: Callable[..., Page]) -> Callable[..., Page]:
+    """The view with errors shown as a page."""
+
+    @functools.wraps(show)
+    def shown(**arguments: str) -> Page:
+        try:
+            return show(**arguments)
+        except CepError as error:
+            status = status_of(error)
+            return render_template("failure.html", code=error.code, message=error.message), status
+
+    return shown
+
+
+def _fragment(show: Callable[..., Page]) -> Callable[..., Page]:
+    """The view with errors shown in place of the fragment; the status tells the page's script."""
+
+    @functools.wraps(show)
+    def shown(**arguments: str) -> Page:
+        try:
+            return show(**arguments)
+        except CepError as error:
+            text = render_template("fragments/failure.html", code=error.code, message=error.message)
+            return Response(text, status_of(error))
+
+    return shown
+
+
+def _rows(view: ManagerView) -> list[object]:
+    return [present_plan(plan) for plan in view.plans(read_tenant(request))]
+
+
+def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
+    """The XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
+    try:
+        return xml_lines(view.query_plan(key))
+    except PlanInvalidError:
+        return []
+
+
+def _notice(plan: str = "") -> str:
+    text = NOTICES.get(request.args.get("notice", ""), "")
+    return text.format(plan=plan or request.args.get("plan", ""))
+
+
+def _link(endpoint: str, **values: Any) -> str:
+    """The address of a page, for the same tenant."""
+    return url_for(endpoint, **{**_tenant_query(), **values})
+
+
+def _tenant_query() -> dict[str, Any]:
+    """What links must carry so that they stay with the tenant."""
+    try:
+        tenant = read_tenant(request)
+    except CepError:
+        return {}
+    return {} if tenant == SUPER_TENANT else {"tenant": tenant}

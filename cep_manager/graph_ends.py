@@ -1,0 +1,210 @@
+"""The ends of the live graph: streams at workers, and the connections between workers and stages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cep_common.messages import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.graph_model import Connection, GraphEdge, GraphNode
+from cep_manager.graph_stages import StageInstance
+from cep_manager.members import Member
+from cep_manager.rates import per_second
+from cep_manager.status import WorkerReports
+
+
+def source_nodes(compiled: CompiledPlan, workers: WorkerReports) -> tuple[GraphNode, ...]:
+    """A node for each imported stream at each worker; one without a worker while there is none."""
+    return tuple(
+        _source_node(binding, kinds, worker, report)
+        for binding, kinds in _with_connectors(compiled.imported, compiled.sources)
+        for worker, report in workers or ((None, None),)
+    )
+
+
+def sink_nodes(compiled: CompiledPlan, workers: WorkerReports, layer: int) -> tuple[GraphNode, ...]:
+    """A node for each exported stream at each worker; one without a worker while there is none."""
+    return tuple(
+        _sink_node(binding, kinds, worker, report, layer)
+        for binding, kinds in _with_connectors(compiled.exported, compiled.sinks)
+        for worker, report in workers or ((None, None),)
+    )
+
+
+def _with_connectors(
+    bindings: tuple[StreamBinding, ...], connectors: tuple[Connector, ...]
+) -> Iterator[tuple[StreamBinding, tuple[str, ...]]]:
+    for binding in bindings:
+        yield binding, tuple(connector.type for connector in connectors if connector.stream == binding.stream)
+
+
+def _source_node(
+    binding: StreamBinding,
+    kinds: tuple[str, ...],
+    worker: Member[RegisterWorker] | None,
+    report: WorkerPlanReport | None,
+) -> GraphNode:
+    if worker is None or report is None:
+        return GraphNode(
+            _source(None, binding.stream),
+            "source",
+            binding.event_stream,
+            0,
+            "expected",
+            connectors=kinds,
+            stream=binding.stream,
+        )
+    sent, waiting = _sent(report, binding.stream)
+    return GraphNode(
+        id=_source(worker.latest.worker, binding.stream),
+        kind="source",
+        label=binding.event_stream,
+        layer=0,
+        state="live",
+        stream=binding.stream,
+        host=worker.latest.host,
+        process_id=worker.latest.process_id,
+        emitted=sent,
+        emitted_per_second=_sent_rate(worker, report, binding.stream),
+        waiting=waiting,
+        connectors=kinds,
+    )
+
+
+def _sink_node(
+    binding: StreamBinding,
+    kinds: tuple[str, ...],
+    worker: Member[RegisterWorker] | None,
+    report: WorkerPlanReport | None,
+    layer: int,
+) -> GraphNode:
+    if worker is None or report is None:
+        return GraphNode(
+            _sink(None, binding.stream),
+            "sink",
+            binding.event_stream,
+            layer,
+            "expected",
+            connectors=kinds,
+            stream=binding.stream,
+        )
+    return GraphNode(
+        id=_sink(worker.latest.worker, binding.stream),
+        kind="sink",
+        label=binding.event_stream,
+        layer=layer,
+        state="live",
+        stream=binding.stream,
+        host=worker.latest.host,
+        process_id=worker.latest.process_id,
+        received=_got(report, binding.stream),
+        received_per_second=_got_rate(worker, report, binding.stream),
+        connectors=kinds,
+    )
+
+
+def inflow_edges(
+    sources: tuple[GraphNode, ...], instances: tuple[StageInstance, ...], workers: WorkerReports
+) -> Iterator[GraphEdge]:
+    """An edge for each inflow connection; sources without one get a severed edge to the first receiver."""
+    receivers = [instance.id for instance in instances if instance.component.kind == "receiver"]
+    streams = {source.id: source.stream for source in sources}
+    linked = set()
+    for worker, report in workers:
+        for connection in report.inflow:
+            source = _source(worker.latest.worker, connection.stream)
+            if source in streams and connection.receiver in receivers:
+                linked.add(source)
+                rate = _sent_rate(worker, report, connection.stream)
+                yield GraphEdge(
+                    source=source,
+                    target=connection.receiver,
+                    stream=connection.stream,
+                    connected=connection.connected,
+                    events=connection.sent_events,
+                    events_per_second=rate,
+                )
+    for source, stream in streams.items():
+        if source not in linked and receivers:
+            yield GraphEdge(source, receivers[0], stream, connected=False)
+
+
+def outflow_edges(
+    sinks: tuple[GraphNode, ...], instances: tuple[StageInstance, ...], workers: WorkerReports
+) -> Iterator[GraphEdge]:
+    """An edge for each outflow connection and stream; sinks without one get a severed edge from the first publisher."""
+    publishers = [instance for instance in instances if instance.component.kind == "publisher"]
+    streams = {sink.id: sink.stream for sink in sinks}
+    linked = set()
+    for worker, report in workers:
+        mine = [publisher for publisher in publishers if publisher.id in report.publishers]
+        for publisher in mine:
+            for stream in publisher.component.inputs:
+                sink = _sink(worker.latest.worker, stream)
+                linked.add(sink)
+                alone = len(mine) == 1
+                yield GraphEdge(
+                    source=publisher.id,
+                    target=sink,
+                    stream=stream,
+                    connected=publisher.live,
+                    events=_got(report, stream) if alone else None,
+                    events_per_second=_got_rate(worker, report, stream) if alone else None,
+                )
+    for sink, stream in streams.items():
+        if sink not in linked and publishers:
+            yield GraphEdge(publishers[0].id, sink, stream, connected=False)
+
+
+def connections(workers: WorkerReports) -> Iterator[Connection]:
+    """Every connection between a worker and the topology, worker by worker."""
+    for worker, report in workers:
+        name, host = worker.latest.worker, worker.latest.host
+        for inflow in report.inflow:
+            yield Connection(
+                direction="inflow",
+                worker=name,
+                host=host,
+                what=inflow.stream,
+                peer=inflow.receiver,
+                connected=inflow.connected,
+                events=inflow.sent_events,
+                waiting=inflow.waiting_events,
+            )
+        received = sum(outflow.received_events for outflow in report.outflow)
+        for publisher in report.publishers:
+            # The worker counts by stream; with several publishers it cannot be told who sent what.
+            events = received if len(report.publishers) == 1 else None
+            yield Connection("outflow", name, host, publisher, publisher, connected=True, events=events, waiting=0)
+
+
+def _source(worker: str | None, stream: str) -> str:
+    return f"source:{worker or ''}:{stream}"
+
+
+def _sink(worker: str | None, stream: str) -> str:
+    return f"sink:{worker or ''}:{stream}"
+
+
+def _sent(report: WorkerPlanReport, stream: str) -> tuple[int, int]:
+    """Events sent and waiting, over all connections that carry `stream`."""
+    mine = [connection for connection in report.inflow if connection.stream == stream]
+    return sum(one.sent_events for one in mine), sum(one.waiting_events for one in mine)
+
+
+def _sent_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
+    return per_second(worker, lambda latest: _sent(_same_plan(latest, report), stream)[0])
+
+
+def _got(report: WorkerPlanReport, stream: str) -> int:
+    return sum(outflow.received_events for outflow in report.outflow if outflow.stream == stream)
+
+
+def _got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
+    return per_second(worker, lambda latest: _got(_same_plan(latest, report), stream))
+
+
+def _same_plan(latest: RegisterWorker, report: WorkerPlanReport) -> WorkerPlanReport:
+    """The worker's report on the same plan and epoch in another heartbeat, or one that has counted nothing yet."""
+    nothing = WorkerPlanReport(key=report.key, epoch=report.epoch)
+    return next((one for one in latest.plans if (one.key, one.epoch) == (report.key, report.epoch)), nothing)

@@ -1,0 +1,79 @@
+"""What the live graph of a topology consists of."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.messages import StreamCount
+
+NodeKind = Literal["source", "receiver", "trigger", "processor", "publisher", "sink"]
+NodeState = Literal["live", "silent", "expected"]
+
+
+class GraphNode(msgspec.Struct, frozen=True):
+    """A stage instance, or a worker's end of a stream. `layer` counts from the sources (0) to the sinks.
+
+    Counts are events since the node's process started; rates are events per second over the last seconds. `busy` is the
+    share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends only; `connectors`
+    are the types of the sources or sinks that the plan ties to it.
+    """
+
+    id: str
+    kind: NodeKind
+    label: str
+    layer: int
+    state: NodeState
+    stream: str = ""
+    host: str = ""
+    task: int = -1
+    process_id: int = 0
+    received: int = 0
+    emitted: int = 0
+    received_per_second: float = 0.0
+    emitted_per_second: float = 0.0
+    waiting: int = 0
+    dropped: int = 0
+    busy: float = 0.0
+    last_error: str = ""
+    streams_received: tuple[StreamCount, ...] = ()
+    streams_emitted: tuple[StreamCount, ...] = ()
+    connectors: tuple[str, ...] = ()
+
+
+class GraphEdge(msgspec.Struct, frozen=True):
+    """Events of `stream` from one node to another. `events` is None where the counters of the ends cannot tell it:
+    several instances feed several others."""
+
+    source: str
+    target: str
+    stream: str
+    connected: bool
+    events: int | None = None
+    events_per_second: float | None = None
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """An inflow or outflow connection: a worker, a stream or publisher instance, the other end (empty: none).
+    `events` is None where it cannot be told."""
+
+    direction: Literal["inflow", "outflow"]
+    worker: str
+    host: str
+    what: str
+    peer: str
+    connected: bool
+    events: int | None
+    waiting: int
+
+
+class TopologyGraph(msgspec.Struct, frozen=True):
+    """All of a plan's topology at one moment."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    connections: tuple[Connection, ...]

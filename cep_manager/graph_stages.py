@@ -1,0 +1,144 @@
+"""The stages of the live graph: one node for each instance that the query plan asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.messages import ComponentReport, RegisterTask, StreamCount
+from cep_manager.compiled_plan import CompiledPlan, PlannedComponent
+from cep_manager.graph_model import GraphEdge, GraphNode
+from cep_manager.members import Member
+from cep_manager.rates import per_second
+from cep_manager.snapshot import Snapshot
+
+
+class StageInstance(msgspec.Struct, frozen=True):
+    """A planned stage instance with the task that reports it, if any does."""
+
+    id: str
+    component: PlannedComponent
+    task: Member[RegisterTask] | None
+    report: ComponentReport | None
+    live: bool
+
+
+def component_layers(compiled: CompiledPlan) -> dict[str, int]:
+    """The layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1. Stages that
+    feed each other in a circle stand where the query plan's order puts them."""
+    layers: dict[str, int] = {}
+    for component in compiled.components:
+        before = [
+            layers[other.name]
+            for other in compiled.components
+            if other.name in layers and set(other.outputs) & set(component.inputs)
+        ]
+        layers[component.name] = 1 if component.kind in ("receiver", "trigger") else 1 + max(before, default=1)
+    deepest = max((layer for name, layer in layers.items() if not _publishes(compiled, name)), default=1)
+    return {name: deepest + 1 if _publishes(compiled, name) else layer for name, layer in layers.items()}
+
+
+def _publishes(compiled: CompiledPlan, name: str) -> bool:
+    return any(component.name == name and component.kind == "publisher" for component in compiled.components)
+
+
+def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> Iterator[StageInstance]:
+    reported = {
+        report.instance: (task, report) for task in snapshot.tasks.get(key, ()) for report in task.latest.components
+    }
+    for component in compiled.components:
+        for index in range(component.parallel):
+            name = instance_name(component.name, index)
+            task, report = reported.get(name, (None, None))
+            live = task is not None and task.live(snapshot.now_ms, snapshot.lease_ms)
+            yield StageInstance(name, component, task, report, live)
+
+
+def stage_node(instance: StageInstance, layer: int) -> GraphNode:
+    task, report = instance.task, instance.report
+    if task is None or report is None:
+        return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected")
+    name = instance.id
+    busy = per_second(task, lambda latest: _component(latest, name).busy_ms) / 1_000
+    return GraphNode(
+        id=name,
+        kind=instance.component.kind,
+        label=name,
+        layer=layer,
+        state="live" if instance.live else "silent",
+        host=task.latest.host,
+        task=task.latest.task,
+        process_id=task.latest.process_id,
+        received=_total(report.received),
+        emitted=_total(report.emitted),
+        received_per_second=_live_rate(instance, lambda one: _total(one.received)),
+        emitted_per_second=_live_rate(instance, lambda one: _total(one.emitted)),
+        waiting=report.queued_events,
+        dropped=report.dropped_events,
+        busy=min(1.0, busy) if instance.live else 0.0,
+        last_error=report.last_error,
+        streams_received=report.received,
+        streams_emitted=report.emitted,
+    )
+
+
+def _live_rate(instance: StageInstance, counter: Callable[[ComponentReport], int]) -> float:
+    """The rate of a counter of the instance; 0.0 when it is not live."""
+    if instance.task is None or not instance.live:
+        return 0.0
+    name = instance.id
+    return per_second(instance.task, lambda latest: counter(_component(latest, name)))
+
+
+def _component(latest: RegisterTask, name: str) -> ComponentReport:
+    """The report on instance `name`, or one that has counted nothing yet."""
+    nothing = ComponentReport(instance=name, component="", kind="processor")
+    return next((report for report in latest.components if report.instance == name), nothing)
+
+
+def _total(counts: tuple[StreamCount, ...]) -> int:
+    return sum(count.events for count in counts)
+
+
+def _of_stream(counts: tuple[StreamCount, ...], stream: str) -> int:
+    return sum(count.events for count in counts if count.stream == stream)
+
+
+def stage_edges(instances: tuple[StageInstance, ...]) -> Iterator[GraphEdge]:
+    for consumer in instances:
+        siblings = sum(other.component is consumer.component for other in instances)
+        for stream in consumer.component.inputs:
+            producers = [
+                one
+                for one in instances
+                if stream in one.component.outputs
+                and one.component is not consumer.component
+                and one.component.kind != "publisher"
+            ]
+            for producer in producers:
+                yield _stage_edge(producer, consumer, stream, len(producers), siblings)
+
+
+def _stage_edge(
+    producer: StageInstance, consumer: StageInstance, stream: str, producers: int, siblings: int
+) -> GraphEdge:
+    linked = producer.report is not None and consumer.id in producer.report.peers
+    together = producer.task is not None and consumer.task is producer.task
+    events: int | None = None
+    rate: float | None = None
+    if producers == 1:
+        events = _of_stream(consumer.report.received, stream) if consumer.report else 0
+        rate = _live_rate(consumer, lambda one: _of_stream(one.received, stream))
+    elif siblings == 1:
+        events = _of_stream(producer.report.emitted, stream) if producer.report else 0
+        rate = _live_rate(producer, lambda one: _of_stream(one.emitted, stream))
+    return GraphEdge(
+        source=producer.id,
+        target=consumer.id,
+        stream=stream,
+        connected=producer.live and consumer.live and (linked or together),
+        events=events,
+        events_per_second=rate,
+    )

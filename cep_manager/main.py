@@ -1,0 +1,73 @@
+"""The manager process: from its configuration to an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack
+
+from cep_common.clock import Clock, SystemClock
+from cep_manager.config import ManagerConfig
+from cep_manager.errors import ManagerUnavailableError
+from cep_manager.manager import Manager, stored_plans
+from cep_manager.plan_store import PlanStore
+from cep_manager.service import ManagerService
+from cep_manager.web import create_app
+from cep_manager.web_server import WebServer
+
+logger = logging.getLogger(__name__)
+
+LOOK_AFTER_S = 0.5
+"""How often the main thread makes sure that the control loop lives."""
+
+
+class ManagerProcess:
+    """Store, control loop and web server of one manager. `close` may be called at any time, more than once."""
+
+    def __init__(self, config: ManagerConfig, clock: Clock | None = None) -> None:
+        """Everything is started and answers. Raises StoreError, PortInUseError; nothing is left behind then."""
+        clock = clock or SystemClock()
+        with ExitStack() as stack:
+            store = PlanStore(config.database)
+            stack.callback(store.close)
+            self.service = ManagerService(config, store, clock, stored_plans(store))
+            stack.callback(self.service.stop)
+            self.manager = Manager(config, store, self.service, clock)
+            web = WebServer(create_app(self.manager, config.http.body_bytes), config.http)
+            stack.callback(web.stop)
+            self.service.start()
+            web.start()
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """The web answers no more, then the control plane, then the store is closed."""
+        self._stack.close()
+
+
+def run(config: ManagerConfig) -> None:
+    """Runs a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
+
+    Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
+    """
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        process = ManagerProcess(config)
+        try:
+            logger.info(
+                "manager ready control=%s:%d console=http://%s:%d",
+                config.host,
+                config.control.port,
+                config.http.host,
+                config.http.port,
+            )
+            while not stop.wait(LOOK_AFTER_S):
+                if not process.service.alive():
+                    raise ManagerUnavailableError("the control loop has ended; its last words are in the log")
+            logger.info("manager stopping")
+        finally:
+            process.close()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

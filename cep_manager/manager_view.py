@@ -1,0 +1,204 @@
+"""What the web sees of the manager: a read and command interface, and the structs that it speaks in.
+
+REST gives these structs out as JSON as they are. Times of day are milliseconds since 1970, durations milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import RunState, StreamBinding
+from cep_manager.compiled_plan import PlanProblem
+from cep_manager.graph_model import TopologyGraph
+from cep_manager.status import PlanStatus
+
+
+class PlanSummary(msgspec.Struct, frozen=True):
+    """A deployed plan and how it fares. `topology` is its topology's name."""
+
+    plan: str
+    tenant: int
+    topology: str
+    description: str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    status: PlanStatus
+
+
+class PlanDetails(msgspec.Struct, frozen=True):
+    """A deployed plan with its text, and its ties to the world (empty when its text cannot be compiled any more)."""
+
+    plan: str
+    tenant: int
+    topology: str
+    description: str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    status: PlanStatus
+    text: str
+    imported: tuple[StreamBinding, ...]
+    exported: tuple[StreamBinding, ...]
+
+
+class Deployed(msgspec.Struct, frozen=True):
+    """What a deployment did. `changed` is False when the same text was deployed already."""
+
+    plan: str
+    tenant: int
+    topology: str
+    epoch: int
+    created: bool
+    changed: bool
+    message: str
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read."""
+
+    valid: bool
+    plan: str
+    problems: tuple[PlanProblem, ...]
+    warnings: tuple[PlanProblem, ...]
+
+
+class DriverTopology(msgspec.Struct, frozen=True):
+    """A topology as the driver reports it; `wanted` is False for one that is about to be ended."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    state: RunState
+    reason: str
+    restarts: int
+    wanted: bool
+
+
+class DriverView(msgspec.Struct, frozen=True):
+    """The driver that was heard last; `live` is False once it is silent."""
+
+    driver: str
+    host: str
+    process_id: int
+    master: str
+    slots_total: int
+    slots_free: int
+    web_url: str
+    live: bool
+    up_ms: int
+    silent_ms: int
+    topologies: tuple[DriverTopology, ...]
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """A worker that lives; `plans` are the topologies that it serves."""
+
+    worker: str
+    host: str
+    process_id: int
+    http_address: str
+    ingress: Endpoint | None
+    egress: Endpoint | None
+    synchronised: bool
+    up_ms: int
+    silent_ms: int
+    plans: tuple[str, ...]
+
+
+class TaskView(msgspec.Struct, frozen=True):
+    """A task of a topology, with the stage instances that run in it."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    task: int
+    host: str
+    process_id: int
+    live: bool
+    up_ms: int
+    silent_ms: int
+    instances: tuple[str, ...]
+
+
+class EndpointView(msgspec.Struct, frozen=True):
+    """A registered endpoint; `connections` counts links that stand or were just promised."""
+
+    role: str
+    plan: str
+    tenant: int
+    epoch: int
+    instance: str
+    host: str
+    port: int
+    live: bool
+    connections: int
+    silent_ms: int
+
+
+class ManagerInfo(msgspec.Struct, frozen=True):
+    """The manager process itself."""
+
+    host: str
+    control_port: int
+    process_id: int
+    up_ms: int
+    version: str
+    python: str
+    database: str
+    lease_ms: int
+    heartbeat_ms: int
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked."""
+
+    manager: ManagerInfo
+    driver: DriverView | None
+    driver_missing: str
+    workers: tuple[WorkerView, ...]
+    tasks: tuple[TaskView, ...]
+    endpoints: tuple[EndpointView, ...]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """`ok` is False when the control loop has not moved for a lease."""
+
+    ok: bool
+    message: str
+    loop_age_ms: int
+
+
+class ManagerView(Protocol):
+    """All that console and REST API need. Any thread may call; errors are `ManagerError`s."""
+
+    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
+        """The tenant's plans, in order of name."""
+
+    def plan(self, key: PlanKey) -> PlanDetails:
+        """One plan. Raises UnknownPlanError."""
+
+    def query_plan(self, key: PlanKey) -> str:
+        """The plan's query plan as XML. Raises UnknownPlanError, and PlanInvalidError when it is unusable."""
+
+    def graph(self, key: PlanKey) -> TopologyGraph:
+        """The plan's topology at this moment. Raises UnknownPlanError."""
+
+    def validate(self, text: str) -> Validation:
+        """Everything that is wrong with a plan's text."""
+
+    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None) -> Deployed:
+        """The plan in `text` is stored and should run. Raises PlanInvalidError with all problems; PlanExistsError when
+        another text is deployed under its name and `replace` is False; BadRequestError when its name is not `name`."""
+
+    def undeploy(self, key: PlanKey) -> None:
+        """The plan is not stored and should not run. Raises UnknownPlanError."""
+
+    def cluster(self) -> Cluster:
+        """All processes that are alive, of all tenants."""
+
+    def health(self) -> Health:
+        """Whether the manager does its work."""

@@ -1,0 +1,144 @@
+"""The status of a plan, in the three parts that CEP's users know: topology, inflow connections, outflow connections.
+
+Pure: everything is told from a snapshot.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterTask, RegisterWorker, WorkerPlanReport
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.members import Member
+from cep_manager.plan_state import PlanState
+from cep_manager.snapshot import Snapshot
+
+WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
+
+
+class TopologyStatus(msgspec.Struct, frozen=True):
+    """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this state.
+
+    `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
+    """
+
+    state: PlanState
+    reason: str
+    since_ms: int
+    restarts: int
+    tasks_live: int
+    tasks_required: int
+    last_error: str
+
+
+class InflowStatus(msgspec.Struct, frozen=True):
+    """A worker's connections to receivers; one is required for each imported stream."""
+
+    worker: str
+    host: str
+    established: int
+    required: int
+
+
+class OutflowStatus(msgspec.Struct, frozen=True):
+    """Publisher instances that are connected to a worker."""
+
+    connected: int
+    required: int
+
+
+class PlanStatus(msgspec.Struct, frozen=True):
+    """`connected` is True when every connection, in and out, is established."""
+
+    topology: TopologyStatus
+    inflow: tuple[InflowStatus, ...]
+    outflow: OutflowStatus
+    connected: bool
+
+
+def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
+    """The status of a deployed plan; KeyError when it is not deployed."""
+    record = snapshot.plans[key]
+    reports = worker_reports(snapshot, key, record.epoch)
+    inflow = _inflow(snapshot, key, record.compiled) if record.compiled is not None else ()
+    outflow = _outflow(reports, record.compiled)
+    tasks = snapshot.tasks.get(key, ())
+    return PlanStatus(
+        topology=TopologyStatus(
+            state=record.state,
+            reason=record.reason,
+            since_ms=max(0, snapshot.now_ms - record.state_since_ms),
+            restarts=record.restarts,
+            tasks_live=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for task in tasks),
+            tasks_required=record.workers,
+            last_error=_last_error(tasks, reports),
+        ),
+        inflow=inflow,
+        outflow=outflow,
+        connected=_all_established(record.compiled, inflow, outflow),
+    )
+
+
+def worker_reports(snapshot: Snapshot, key: PlanKey, epoch: int) -> WorkerReports:
+    """What each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
+    return tuple(
+        (worker, report)
+        for worker in snapshot.workers
+        if worker.live(snapshot.now_ms, snapshot.lease_ms)
+        for report in worker.latest.plans
+        if report.key == key and report.epoch == epoch
+    )
+
+
+def _inflow(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> tuple[InflowStatus, ...]:
+    """Every live worker owes a connection for each imported stream, whether it knows the plan already or not."""
+    required = len(compiled.imported)
+    reports = dict(_connected_streams(snapshot, key))
+    return tuple(
+        InflowStatus(
+            worker=worker.latest.worker,
+            host=worker.latest.host,
+            established=min(required, reports.get(worker.latest.worker, 0)),
+            required=required,
+        )
+        for worker in snapshot.workers
+        if worker.live(snapshot.now_ms, snapshot.lease_ms)
+    )
+
+
+def _connected_streams(snapshot: Snapshot, key: PlanKey) -> list[tuple[str, int]]:
+    epoch = snapshot.plans[key].epoch
+    return [
+        (worker.latest.worker, sum(connection.connected for connection in report.inflow))
+        for worker, report in worker_reports(snapshot, key, epoch)
+    ]
+
+
+def _outflow(reports: WorkerReports, compiled: CompiledPlan | None) -> OutflowStatus:
+    required = compiled.publisher_instances() if compiled is not None else 0
+    linked = {publisher for _, report in reports for publisher in report.publishers}
+    return OutflowStatus(connected=min(required, len(linked)), required=required)
+
+
+def _all_established(compiled: CompiledPlan | None, inflow: tuple[InflowStatus, ...], outflow: OutflowStatus) -> bool:
+    if compiled is None or outflow.connected < outflow.required:
+        return False
+    if not compiled.imported:
+        return True
+    return bool(inflow) and all(worker.established == worker.required for worker in inflow)
+
+
+def _last_error(
+    tasks: tuple[Member[RegisterTask], ...],
+    reports: WorkerReports,
+) -> str:
+    errors = [
+        (component.last_error_ms, f"{component.instance}: {component.last_error}")
+        for task in tasks
+        for component in task.latest.components
+        if component.last_error
+    ]
+    if errors:
+        return max(errors)[1]
+    return next((f"{worker.latest.worker}: {report.last_error}" for worker, report in reports if report.last_error), "")

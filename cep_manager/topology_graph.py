@@ -1,0 +1,40 @@
+"""The live graph of a topology: sources, stage instances, sinks, and what flows between them. Pure.
+
+Every instance that the query plan asks for is a node from the first moment on, so that the picture keeps its shape
+while tasks come and go.
+"""
+
+from __future__ import annotations
+
+from cep_common.ids import PlanKey
+from cep_manager.graph_ends import connections, inflow_edges, outflow_edges, sink_nodes, source_nodes
+from cep_manager.graph_model import TopologyGraph
+from cep_manager.graph_stages import component_layers, stage_edges, stage_instances, stage_node
+from cep_manager.snapshot import Snapshot
+from cep_manager.status import worker_reports
+
+
+def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
+    """The graph of a deployed plan; no nodes when its text cannot be compiled. KeyError when it is not deployed."""
+    record = snapshot.plans[key]
+    if record.compiled is None:
+        return TopologyGraph(key.plan, key.tenant, record.epoch, (), (), ())
+    workers = worker_reports(snapshot, key, record.epoch)
+    instances = tuple(stage_instances(snapshot, key, record.compiled))
+    layers = component_layers(record.compiled)
+    sources = source_nodes(record.compiled, workers)
+    sinks = sink_nodes(record.compiled, workers, layer=max(layers.values(), default=0) + 1)
+    stages = tuple(stage_node(instance, layers[instance.component.name]) for instance in instances)
+    edges = (
+        *inflow_edges(sources, instances, workers),
+        *stage_edges(instances),
+        *outflow_edges(sinks, instances, workers),
+    )
+    return TopologyGraph(
+        plan=key.plan,
+        tenant=key.tenant,
+        epoch=record.epoch,
+        nodes=(*sources, *stages, *sinks),
+        edges=edges,
+        connections=tuple(connections(workers)),
+    )
