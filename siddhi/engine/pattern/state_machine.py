@@ -97,9 +97,8 @@ class StateMachineOperator(MergingOperator):
             self._machines.pop(key, None)
 
     def next_deadline_ms(self) -> int | None:
-        return min(
-            (due for machine in self._machines.values() if (due := machine.next_due()) is not None), default=None
-        )
+        alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
+        return min((alarm.due for alarm in alarms if alarm is not None), default=None)
 
     def snapshot(self) -> State:
         return {
