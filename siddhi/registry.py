@@ -49,13 +49,15 @@ Arguments = tuple[Argument, ...]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: the types it takes, whether it must be a constant or a plain attribute."""
+    """One parameter: the types it takes, whether it must be a constant or a plain attribute. With `condition` it is a
+    text that says a condition on the window's events."""
 
     name: str
     types: frozenset[AttributeType]
     description: str = ""
     constant: bool = False
     attribute: bool = False
+    condition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,11 @@ class Declaration:
 
 
 class Registry:
-    """Declarations by kind, namespace and name; names are case-sensitive."""
+    """Declarations by kind, namespace and name; names are case-sensitive. `script_languages` are those in which
+    `define function` may be written, in lower case."""
 
-    def __init__(self, declarations: Iterable[Declaration] = ()) -> None:
+    def __init__(self, declarations: Iterable[Declaration] = (), script_languages: Iterable[str] = ()) -> None:
+        self.script_languages = frozenset(script_languages)
         self._by_key: dict[tuple[Kind, str, str], Declaration] = {}
         self._by_3x_spelling: dict[tuple[Kind, str, str], Declaration] = {}
         for declaration in declarations:

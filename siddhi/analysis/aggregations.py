@@ -38,6 +38,7 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
     selected = analyse_selection(
         context, definition.selection, SelectionInput((slot,), several=False), definition.id, definition.span
     )
+    _check_durations(context, definition)
     by = _event_time(context, definition, slot)
     if selected is None:
         return None
@@ -71,6 +72,15 @@ def _check_aggregate(context: Context, definition: ast.AggregationDefinition, ag
         hint = "calculate it in a query before, and aggregate that query's stream"
         message = f"'{aggregate.name}' in an aggregation takes a plain attribute"
         context.problems.add("not-incremental", message, span, hint)
+
+
+def _check_durations(context: Context, definition: ast.AggregationDefinition) -> None:
+    if definition.range:
+        first, last = (DURATIONS.index(duration) for duration in definition.durations)
+        if first > last:
+            hint = f"write {definition.durations[1]}...{definition.durations[0]}"
+            message = "a range of durations goes from the finest to the coarsest"
+            context.problems.add("wrong-durations", message, definition.span, hint)
 
 
 def _all_durations(definition: ast.AggregationDefinition) -> tuple[str, ...]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from siddhi.analysis.aggregations import analyse_aggregation
 from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action
 from siddhi.analysis.context import Context
-from siddhi.analysis.inputs import analyse_window
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.problems import did_you_mean
 from siddhi.analysis.scope import Slot
+from siddhi.analysis.windows import analyse_window
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
 
 TRIGGER_ATTRIBUTES = (("triggered_time", AttributeType.LONG),)
 """What a trigger's stream carries: the app's clock when it fired, in milliseconds."""
+
+FAULT_ATTRIBUTE = "_error"
+"""What a fault stream has besides the attributes of its stream: the error."""
 
 _ORDER = (
     ast.StreamDefinition,
@@ -40,9 +43,7 @@ def _define(context: Context, definition: ast.Definition) -> None:
         case ast.TableDefinition():
             _define_table(context, definition)
         case ast.FunctionDefinition():
-            if definition.id in context.symbols.functions:
-                _report_duplicate(context, definition)
-            context.symbols.functions[definition.id] = definition
+            _define_function(context, definition)
         case ast.WindowDefinition():
             _define_window(context, definition)
         case ast.TriggerDefinition():
@@ -66,9 +67,14 @@ def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
     action = on_error_action(definition.annotations, context.problems)
     check_async(definition.annotations, context.problems)
     fault = None
-    if action == "STREAM":
-        fault = Schema(f"!{definition.id}", (*schema.attributes, ("_error", AttributeType.OBJECT)))
-    context.symbols.streams[definition.id] = AnalysedStream(schema, True, action, fault, syntax=definition)
+    if action == "STREAM" and FAULT_ATTRIBUTE in schema:
+        message = f"a stream with a fault stream cannot have an attribute '{FAULT_ATTRIBUTE}' of its own"
+        context.problems.add("duplicate-attribute", message, definition.span)
+    elif action == "STREAM":
+        fault = Schema(f"!{definition.id}", (*schema.attributes, (FAULT_ATTRIBUTE, AttributeType.OBJECT)))
+    context.symbols.streams[definition.id] = AnalysedStream(
+        schema, defined=True, on_error=action, fault=fault, syntax=definition
+    )
 
 
 def _define_table(context: Context, definition: ast.TableDefinition) -> None:
@@ -111,6 +117,16 @@ def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> l
             message = f"@{annotation.name}: table '{schema.id}' has no attribute '{name}'"
             context.problems.add("unknown-attribute", message, span, did_you_mean(name, schema.names()))
     return names
+
+
+def _define_function(context: Context, definition: ast.FunctionDefinition) -> None:
+    if definition.id in context.symbols.functions:
+        _report_duplicate(context, definition)
+    if definition.language.casefold() not in context.registry.script_languages:
+        known = ", ".join(sorted(context.registry.script_languages))
+        message = f"functions cannot be written in '{definition.language}'"
+        context.problems.add("unknown-script-language", message, definition.span, f"known: {known}")
+    context.symbols.functions[definition.id] = definition
 
 
 def _define_window(context: Context, definition: ast.WindowDefinition) -> None:

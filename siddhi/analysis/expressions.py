@@ -64,11 +64,14 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """The typed arguments of a call; `*` stands for all attributes of the first input."""
+        """The typed arguments of a call; `*` stands for all attributes of the input (of a join or pattern: the first)."""
         if call.star:
-            slot = self.scope.slots[0] if self.scope.slots else None
-            attributes = slot.schema.attributes if slot is not None else ()
-            return tuple(AttributeValue(0, name, attribute_type) for name, attribute_type in attributes)
+            own = [slot for slot in self.scope.slots if slot.number == self.scope.own] or self.scope.slots[:1]
+            return tuple(
+                AttributeValue(slot.number, name, attribute_type)
+                for slot in own
+                for name, attribute_type in slot.schema.attributes
+            )
         typed = [self._argument(argument) for argument in call.arguments]
         found = tuple(argument for argument in typed if argument is not None)
         return found if len(found) == len(typed) else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from siddhi.analysis.context import Context
+from siddhi.analysis.expressions import ExpressionAnalyser
 from siddhi.analysis.model import FilterStep, HandlerCall, Join, Schema, SourceInput, SourceKind, TypedExpression
 from siddhi.analysis.scope import Scope, Slot
+from siddhi.analysis.windows import analyse_window
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 from siddhi.registry import Attributes, CallError, Kind
@@ -49,9 +51,16 @@ def analyse_chain(
     if builder.broken:
         return None
     return SourceInput(
-        name, kind, reference, schema, builder.slot.schema,
-        tuple(builder.before), builder.window, tuple(builder.after), syntax=source,
-    )  # fmt: skip
+        name,
+        kind,
+        reference,
+        schema,
+        builder.slot.schema,
+        tuple(builder.before),
+        builder.window,
+        tuple(builder.after),
+        syntax=source,
+    )
 
 
 class _ChainBuilder:
@@ -85,8 +94,8 @@ class _ChainBuilder:
             else:
                 steps.append(step)
 
-    def _expressions(self, place: str):  # type: ignore[no-untyped-def]
-        slots = (self.slot, *self._others) if not self._others else (*self._others, self.slot)
+    def _expressions(self, place: str) -> ExpressionAnalyser:
+        slots = (*self._others, self.slot)
         scope = Scope(slots, own=self.slot.number, place=place, tables_searched=not self._in_pattern)
         return self._context.expressions(scope)
 
@@ -124,16 +133,6 @@ class _ChainBuilder:
         output = Schema(self.slot.schema.id, (*self.slot.schema.attributes, *appended))
         self.slot = replace(self.slot, schema=output)
         return HandlerCall(declaration.namespace, declaration.name, arguments, output, syntax=call)
-
-
-def analyse_window(context: Context, call: ast.FunctionCall, slot: Slot) -> HandlerCall | None:
-    """The window `call` over events of `slot`; None when something is wrong with it."""
-    scope = Scope((slot,), own=slot.number, aggregates=False, place="a window's arguments")
-    arguments = context.expressions(scope).analyse_arguments(call)
-    declaration = context.calls.find(Kind.WINDOW, call)
-    if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):
-        return None
-    return HandlerCall(declaration.namespace, declaration.name, arguments, slot.schema, syntax=call)
 
 
 def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:

@@ -196,12 +196,17 @@ class FilterStep:
 
 @dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """A stream function or a window with typed arguments; `output` is the schema after it."""
+    """A stream function or a window with typed arguments; `output` is the schema after it.
+
+    `condition` is that of an expression window whose text is a constant: plain attributes are those of the event that
+    is looked at, index 0 and last mean the ends of the window.
+    """
 
     namespace: str
     name: str
     arguments: tuple[TypedExpression, ...]
     output: Schema
+    condition: TypedExpression | None = None
     syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
 
 

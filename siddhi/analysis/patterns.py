@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from siddhi.analysis.context import Context
 from siddhi.analysis.inputs import analyse_chain
 from siddhi.analysis.model import (

@@ -13,13 +13,14 @@ from siddhi.language.ast import AttributeType, SourceReference
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
-    hold several events."""
+    hold several events; `index` is which event a reference without an index means (`first`, `last` of a window)."""
 
     number: int
     reference: str
     schema: Schema
     counted: bool = False
     hidden: bool = False
+    index: ast.EventIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Scope:
 
     Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, then of the only slot
     that has them. `table` is the table whose rows are meant by `T.attribute`. `lists` says that a counted slot without
-    an index gives all its events (selection), not the last. `aggregates` says whether aggregates may be called, `place`
-    what to call it in messages. `closed` holds names that are known to have problems of their own already.
+    an index gives all its events (selection), not the last. `aggregates` says whether aggregates may be called,
+    `tables_searched` whether `in` may stand there, `place` what to call it in messages.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -40,7 +41,6 @@ class Scope:
     aggregates: bool = True
     tables_searched: bool = True
     place: str = "expression"
-    broken_output: bool = False
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         """What the attribute means; None, with the problem put down, when it means nothing."""
@@ -58,7 +58,7 @@ class Scope:
         slot = self.slot_of(reference)
         if slot is None or self._refuses_hidden(slot, reference.span, problems):
             return None
-        return EventReference(slot.number, reference.index)
+        return EventReference(slot.number, reference.index or slot.index)
 
     def _resolve_plain(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         name = attribute.name
@@ -77,8 +77,7 @@ class Scope:
             if self._refuses_hidden(having[0], attribute.span, problems):
                 return None
             return _value(having[0], attribute, None, lists=self.lists)
-        if not self.broken_output:
-            self._unknown(attribute, problems)
+        self._unknown(attribute, problems)
         return None
 
     def _unknown(self, attribute: ast.Attribute, problems: Problems) -> None:
@@ -139,7 +138,7 @@ class Scope:
 
 
 def _value(slot: Slot, attribute: ast.Attribute, source: SourceReference | None, *, lists: bool) -> AttributeValue:
-    index = source.index if source is not None else None
+    index = (source.index if source is not None else None) or slot.index
     if slot.counted and lists and index is None:
         return AttributeValue(slot.number, attribute.name, AttributeType.OBJECT, all_events=True)
     return AttributeValue(slot.number, attribute.name, slot.schema.type_of(attribute.name), index)

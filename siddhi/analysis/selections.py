@@ -46,11 +46,16 @@ def analyse_selection(
     if attributes is None or schema is None:
         return None
     typed = AnalysedSelection(
-        attributes, group_by, having, order_by, limit, offset,
+        attributes,
+        group_by,
+        having,
+        order_by,
+        limit,
+        offset,
         star=clauses.attributes is None,
         aggregates=any(has_aggregate(a.expression) for a in attributes)
         or (having is not None and has_aggregate(having)),
-    )  # fmt: skip
+    )
     return typed, schema
 
 

@@ -41,42 +41,42 @@ def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
 
     Positions are positions in the text after that replacement (`substitute_variables`).
     """
-    return cast(ast.App, _parse(substitute_variables(text, variables or {}), "app"))
+    return cast("ast.App", _parse(substitute_variables(text, variables or {}), "app"))
 
 
 def parse_definition(text: str) -> ast.Definition:
     """The one definition that `text` writes, with its annotations."""
-    return cast(ast.Definition, _parse(text, "single_definition"))
+    return cast("ast.Definition", _parse(text, "single_definition"))
 
 
 def parse_stream_definition(text: str) -> ast.StreamDefinition:
     """The one stream definition that `text` writes, with its annotations."""
-    return cast(ast.StreamDefinition, _parse(text, "single_stream_definition"))
+    return cast("ast.StreamDefinition", _parse(text, "single_stream_definition"))
 
 
 def parse_query(text: str) -> ast.Query:
     """The one query that `text` writes, with its annotations."""
-    return cast(ast.Query, _parse(text, "single_query"))
+    return cast("ast.Query", _parse(text, "single_query"))
 
 
 def parse_partition(text: str) -> ast.Partition:
     """The one partition that `text` writes, with its annotations and queries."""
-    return cast(ast.Partition, _parse(text, "single_partition"))
+    return cast("ast.Partition", _parse(text, "single_partition"))
 
 
 def parse_expression(text: str) -> ast.Expression:
     """The expression that `text` writes."""
-    return cast(ast.Expression, _parse(text, "single_expression"))
+    return cast("ast.Expression", _parse(text, "single_expression"))
 
 
 def parse_time(text: str) -> ast.TimeConstant:
     """The time that `text` writes, such as `1 min 30 sec`."""
-    return cast(ast.TimeConstant, _parse(text, "single_time"))
+    return cast("ast.TimeConstant", _parse(text, "single_time"))
 
 
 def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
     """The on-demand query that `text` writes."""
-    return cast(ast.OnDemandQuery, _parse(text, "on_demand_query"))
+    return cast("ast.OnDemandQuery", _parse(text, "on_demand_query"))
 
 
 @cache

@@ -134,14 +134,9 @@ def _input(source: ast.Input) -> str:
         case ast.StateInput():
             separator = ", " if source.sequence else " -> "
             within = f"\n{_INDENT}within {print_time(source.within)}" if source.within is not None else ""
-            return _state(source.element, separator, _is_lone(source.element)) + within
+            return _state(source.element, separator) + within
         case ast.AnonymousInput():
             return f"({_query(source.query)}){_handlers(source.handlers)}"
-
-
-def _is_lone(element: ast.StateElement) -> bool:
-    """True for an element that would read as a single stream without parentheses: never one that was parsed."""
-    return isinstance(element, ast.StreamElement) and element.minimum is None and element.input.alias is None
 
 
 def _source(source: ast.SingleInput) -> str:
@@ -183,7 +178,7 @@ def _join_tail(on: ast.Expression | None, within: tuple[ast.Expression, ...], pe
     return "".join(f"\n{_INDENT}{part}" for part in parts)
 
 
-def _state(element: ast.StateElement, separator: str, lone: bool = False) -> str:
+def _state(element: ast.StateElement, separator: str) -> str:
     match element:
         case ast.StreamElement():
             alias = f"{name_text(element.input.alias)}=" if element.input.alias is not None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from siddhi.errors import Problem
@@ -38,9 +39,11 @@ def check_query(query: ast.Query) -> Iterator[Problem]:
             for before, handler in zip(side.handlers, side.handlers[1:], strict=False):
                 if isinstance(before, ast.Window) and not isinstance(handler, ast.Window):
                     yield Problem(
-                        "handler-after-window", "in a join nothing may follow the window", "move it in front of the "
-                        "window, or into a query of its own", handler.span,
-                    )  # fmt: skip
+                        "handler-after-window",
+                        "in a join nothing may follow the window",
+                        "move it in front of the window, or into a query of its own",
+                        handler.span,
+                    )
 
 
 def _check_state(state: ast.StateInput) -> Iterator[Problem]:
@@ -56,7 +59,7 @@ def _check_state(state: ast.StateInput) -> Iterator[Problem]:
         if isinstance(first, ast.EveryElement) and isinstance(first.element, ast.NextElement):
             yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, first.span)
     flat = list(_flat(state.element))
-    for before, element in zip(flat, flat[1:], strict=False):
+    for before, element in itertools.pairwise(flat):
         if isinstance(before, ast.AbsentElement) and isinstance(element, ast.AbsentElement):
             yield Problem("absent-in-a-row", "two `not` elements may not follow each other", None, element.span)
 
@@ -74,9 +77,11 @@ def _check_element(element: ast.StateElement, *, every: bool) -> Iterator[Proble
     elif isinstance(element, ast.AbsentElement):
         if element.waiting is None:
             yield Problem(
-                "absent-without-time", "`not` needs a time unless it stands beside `and`",
-                "add `for <time>`, as in `not S for 5 sec`", element.span,
-            )  # fmt: skip
+                "absent-without-time",
+                "`not` needs a time unless it stands beside `and`",
+                "add `for <time>`, as in `not S for 5 sec`",
+                element.span,
+            )
         yield from _check_handlers(element.input)
     else:
         yield from _check_handlers(element.input)
@@ -93,18 +98,22 @@ def _check_logical(element: ast.LogicalElement) -> Iterator[Problem]:
                 )
         elif side.waiting is None and (element.operator == "or" or isinstance(other, ast.AbsentElement)):
             yield Problem(
-                "absent-without-time", "`not` without a time needs `and` and an event on the other side",
-                "add `for <time>`, as in `not S for 5 sec`", side.span,
-            )  # fmt: skip
+                "absent-without-time",
+                "`not` without a time needs `and` and an event on the other side",
+                "add `for <time>`, as in `not S for 5 sec`",
+                side.span,
+            )
 
 
 def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
     for handler in source.handlers:
         if isinstance(handler, ast.Window):
             yield Problem(
-                "window-in-pattern", "a pattern's element cannot have a window",
-                "put the window into a query of its own and read its output", handler.span,
-            )  # fmt: skip
+                "window-in-pattern",
+                "a pattern's element cannot have a window",
+                "put the window into a query of its own and read its output",
+                handler.span,
+            )
 
 
 def _flat(element: ast.StateElement) -> Iterator[ast.StateElement]:

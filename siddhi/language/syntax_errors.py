@@ -11,11 +11,36 @@ from siddhi.errors import Problem
 from siddhi.language.variables import span_between
 
 _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("an expression", frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "TRUE", "FALSE", "_NOT", "ID", "QUOTED_ID", "STRING", "LPAR"})),
-    ("a time unit (sec, min, hour, …)", frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"})),
-    ("an operator", frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "EQUALITY", "LESS", "GREATER", "LESS_EQUAL", "GREATER_EQUAL", "AND", "OR", "_IN"})),
+    (
+        "an expression",
+        frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "TRUE", "FALSE", "_NOT", "ID", "QUOTED_ID", "STRING", "LPAR"}),
+    ),
+    (
+        "a time unit (sec, min, hour, …)",
+        frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"}),
+    ),
+    (
+        "an operator",
+        frozenset(
+            {
+                "PLUS",
+                "MINUS",
+                "STAR",
+                "SLASH",
+                "PERCENT",
+                "EQUALITY",
+                "LESS",
+                "GREATER",
+                "LESS_EQUAL",
+                "GREATER_EQUAL",
+                "AND",
+                "OR",
+                "_IN",
+            }
+        ),
+    ),
     ("a name", frozenset({"ID", "QUOTED_ID"})),
-)  # fmt: skip
+)
 _WITH_EXPRESSION = frozenset({"PLUS", "MINUS", "HASH", "BANG"})
 _WORDS = {
     "ATTRIBUTE_TYPE": "a type (string, int, long, float, double, bool, object)",
@@ -42,8 +67,12 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     """The syntax error as a problem: what stands there, what could have stood there, and often why."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
-        return Problem("syntax-error", f"the text ends too early: {_expected(error)} expected", None,
-                       span_between(text, max(end - 1, 0), end))  # fmt: skip
+        return Problem(
+            "syntax-error",
+            f"the text ends too early: {_expected(error)} expected",
+            None,
+            span_between(text, max(end - 1, 0), end),
+        )
     start = error.pos_in_stream or 0
     found = _TOKEN.match(text, start)
     word = found[0] if found else text[start : start + 1]
@@ -107,11 +136,34 @@ def _word(terminal: str, error: UnexpectedInput) -> str:
 
 
 _SYMBOLS = {
-    "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COMMA": ",", "SEMICOLON": ";",
-    "DOT": ".", "COLON": ":", "EQUAL": "=", "AT": "@", "HASH": "#", "BANG": "!", "STAR": "*", "PLUS": "+", "MINUS": "-",
-    "SLASH": "/", "PERCENT": "%", "QUESTION_MARK": "?", "LESS": "<", "GREATER": ">", "LESS_EQUAL": "<=",
-    "GREATER_EQUAL": ">=", "EQUALITY": "==", "__ANON_0": "...", "__ANON_1": "->",
-}  # fmt: skip
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "COMMA": ",",
+    "SEMICOLON": ";",
+    "DOT": ".",
+    "COLON": ":",
+    "EQUAL": "=",
+    "AT": "@",
+    "HASH": "#",
+    "BANG": "!",
+    "STAR": "*",
+    "PLUS": "+",
+    "MINUS": "-",
+    "SLASH": "/",
+    "PERCENT": "%",
+    "QUESTION_MARK": "?",
+    "LESS": "<",
+    "GREATER": ">",
+    "LESS_EQUAL": "<=",
+    "GREATER_EQUAL": ">=",
+    "EQUALITY": "==",
+    "__ANON_0": "...",
+    "__ANON_1": "->",
+}
 
 
 def terminal_of(token: Token) -> str:

@@ -9,6 +9,10 @@ from siddhi.analysis.catalogue.windows import WINDOWS
 from siddhi.registry import Registry
 
 
+SCRIPT_LANGUAGES = ("javascript",)
+"""The languages of `define function`."""
+
+
 def builtin_registry() -> Registry:
     """A new registry that knows all built-ins."""
-    return Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS))
+    return Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), SCRIPT_LANGUAGES)

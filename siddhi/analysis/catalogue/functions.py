@@ -38,8 +38,11 @@ def _named_type(arguments: Arguments) -> AttributeType:
         raise CallError(f"'{name}' is no type", 1) from None
 
 
-def _default_type(arguments: Arguments) -> AttributeType:
-    return _one_type(arguments)
+def _convertible_type(arguments: Arguments) -> AttributeType:
+    result = _named_type(arguments)
+    if arguments[0].type is AttributeType.OBJECT and result is not AttributeType.STRING:
+        raise CallError("an object can only be converted to string", 1)
+    return result
 
 
 def _check_event(arguments: Arguments) -> None:
@@ -59,12 +62,12 @@ def _function(
 
 FUNCTIONS: tuple[Declaration, ...] = (
     _function("cast", "the value, taken as another type without converting it", _named_type, takes(_VALUE, _TYPE_NAME)),
-    _function("convert", "the value converted; null where it cannot be", _named_type, takes(_VALUE, _TYPE_NAME)),
+    _function("convert", "the value converted; null where it cannot be", _convertible_type, takes(_VALUE, _TYPE_NAME)),
     _function("coalesce", "the first argument that is not null", _one_type, takes(_VALUE, repeats=True)),
     _function(
         "default",
         "the value, or a constant where it is null",
-        _default_type,
+        _one_type,
         takes(_VALUE, constant("default", ANY, "what stands for null")),
     ),
     _function(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from siddhi.analysis.catalogue.parameters import BOOL, DOUBLE, STRING, constant, takes, value
 from siddhi.language.ast import AttributeType
-from siddhi.registry import Arguments, Attributes, Declaration, Kind
+from siddhi.registry import Arguments, Attributes, CallError, Declaration, Kind
 
-_PRIORITY = constant("priority", STRING, "TRACE, DEBUG, INFO, WARN, ERROR or FATAL")
+PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+"""How urgent a line in the log can be, least first."""
+
+_PRIORITY = constant("priority", STRING, f"one of {', '.join(PRIORITIES)}")
 _MESSAGE = value("log.message", STRING, "what to write in front of the event")
 _WITH_EVENT = constant("is.event.logged", BOOL, "false: write the message alone")
 _THETA = value("theta", DOUBLE, "the angle in degrees")
@@ -15,6 +18,12 @@ _RHO = value("rho", DOUBLE, "the distance")
 
 def _nothing(_arguments: Arguments) -> Attributes:
     return ()
+
+
+def _check_priority(arguments: Arguments) -> None:
+    texts = [argument for argument in arguments if argument.type is AttributeType.STRING]
+    if len(texts) > 1 and str(texts[0].value).upper() not in PRIORITIES:
+        raise CallError(f"'{texts[0].value}' is no priority; use {', '.join(PRIORITIES)}", 0)
 
 
 def _cartesian(arguments: Arguments) -> Attributes:
@@ -36,6 +45,7 @@ STREAM_FUNCTIONS: tuple[Declaration, ...] = (
             takes(_PRIORITY, _MESSAGE, _WITH_EVENT),
         ),
         appends=_nothing,
+        check=_check_priority,
     ),
     Declaration(
         Kind.STREAM_FUNCTION,

@@ -16,7 +16,7 @@ from siddhi.analysis.catalogue.parameters import (
     value,
 )
 from siddhi.language.ast import AttributeType
-from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload
+from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload, Parameter
 
 _LENGTH = constant("length", INT, "how many events")
 _TIME = constant("time", TIME, "how long, in milliseconds or as a time such as 1 min")
@@ -29,6 +29,14 @@ _GAP = constant("session.gap", TIME, "the silence that ends a session")
 _KEY = attribute("session.key", STRING, "the attribute that tells sessions apart")
 _LATENCY = constant("allowed.latency", TIME, "how long a session still takes late events; at most the gap")
 _ATTRIBUTE = attribute("attribute", ANY, "an attribute of the stream")
+
+_EXPRESSION = Parameter(
+    "expression",
+    STRING,
+    "the condition as a text, constant or in an attribute; `first` and `last` are events too",
+    condition=True,
+)
+_INCLUDING = value("include.triggering.event", BOOL, "true: the event that ends the batch is its last")
 
 
 def _window(name: str, summary: str, *overloads: Overload, **more: object) -> Declaration:
@@ -124,19 +132,19 @@ WINDOWS: tuple[Declaration, ...] = (
     _window(
         "expression",
         "the newest events for which an expression holds",
-        takes(value("expression", STRING, "the expression as a text; a constant or an attribute")),
+        takes(_EXPRESSION),
     ),
     _window(
         "expressionBatch",
         "events until an expression no longer holds, then the next batch",
-        takes(value("expression", STRING, "the expression as a text; a constant or an attribute")),
+        takes(_EXPRESSION),
         takes(
-            value("expression", STRING, "the expression as a text; a constant or an attribute"),
-            value("include.triggering.event", BOOL, "true: the event that ends the batch is its last"),
+            _EXPRESSION,
+            _INCLUDING,
         ),
         takes(
-            value("expression", STRING, "the expression as a text; a constant or an attribute"),
-            value("include.triggering.event", BOOL, "true: the event that ends the batch is its last"),
+            _EXPRESSION,
+            _INCLUDING,
             _STREAMING,
         ),
     ),

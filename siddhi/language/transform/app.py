@@ -45,7 +45,12 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
                     Problem("definition-after-query", "definitions come before all queries", hint, statement.span)
                 )
             self.problems += [
-                Problem("misplaced-app-annotation", f"'@{annotation.namespace}:{annotation.name}' belongs to the app",
-                        "write it in front of everything else", annotation.span)
-                for annotation in statement.annotations if annotation.namespace is not None
-            ]  # fmt: skip
+                Problem(
+                    "misplaced-app-annotation",
+                    f"'@{annotation.namespace}:{annotation.name}' belongs to the app",
+                    "write it in front of everything else",
+                    annotation.span,
+                )
+                for annotation in statement.annotations
+                if annotation.namespace is not None
+            ]

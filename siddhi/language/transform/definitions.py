@@ -142,9 +142,11 @@ class DefinitionTransformer(TransformerBase):
         for name in names:
             if name in {"week", "millisec"}:
                 self._problem(
-                    "unknown-duration", f"an aggregation cannot be kept by {name}", meta,
+                    "unknown-duration",
+                    f"an aggregation cannot be kept by {name}",
+                    meta,
                     "use sec, min, hour, day, month or year",
-                )  # fmt: skip
+                )
         return names
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from lark import Token
 from lark.tree import Meta
 
@@ -47,7 +49,7 @@ class ExpressionTransformer(TransformerBase):
     def time_value(self, meta: Meta, *tokens: Token) -> ast.TimeConstant:
         parts = tuple((int(amount), unit_name(unit)) for amount, unit in zip(tokens[::2], tokens[1::2], strict=True))
         order = [UNITS.index(unit) for _, unit in parts]
-        if any(earlier >= later for earlier, later in zip(order, order[1:], strict=False)):
+        if any(earlier >= later for earlier, later in itertools.pairwise(order)):
             hint = "write each unit once, the largest first, as in 1 hour 30 min"
             self._problem("time-units-out-of-order", "the units of a time must fall from large to small", meta, hint)
         milliseconds = sum(amount * UNIT_MILLISECONDS[unit] for amount, unit in parts)

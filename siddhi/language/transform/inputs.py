@@ -133,9 +133,13 @@ class InputTransformer(TransformerBase):
 
     def repetition(self, meta: Meta, token: Token) -> _Count:
         self._repetitions.append(
-            Problem("repetition-in-pattern", f"'{token}' belongs to sequences", "write a count: <0:>, <1:> or <0:1>",
-                    span_of(meta))
-        )  # fmt: skip
+            Problem(
+                "repetition-in-pattern",
+                f"'{token}' belongs to sequences",
+                "write a count: <0:>, <1:> or <0:1>",
+                span_of(meta),
+            )
+        )
         return _REPETITIONS[token.type]
 
     def stream_element(
