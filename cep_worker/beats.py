@@ -1,0 +1,45 @@
+"""When a worker has to say what to a manager. Pure: times go in, what is due comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Pace:
+    """Something to be done at once when it changes, and every `interval_ms` otherwise."""
+
+    interval_ms: int
+    done_ms: int | None = None
+
+    def due(self, now_ms: int) -> bool:
+        return self.done_ms is None or now_ms - self.done_ms >= self.interval_ms
+
+    def done(self, now_ms: int) -> None:
+        self.done_ms = now_ms
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long until it is due."""
+        return 0 if self.done_ms is None else max(0, self.done_ms + self.interval_ms - now_ms)
+
+    def at_once(self) -> None:
+        """It is due now."""
+        self.done_ms = None
+
+
+@dataclass(slots=True)
+class Tries:
+    """Things that are asked for again every `interval_ms` until they are there."""
+
+    interval_ms: int
+    _tried_ms: dict[Hashable, int] = field(default_factory=dict)
+
+    def due(self, wanted: Iterable[Hashable], now_ms: int) -> list[Hashable]:
+        """Those of `wanted` whose turn it is, noted as tried. What is not wanted any more is forgotten, so that it is
+        asked for at once when it is wanted again."""
+        names = list(wanted)
+        self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}
+        ready = [name for name in names if now_ms - self._tried_ms.get(name, -self.interval_ms) >= self.interval_ms]
+        self._tried_ms.update(dict.fromkeys(ready, now_ms))
+        return ready

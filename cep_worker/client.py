@@ -1,0 +1,238 @@
+"""Clients of a worker: `EventSender` sends events into its ingress, `EventListener` takes them from its egress.
+
+Each belongs to one thread and owns its sockets. Waiting is polling: nothing sleeps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import requests
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.errors import InputError, PeerError
+from cep_common.ids import Endpoint
+from cep_common.messages import (
+    Acknowledge,
+    BeatLink,
+    CloseLink,
+    Data,
+    OpenLink,
+    Rejected,
+    StreamSchema,
+    Subscribe,
+    Subscribed,
+)
+from cep_common.transport import configure, readable
+from topology.frames import arrow_schema, decode_batch, encode_batch
+from topology.link import NO_WATERMARK
+from topology.link_socket import LinkSender, LinkState
+
+STEP_MS = 100
+"""How often a wait looks at the link's health."""
+
+
+class EventSender:
+    """A link into a worker's ingress for events of one stream. Raises InputError when the worker refuses the stream or
+    events, PeerError when it does not answer or is gone; `acknowledged_rows` then tells how many were taken over."""
+
+    def __init__(
+        self, endpoint: Endpoint, schema: StreamSchema, sender: str = "client", timeout_ms: int = 5_000
+    ) -> None:
+        self.schema = schema
+        self.arrow_schema = arrow_schema(schema)
+        self.sent_rows = 0
+        self.acknowledged_rows = 0
+        self._timeout_ms = timeout_ms
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        opening = OpenLink(sender=sender, streams=(schema,))
+        self._link = LinkSender(self._context, endpoint, opening, _now_ms())
+        self._poller = zmq.Poller()
+        for socket in self._link.sockets:
+            self._poller.register(socket, zmq.POLLIN)
+        try:
+            self._wait(lambda: self._link.state is LinkState.OPEN, timeout_ms)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, batch: pa.RecordBatch, watermark_ms: int = NO_WATERMARK) -> None:
+        """`batch`, of `arrow_schema`, is under way; later events are of `watermark_ms` or after (`NO_WATERMARK`: nothing
+        is promised). Waits while as much as the worker allows is unacknowledged, however long that takes, as long as
+        the worker lives."""
+        if batch.schema != self.arrow_schema:
+            batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
+        self._look()
+        self._wait(self._link.has_room, None)
+        self._link.send(self.schema.stream, encode_batch(batch), batch.num_rows, watermark_ms)
+        self.sent_rows += batch.num_rows
+
+    def mark_idle(self) -> None:
+        """Nothing more comes for now: nobody need wait for this link's watermark."""
+        self._wait(self._link.has_room, None)
+        self._link.mark_idle()
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Everything that was sent has been taken over by the worker. PeerError after `timeout_ms` (None: wait on)."""
+        self._wait(lambda: not self._link.outbox.pending, timeout_ms)
+
+    def close(self) -> None:
+        """The link is closed in order; `flush` before to be sure of all events."""
+        self._link.close()
+        self._context.destroy(linger=500)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def _wait(self, done: Callable[[], bool], timeout_ms: int | None) -> None:
+        deadline_ms = None if timeout_ms is None else _now_ms() + timeout_ms
+        while not done():
+            left_ms = STEP_MS if deadline_ms is None else min(STEP_MS, deadline_ms - _now_ms())
+            if left_ms <= 0:
+                raise PeerError(f"the worker at {self._where()} did not answer within {timeout_ms} ms")
+            self._poller.poll(left_ms)
+            self._look()
+
+    def _look(self) -> None:
+        """Takes in acknowledgements and refusals. Raises what they amount to."""
+        link = self._link
+        self.acknowledged_rows += link.handle()
+        link.tick(_now_ms())
+        if link.refusals:
+            refusal = link.refusals[0]
+            raise InputError(refusal.code.removeprefix("frame-"), refusal.reason)
+        if link.state is LinkState.LOST:
+            open_rows = link.outbox.in_flight_rows
+            raise PeerError(f"the worker at {self._where()} is gone; {open_rows} events were not acknowledged")
+
+    def _where(self) -> str:
+        return f"{self._link.endpoint.host}:{self._link.endpoint.port}"
+
+
+class EventListener:
+    """A subscription to an exported event stream. Raises InputError when the worker refuses it (or later, when this
+    listener is too slow), PeerError when the worker does not answer or is gone."""
+
+    def __init__(self, endpoint: Endpoint, event_stream: str, timeout_ms: int = 5_000) -> None:
+        self._where = f"{endpoint.host}:{endpoint.port}"
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        configure(self._socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._socket.connect(endpoint.url())
+        self._unacknowledged: int | None = None
+        try:
+            self.schema = self._subscribe(event_stream, timeout_ms)
+        except BaseException:
+            self.close()
+            raise
+        self.arrow_schema = arrow_schema(self.schema)
+
+    def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None:
+        """The next batch, or None when none came within `timeout_ms` (None: wait on). The batch before it counts as
+        worked off: it is acknowledged."""
+        self.acknowledge()
+        deadline_ms = None if timeout_ms is None else _now_ms() + timeout_ms
+        while True:
+            while readable(self._socket):
+                batch = self._take()
+                if batch is not None:
+                    return batch
+            self._notice_loss()
+            left_ms = STEP_MS if deadline_ms is None else min(STEP_MS, deadline_ms - _now_ms())
+            if left_ms <= 0:
+                return None
+            self._poller.poll(left_ms)
+
+    def batches(self, timeout_ms: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches as they come, until none has come for `timeout_ms` (None: for ever)."""
+        while (batch := self.receive(timeout_ms)) is not None:
+            yield batch
+
+    def acknowledge(self) -> None:
+        """The last batch is worked off; the worker may send as much again."""
+        if self._unacknowledged is not None:
+            self._socket.send_multipart(encode(Acknowledge(sequence=self._unacknowledged)))
+            self._unacknowledged = None
+
+    def close(self) -> None:
+        """The subscription has ended."""
+        if not self._socket.closed:
+            self._socket.send_multipart(encode(CloseLink()), flags=zmq.NOBLOCK)
+            self._socket.disable_monitor()
+            self._monitor.close(linger=0)
+        self._context.destroy(linger=200)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _subscribe(self, event_stream: str, timeout_ms: int) -> StreamSchema:
+        self._socket.send_multipart(encode(Subscribe(event_stream=event_stream)))
+        if not self._socket.poll(timeout_ms):
+            raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms)")
+        answer = decode(self._socket.recv_multipart()).message
+        if isinstance(answer, Rejected):
+            raise InputError(answer.code, answer.reason)
+        if not isinstance(answer, Subscribed):
+            raise PeerError(f"what listens at {self._where} is no worker's egress: it answered {answer.TYPE}")
+        return answer.schema
+
+    def _take(self) -> pa.RecordBatch | None:
+        envelope = decode(self._socket.recv_multipart())
+        match envelope.message:
+            case Data(sequence=sequence, rows=rows):
+                self._unacknowledged = sequence
+                return decode_batch(envelope.bodies[0], self.arrow_schema, rows)
+            case Rejected(code=code, reason=reason):
+                raise InputError(code, reason)
+            case BeatLink():
+                return None
+            case message:
+                raise PeerError(f"the worker at {self._where} sent an unexpected {message.TYPE}")
+
+    def _notice_loss(self) -> None:
+        while readable(self._monitor):
+            recv_monitor_message(self._monitor)
+            raise PeerError(f"the worker at {self._where} is gone; subscribe again")
+
+
+def fetch_schema(http_address: str, event_stream: str, timeout_ms: int = 5_000) -> StreamSchema:
+    """The schema of an imported event stream, asked for at a worker's HTTP address (`http://host:port`). InputError when
+    there is no such stream, PeerError when the worker does not answer."""
+    url = f"{http_address}/streams/{event_stream}"
+    try:
+        answer = requests.get(url, timeout=timeout_ms / 1000)
+        body = answer.json()
+    except (requests.RequestException, ValueError) as error:
+        raise PeerError(f"no worker answers at {http_address}: {type(error).__name__}") from error
+    if answer.status_code != 200:
+        raise InputError(str(body.get("code", "refused")), str(body.get("message", answer.status_code)))
+    attributes = tuple((item["name"], item["type"]) for item in body["attributes"])
+    return StreamSchema(body["stream"], attributes)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

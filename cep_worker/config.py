@@ -1,0 +1,127 @@
+"""The worker's configuration: these structs are the only source of its defaults; `conf/worker.yaml` shows every key."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from cep_common.ids import Endpoint
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Host = Annotated[str, Meta(min_length=1)]
+Rows = Annotated[int, Meta(ge=1)]
+Milliseconds = Annotated[int, Meta(ge=1)]
+
+_ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
+
+
+class RegistryConfig(msgspec.Struct, frozen=True):
+    """How the worker speaks with managers."""
+
+    timeout_ms: Milliseconds = 1_000
+    heartbeat_ms: Milliseconds = 1_000
+    reconnect_ms: Milliseconds = 250
+
+
+class InflowConfig(msgspec.Struct, frozen=True):
+    """Events on their way into topologies."""
+
+    waiting_rows: Rows = 65_536
+    batch_rows: Rows = 4_096
+    frames_under_way: Annotated[int, Meta(ge=1)] = 64
+    idle_ms: Milliseconds = 10_000
+    out_of_order_ms: Annotated[int, Meta(ge=0)] = 0
+
+
+class OutflowConfig(msgspec.Struct, frozen=True):
+    """The service of each plan that publisher stages send to."""
+
+    host: Host = "127.0.0.1"
+    first_port: Port = 15_000
+    last_port: Port = 15_100
+    window_rows: Rows = 65_536
+
+    def __post_init__(self) -> None:
+        if self.last_port < self.first_port:
+            raise ValueError(f"last_port: must be at least first_port ({self.first_port})")
+
+
+class IngressConfig(msgspec.Struct, frozen=True):
+    """The built-in service on which clients send Arrow batches over ZeroMQ."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 7611
+    window_rows: Rows = 65_536
+    links: Annotated[int, Meta(ge=1)] = 256
+
+
+class EgressConfig(msgspec.Struct, frozen=True):
+    """The built-in service on which clients listen to exported streams over ZeroMQ."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 7612
+    window_rows: Rows = 65_536
+    waiting_rows: Rows = 262_144
+    lag_ms: Milliseconds = 5_000
+    listeners: Annotated[int, Meta(ge=1)] = 256
+
+
+class HttpConfig(msgspec.Struct, frozen=True):
+    """The built-in HTTP service, and what holds for HTTP sources on ports of their own too."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 8006
+    threads: Annotated[int, Meta(ge=1, le=256)] = 8
+    body_bytes: Annotated[int, Meta(ge=1_024)] = 16_777_216
+    wait_ms: Milliseconds = 2_000
+
+
+class SinkConfig(msgspec.Struct, frozen=True):
+    """What holds for every sink."""
+
+    waiting_rows: Rows = 65_536
+
+
+class ArtefactConfig(msgspec.Struct, frozen=True):
+    """Directories of sources and sinks that are declared outside of plans."""
+
+    sources: str = ""
+    sinks: str = ""
+
+
+class WorkerConfig(msgspec.Struct, frozen=True):
+    """Everything that a worker process is told."""
+
+    name: str = ""
+    host: Host = "127.0.0.1"
+    managers: tuple[str, ...] = ("127.0.0.1:8904",)
+    leave_ms: Milliseconds = 5_000
+    registry: RegistryConfig = RegistryConfig()
+    inflow: InflowConfig = InflowConfig()
+    outflow: OutflowConfig = OutflowConfig()
+    ingress: IngressConfig = IngressConfig()
+    egress: EgressConfig = EgressConfig()
+    http: HttpConfig = HttpConfig()
+    sinks: SinkConfig = SinkConfig()
+    artefacts: ArtefactConfig = ArtefactConfig()
+
+    def __post_init__(self) -> None:
+        if not self.managers:
+            raise ValueError("managers: name at least one manager as host:port")
+        for manager in self.managers:
+            address(manager, "managers")
+
+    def manager_endpoints(self) -> tuple[Endpoint, ...]:
+        """The control planes of the managers, in the order in which they are tried."""
+        return tuple(address(manager, "managers") for manager in self.managers)
+
+
+def address(text: str, key: str) -> Endpoint:
+    """The endpoint that `text` (`host:port`) names; ValueError that names `key` otherwise."""
+    found = _ADDRESS.match(text)
+    if found is None or not 1 <= int(found["port"]) <= 65_535:
+        raise ValueError(f"{key}: {text!r} is not host:port")
+    return Endpoint(found["host"], int(found["port"]))

@@ -1,0 +1,99 @@
+"""Sources and sinks that plans and artefacts declare, each tied to the stream that it means."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from cep_common.errors import ConfigError, InputError
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector, DeployedPlan
+from cep_worker.streams import EventStream, StreamDirectory
+
+logger = logging.getLogger(__name__)
+
+
+class MapDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The mapper of an artefact."""
+
+    type: str = ""
+    options: dict[str, Any] = {}
+
+
+class ConnectorDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A source or sink of an event stream, as a YAML file declares it."""
+
+    stream: str
+    type: str
+    options: dict[str, Any] = {}
+    map: MapDeclaration = MapDeclaration()
+
+    def connector(self) -> Connector:
+        """The same in the form that plans give."""
+        return Connector(self.stream, self.type, _texts(self.options), self.map.type, _texts(self.map.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A connector and the stream that it means now. `key` is the plan that declares it, None for an artefact."""
+
+    connector: Connector
+    stream: EventStream
+    key: PlanKey | None
+
+    def plan_name(self) -> str:
+        """The plan, or the first of those that an artefact serves."""
+        return (self.key or self.stream.members[0].key).plan
+
+
+def read_artefacts(directory: str) -> tuple[Connector, ...]:
+    """The connectors that the YAML files of `directory` declare, in order of file names; none when it is empty.
+    ConfigError names the file and the key."""
+    if not directory:
+        return ()
+    path = Path(directory)
+    if not path.is_dir():
+        raise ConfigError(f"artefacts: {path} is no directory")
+    return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
+
+
+def declared(
+    plans: Sequence[DeployedPlan], of_plan: Any, artefacts: Iterable[Connector], directory: StreamDirectory
+) -> list[Declared]:
+    """All connectors whose streams are there now; `of_plan` gives those of one plan (its sources or its sinks).
+    Artefacts of streams that no plan has are left out: they wait."""
+    found = []
+    for plan in plans:
+        for connector in of_plan(plan):
+            stream = directory.resolve(f"{plan.key.plan}/{connector.stream}")
+            found.append(Declared(connector, stream, plan.key))
+    for connector in artefacts:
+        try:
+            found.append(Declared(connector, directory.resolve(connector.stream), None))
+        except InputError as error:
+            logger.info("artefact waits: type=%s reason=%s", connector.type, error)
+    return found
+
+
+def _read_artefact(path: Path) -> Connector:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    try:
+        return msgspec.convert(values, ConnectorDeclaration).connector()
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _texts(options: dict[str, Any]) -> dict[str, str]:
+    """Options as texts, as a plan would give them: `true` for True, `5` for 5."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}

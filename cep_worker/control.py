@@ -1,0 +1,194 @@
+"""The control thread: tells managers that the worker lives and what it does, and learns what it should do.
+
+Nothing here waits for events, and no event waits for anything here: while every manager is away, data flows on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Protocol
+
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import CepError, PeerError, RequestRejectedError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import (
+    DeployedPlan,
+    EndpointAssigned,
+    EndpointRegistered,
+    ListPlans,
+    PlansListed,
+    RegisterEndpoint,
+    RegisterWorker,
+    RequestEndpoint,
+    WorkerRegistered,
+)
+from cep_common.transport import ControlClient
+from cep_worker.beats import Pace, Tries
+from cep_worker.config import WorkerConfig
+from cep_worker.plan_flow import PlanSnapshot
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT_MS = 1_000
+NO_REVISION = -1
+
+
+class Flows(Protocol):
+    """The data plane as the control thread sees it; every method returns at once."""
+
+    def apply(self, plans: tuple[DeployedPlan, ...]) -> None:
+        """Exactly these plans are to be served."""
+
+    def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
+        """An inflow is to be linked to a receiver."""
+
+    def snapshots(self) -> tuple[PlanSnapshot, ...]:
+        """How the plans stand."""
+
+
+class ControlLoop:
+    """Heartbeats, plans and assignments. `run` is the control thread; `wake` and `stop` may be called from any."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: str,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        flows: Flows,
+    ) -> None:
+        self._config = config
+        self._worker = worker
+        self._clock = clock
+        self._flows = flows
+        self._client = ControlClient(context, config.manager_endpoints(), config.registry.timeout_ms)
+        self._woken = threading.Event()
+        self._stopping = False
+        self._revision = NO_REVISION
+        self._worker_pace = Pace(config.registry.heartbeat_ms)
+        self._endpoint_pace = Pace(config.registry.heartbeat_ms)
+        self._receiver_tries = Tries(config.registry.reconnect_ms)
+        self._problem = ""
+
+    def run(self) -> None:
+        """Speaks with the managers until `stop`."""
+        try:
+            while not self._stopping:
+                self._woken.clear()
+                self._attend(self._clock.monotonic_ms())
+                self._woken.wait(self._wait_ms() / 1000)
+        finally:
+            self._client.close()
+
+    def wake(self) -> None:
+        """Connections have changed: managers are told, and missing ones asked for, at once."""
+        self._worker_pace.at_once()
+        self._endpoint_pace.at_once()
+        self._woken.set()
+
+    def stop(self) -> None:
+        """`run` will return."""
+        self._stopping = True
+        self._woken.set()
+
+    def _wait_ms(self) -> int:
+        now_ms = self._clock.monotonic_ms()
+        waits = [LONGEST_WAIT_MS, self._worker_pace.wait_ms(now_ms)]
+        snapshots = self._flows.snapshots()
+        if snapshots:
+            waits.append(self._endpoint_pace.wait_ms(now_ms))
+        if any(snapshot.unconnected for snapshot in snapshots):
+            waits.append(self._config.registry.reconnect_ms)
+        return max(1, min(waits))
+
+    def _attend(self, now_ms: int) -> None:
+        """Does what is due; a manager that is away is tried again next time."""
+        try:
+            if self._worker_pace.due(now_ms):
+                self._worker_pace.done(now_ms)
+                self._register_worker()
+            if self._endpoint_pace.due(now_ms):
+                self._endpoint_pace.done(now_ms)
+                self._register_outflows()
+            self._request_receivers(now_ms)
+        except PeerError as error:
+            self._note(error)
+        else:
+            if self._problem:
+                logger.info("a manager answers again: manager=%s", self._client.manager().url())
+                self._problem = ""
+
+    def _register_worker(self) -> None:
+        config = self._config
+        answer = self._ask(
+            RegisterWorker(
+                worker=self._worker,
+                host=config.host,
+                process_id=os.getpid(),
+                revision=max(self._revision, 0),
+                plans=tuple(snapshot.report for snapshot in self._flows.snapshots()),
+                http_address=f"http://{config.http.host}:{config.http.port}",
+                ingress=Endpoint(config.ingress.host, config.ingress.port),
+                egress=Endpoint(config.egress.host, config.egress.port),
+            )
+        )
+        if isinstance(answer, WorkerRegistered):
+            self._worker_pace.interval_ms = answer.heartbeat_ms
+            if answer.revision != self._revision:
+                self._list_plans()
+
+    def _list_plans(self) -> None:
+        answer = self._ask(ListPlans())
+        if isinstance(answer, PlansListed):
+            self._revision = answer.revision
+            self._flows.apply(answer.plans)
+
+    def _register_outflows(self) -> None:
+        for snapshot in self._flows.snapshots():
+            if snapshot.outflow is None:
+                continue
+            report = snapshot.report
+            answer = self._ask(
+                RegisterEndpoint(
+                    role="worker",
+                    key=report.key,
+                    epoch=report.epoch,
+                    instance=self._worker,
+                    endpoint=snapshot.outflow,
+                    connections=report.publishers,
+                )
+            )
+            if isinstance(answer, EndpointRegistered):
+                self._endpoint_pace.interval_ms = answer.heartbeat_ms
+
+    def _request_receivers(self, now_ms: int) -> None:
+        missing = {
+            (snapshot.report.key, snapshot.report.epoch, stream)
+            for snapshot in self._flows.snapshots()
+            for stream in snapshot.unconnected
+        }
+        due = self._receiver_tries.due(sorted(missing), now_ms)
+        for key, epoch, stream in sorted(missing.intersection(due)):
+            request = RequestEndpoint("receiver", key, epoch, self._worker, self._config.host, stream)
+            answer = self._ask(request)
+            if isinstance(answer, EndpointAssigned):
+                self._flows.connect(key, epoch, stream, answer.endpoint, answer.instance)
+
+    def _ask(self, message: RegisterWorker | ListPlans | RegisterEndpoint | RequestEndpoint) -> object:
+        """The answer, or None when the request was refused: a topology that is still starting has no endpoints, an old
+        epoch is replaced with the next list of plans. Raises PeerError."""
+        try:
+            return self._client.request(message)
+        except RequestRejectedError as error:
+            level = logging.DEBUG if error.reason_code == "no-endpoint" else logging.WARNING
+            logger.log(level, "request refused: request=%s code=%s reason=%s", message.TYPE, error.reason_code, error)
+            return None
+
+    def _note(self, error: CepError) -> None:
+        if error.message != self._problem:
+            logger.warning("no manager: reason=%s", error)
+            self._problem = error.message

@@ -1,0 +1,279 @@
+"""The data thread: everything that events pass through, in one loop that nothing else runs in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import InputError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_worker.config import WorkerConfig
+from cep_worker.connectors import Declared, declared
+from cep_worker.egress import Egress
+from cep_worker.http_app import HttpSource, create_app
+from cep_worker.http_fronts import HttpFronts
+from cep_worker.inflow import Inflow
+from cep_worker.intake import Intake
+from cep_worker.link_ingress import LinkIngress
+from cep_worker.outflow import Consumer
+from cep_worker.plan_flow import PlanFlow, PlanSnapshot, Surroundings
+from cep_worker.reactor import Reactor
+from cep_worker.route import Route
+from cep_worker.sinks.running import RunningSinks
+from cep_worker.sources.base import SourceContext
+from cep_worker.sources.running import RunningSources
+from cep_worker.streams import EventStream, PlanStream, StreamDirectory
+
+logger = logging.getLogger(__name__)
+
+TICK_MS = 100
+
+
+class DataPlane:
+    """Owns all sockets that carry events. `run` is the data thread; `apply`, `connect`, `submit`, `stop` and the
+    read-only methods may be called from any thread.
+
+    `changed` is called on the data thread when a connection came to stand or broke.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: str,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        artefacts: tuple[tuple[Connector, ...], tuple[Connector, ...]],
+        changed: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._worker = worker
+        self._context = context
+        self._clock = clock
+        self._source_artefacts, self._sink_artefacts = artefacts
+        self._tell = changed
+        self._reactor = Reactor()
+        self._flows: dict[PlanKey, PlanFlow] = {}
+        self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
+        self._imported = StreamDirectory()
+        self._exported = StreamDirectory()
+        self._snapshots: tuple[PlanSnapshot, ...] = ()
+        self._leaving = False
+        self._tick_ms = 0
+        self._surroundings = Surroundings(worker, config, self._reactor, context, self._changed, self._room)
+        self._intake = Intake(self._reactor, self._make_route, clock.monotonic_ms)
+        self._ingress = LinkIngress(self._reactor, self._resolve, self._make_route, config.ingress.links)
+        self._egress = Egress(self._reactor, config.egress, self._room)
+        self._fronts = HttpFronts(config.http)
+        self._sinks = RunningSinks(self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere)
+        self._sources = RunningSources(self._source_context)
+
+    def open(self) -> None:
+        """The built-in services listen. Raises PortInUseError, with nothing left open."""
+        ingress = self._config.ingress
+        try:
+            self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
+            self._egress.listen(self._context)
+            self._fronts.open(create_app(self, self._config.http.body_bytes, self._config.http.wait_ms))
+        except BaseException:
+            self._close()
+            raise
+
+    def run(self) -> None:
+        """Carries events until `stop`, then leaves in order: sources first, then what waits, then sinks."""
+        try:
+            while not self._leaving:
+                self._turn()
+            self._drain()
+        finally:
+            self._close()
+
+    # ---- any thread -------------------------------------------------------------------------------------------------
+
+    def apply(self, plans: tuple[DeployedPlan, ...]) -> None:
+        """Exactly `plans` will be served."""
+        self._reactor.post(lambda: self._apply(plans))
+
+    def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
+        """The inflow of an imported stream will be linked to `receiver` at `endpoint`, if it still has no link."""
+        self._reactor.post(lambda: self._connect(key, epoch, stream, endpoint, receiver))
+
+    def stop(self) -> None:
+        """`run` will leave and return."""
+        self._reactor.post(self._leave)
+
+    def snapshots(self) -> tuple[PlanSnapshot, ...]:
+        """How the plans stand, not older than a tick."""
+        return self._snapshots
+
+    def imported(self) -> StreamDirectory:
+        return self._imported
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        return self._intake.submit(source, stream, batch)
+
+    def http_source(self, path: str) -> HttpSource | None:
+        return self._fronts.source(path)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def leaving(self) -> bool:
+        return self._leaving
+
+    def health(self) -> dict[str, Any]:
+        plans = [
+            {
+                "tenant": snapshot.report.key.tenant,
+                "plan": snapshot.report.key.plan,
+                "epoch": snapshot.report.epoch,
+                "inflows": len(snapshot.report.inflow),
+                "inflows_connected": sum(inflow.connected for inflow in snapshot.report.inflow),
+                "publishers": len(snapshot.report.publishers),
+                "last_error": snapshot.report.last_error,
+            }
+            for snapshot in self._snapshots
+        ]
+        return {"status": "leaving" if self._leaving else "ok", "worker": self._worker, "plans": plans}
+
+    # ---- the data thread --------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._reactor.turn(TICK_MS, self._clock.monotonic_ms)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._tick_ms >= TICK_MS:
+            self._tick_ms = now_ms
+            self._tick(now_ms)
+
+    def _tick(self, now_ms: int) -> None:
+        self._ingress.tick(now_ms)
+        self._sources.tick(now_ms)
+        for flow in self._flows.values():
+            flow.tick(now_ms)
+        self._sinks.tick(now_ms)
+        self._egress.tick(now_ms)
+        self._retry(now_ms)
+        self._snapshot(now_ms)
+
+    def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        wanted = {plan.key: plan for plan in plans}
+        for key in [key for key in self._flows if key not in wanted]:
+            logger.info("plan ended: plan=%s", key.topology())
+            self._flows.pop(key).close()
+        for key, plan in wanted.items():
+            flow = self._flows.get(key)
+            if flow is None:
+                logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
+                self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms)
+            else:
+                flow.update(plan, now_ms)
+        self._inflows = {
+            (key, stream): inflow for key, flow in self._flows.items() for stream, inflow in flow.inflows.items()
+        }
+        self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
+        self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.exported)
+        self._reroute(plans, now_ms)
+        self._changed()
+
+    def _reroute(self, plans: tuple[DeployedPlan, ...], now_ms: int) -> None:
+        """Everything that knows inflows and exported streams learns of the change."""
+        self._intake.reroute()
+        sinks = declared(plans, lambda plan: plan.sinks, self._sink_artefacts, self._exported)
+        self._sinks.apply(sinks, now_ms)
+        sources = declared(plans, lambda plan: plan.sources, self._source_artefacts, self._imported)
+        self._sources.apply(sources, now_ms)
+        self._ingress.reroute(now_ms)
+        self._egress.reroute(self._exported)
+
+    def _connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
+        inflow = self._inflows.get((key, stream))
+        if inflow is not None and inflow.epoch == epoch and inflow.needs_endpoint:
+            inflow.connect(endpoint, receiver, self._clock.monotonic_ms())
+
+    def _leave(self) -> None:
+        self._leaving = True
+
+    def _drain(self) -> None:
+        """Takes nothing more and delivers what there is, for as long as the configuration grants."""
+        self._ingress.close()
+        self._sources.close()
+        deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
+        self._turn_until(lambda: all(flow.drained() for flow in self._flows.values()), deadline_ms)
+        for flow in self._flows.values():
+            flow.close_outflow()
+        self._turn_until(lambda: self._sinks.drained() and self._egress.drained(), deadline_ms)
+
+    def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
+        while not done() and self._clock.monotonic_ms() < deadline_ms:
+            self._reactor.turn(20, self._clock.monotonic_ms)
+            self._sinks.tick(self._clock.monotonic_ms())
+
+    def _close(self) -> None:
+        self._fronts.close()
+        self._ingress.close()
+        self._sources.close()
+        for flow in self._flows.values():
+            flow.close()
+        self._sinks.close()
+        self._egress.close()
+        self._reactor.close()
+
+    def _resolve(self, name: str) -> EventStream:
+        return self._imported.resolve(name)
+
+    def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
+        try:
+            inflows = [self._inflows[member.key, member.binding.stream] for member in stream.members]
+        except KeyError as error:
+            raise InputError(
+                "unknown-stream", f"{stream.schema.stream} is gone: its plan has been undeployed"
+            ) from error
+        return Route(source, offered.attributes, inflows)
+
+    def _source_context(self, declaration: Declared) -> SourceContext:
+        return SourceContext(
+            declared=declaration,
+            ingress=self._config.ingress,
+            http=self._config.http,
+            reactor=self._reactor,
+            zmq_context=self._context,
+            fronts=self._fronts,
+            make_route=self._make_route,
+        )
+
+    def _consumers(self, key: PlanKey) -> Callable[[str], list[Consumer]]:
+        return lambda stream: [*self._sinks.taps(key, stream), *self._egress.taps(key, stream)]
+
+    def _room(self) -> None:
+        self._reactor.defer(self._retry)
+
+    def _room_from_anywhere(self) -> None:
+        self._reactor.post(self._room)
+
+    def _retry(self, now_ms: int) -> None:
+        """Whatever waits for room tries again."""
+        self._ingress.retry(now_ms)
+        self._sources.retry(now_ms)
+        if self._intake.waiting():
+            self._intake.retry(now_ms)
+        for flow in self._flows.values():
+            flow.retry(now_ms)
+
+    def _changed(self) -> None:
+        self._reactor.defer(self._snapshot_and_tell)
+
+    def _snapshot_and_tell(self, now_ms: int) -> None:
+        self._snapshot(now_ms)
+        self._tell()
+
+    def _snapshot(self, now_ms: int) -> None:
+        self._snapshots = tuple(
+            flow.snapshot(self._sources.error(key) or self._sinks.error(key)) for key, flow in self._flows.items()
+        )

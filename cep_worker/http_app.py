@@ -1,0 +1,206 @@
+"""The HTTP front of a worker: events in, streams and health out. Views parse, ask the gateway, answer.
+
+Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "attribute": …, "problem": …}]}`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException
+
+from cep_common.errors import InputError
+from cep_common.messages import StreamSchema
+from cep_worker.json_events import EventsRefusedError, JsonEvents
+from cep_worker.streams import EventStream, StreamDirectory
+from topology.frames import concatenate
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1_048_576
+"""NDJSON is read in pieces of about this size."""
+
+NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+STATUS = {
+    "unknown-stream": 404,
+    "unknown-path": 404,
+    "too-large": 413,
+    "no-room": 503,
+    "leaving": 503,
+}
+"""Refusals that are not simply 400."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """A path that takes the events of one stream."""
+
+    source: Hashable
+    stream: EventStream
+    timestamp_key: str | None = None
+    lenient: bool = False
+
+
+class Gateway(Protocol):
+    """What the HTTP front may ask of the worker; every method may be called from any thread."""
+
+    def imported(self) -> StreamDirectory:
+        """The event streams that take events now."""
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        """Offers `batch` to the stream's inflows."""
+
+    def http_source(self, path: str) -> HttpSource | None:
+        """The source that is declared for `path`, if any."""
+
+    def now_ms(self) -> int:
+        """The worker's clock."""
+
+    def leaving(self) -> bool:
+        """True when no more events are taken."""
+
+    def health(self) -> dict[str, Any]:
+        """How the worker is, for monitoring."""
+
+
+class _RoomError(InputError):
+    """There was no room for a request's events in time."""
+
+
+def create_app(gateway: Gateway, body_bytes: int, wait_ms: int) -> Flask:
+    """The worker's HTTP interface; the built-in server and sources on ports of their own all serve it."""
+    app = Flask("cep_worker", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = body_bytes
+
+    @app.post("/events/<path:name>")
+    def post_events(name: str) -> Response:
+        _known_parameters("timestamp")
+        stream = gateway.imported().resolve(name)
+        return _accept(gateway, HttpSource(("http", name), stream, request.args.get("timestamp")), wait_ms)
+
+    @app.get("/streams")
+    def get_streams() -> Response:
+        return _json({"streams": [_described(stream) for stream in gateway.imported().event_streams()]})
+
+    @app.get("/streams/<path:name>")
+    def get_stream(name: str) -> Response:
+        return _json(_described(gateway.imported().resolve(name)))
+
+    @app.get("/health")
+    def get_health() -> Response:
+        return _json(gateway.health())
+
+    @app.post("/<path:path>")
+    def post_source(path: str) -> Response:
+        _known_parameters()
+        source = gateway.http_source(f"{request.environ['cep.address']}/{path}")
+        if source is None:
+            raise InputError("unknown-path", f"nothing takes events at /{path}; streams take them at /events/<stream>")
+        return _accept(gateway, source, wait_ms)
+
+    app.register_error_handler(InputError, _refusal)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(Exception, _failure)
+    return app
+
+
+def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
+    """All events of the request are taken, or none."""
+    if gateway.leaving():
+        raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
+    reader = _reader(source.stream.schema, source.timestamp_key, source.lenient)
+    if request.mimetype in NDJSON:
+        batch = _read_lines(reader, gateway.now_ms())
+    else:
+        batch = reader.read(request.get_data(cache=False), gateway.now_ms())
+    if batch.num_rows:
+        _submit(gateway, source, batch, wait_ms)
+    return _json({"accepted": batch.num_rows}, 202)
+
+
+def _submit(gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int) -> None:
+    taken = gateway.submit(source.source, source.stream, batch)
+    try:
+        taken.result(timeout=wait_ms / 1000)
+    except TimeoutError:
+        if taken.cancel():
+            message = f"{source.stream.schema.stream} is busy; send the events again"
+            raise _RoomError("no-room", message) from None
+        taken.result()  # taken in this very moment
+
+
+def _read_lines(reader: JsonEvents, now_ms: int) -> pa.RecordBatch:
+    batches: list[pa.RecordBatch] = []
+    count = 0
+    for chunk in _line_chunks():
+        batches.append(reader.read_lines(chunk, now_ms, first_index=count))
+        count += batches[-1].num_rows
+    return concatenate(batches) if batches else reader.read(b"[]", now_ms)
+
+
+def _line_chunks() -> Iterator[bytes]:
+    """The body in pieces that end where lines end."""
+    rest = b""
+    while piece := request.stream.read(CHUNK_BYTES):
+        whole, separator, rest = (rest + piece).rpartition(b"\n")
+        if separator:
+            yield whole
+    if rest.strip():
+        yield rest
+
+
+@lru_cache(maxsize=256)
+def _reader(schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> JsonEvents:
+    return JsonEvents(schema, timestamp_key, lenient)
+
+
+def _known_parameters(*known: str) -> None:
+    for name in request.args:
+        if name not in known:
+            hint = f"known: {', '.join(known)}" if known else "there are none here"
+            raise InputError("unknown-parameter", f"unknown parameter {name[:40]}; {hint}")
+
+
+def _described(stream: EventStream) -> dict[str, Any]:
+    return {
+        "stream": stream.schema.stream,
+        "attributes": [{"name": name, "type": kind} for name, kind in stream.schema.attributes],
+        "plans": [{"tenant": m.key.tenant, "plan": m.key.plan, "stream": m.binding.stream} for m in stream.members],
+    }
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, mimetype="application/json")
+
+
+def _refusal(error: InputError) -> Response:
+    details = error.details if isinstance(error, EventsRefusedError) else ()
+    body = {"code": error.reason_code, "message": error.message, "details": details}
+    response = _json(body, STATUS.get(error.reason_code, 400))
+    if response.status_code == 503:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def _http_error(error: HTTPException) -> Response:
+    status = error.code or 500
+    code = "too-large" if status == 413 else (error.name or "error").lower().replace(" ", "-")
+    response = _json({"code": code, "message": error.description or "", "details": []}, status)
+    valid_methods = getattr(error, "valid_methods", None)
+    if valid_methods:
+        response.headers["Allow"] = ", ".join(valid_methods)
+    return response
+
+
+def _failure(error: Exception) -> Response:
+    logger.error("request failed: path=%s", request.path, exc_info=error)
+    message = "the worker failed to handle the request; its log says more"
+    return _json({"code": "failed", "message": message, "details": []}, 500)

@@ -1,0 +1,140 @@
+"""An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import DeployedPlan, InflowReport, OpenLink, StreamBinding, StreamSchema
+from cep_worker.config import InflowConfig
+from cep_worker.outgoing import Outgoing, OutgoingLimits
+from cep_worker.reactor import Reactor
+from cep_worker.watermarks import InflowWatermark
+from topology.frames import TIMESTAMP
+
+
+class Inflow:
+    """Takes batches of its stream's schema from sources and carries them, with watermarks when event time drives the
+    plan, to the receiver stage that it is connected to. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        plan: DeployedPlan,
+        binding: StreamBinding,
+        worker: str,
+        config: InflowConfig,
+        changed: Callable[[], None],
+        room: Callable[[], None],
+        now_ms: int,
+    ) -> None:
+        self.key: PlanKey = plan.key
+        self.epoch = plan.epoch
+        self.binding = binding
+        self.playback = plan.playback
+        self._receiver = ""
+        self._watermark = InflowWatermark(config.idle_ms, config.out_of_order_ms, now_ms)
+        limits = OutgoingLimits(config.waiting_rows, config.batch_rows, config.frames_under_way)
+        self._worker = worker
+        self._out = Outgoing(reactor, context, self._opening(), limits, changed, room)
+
+    @property
+    def needs_endpoint(self) -> bool:
+        """A receiver must be asked for."""
+        return self._out.needs_endpoint
+
+    @property
+    def last_error(self) -> str:
+        """What a receiver refused last, or nothing."""
+        return self._out.last_error
+
+    def has_room(self) -> bool:
+        """True when `offer` may be called."""
+        return self._out.has_room()
+
+    def join(self, source: Hashable, now_ms: int) -> None:
+        """`source` may send from now on; until it has, its events are waited for."""
+        if self.playback:
+            self._watermark.join(source, now_ms)
+            self._promise()
+
+    def offer(self, source: Hashable, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
+        """`batch`, of the inflow's schema, is taken over; `source` promises later events to be of `promised_ms` or
+        after (`NO_WATERMARK`: it promises nothing). The caller has asked `has_room`."""
+        if self.playback:
+            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            if batch.num_rows == 0:
+                self._promise()
+                return
+        elif batch.num_rows == 0:
+            return
+        self._out.offer(batch, body, self._watermark.watermark_ms)
+
+    def rest(self, source: Hashable) -> None:
+        """`source` has nothing more to send for now."""
+        if self.playback:
+            self._watermark.rest(source)
+            self._promise()
+
+    def leave(self, source: Hashable) -> None:
+        """`source` is gone."""
+        if self.playback:
+            self._watermark.leave(source)
+            self._promise()
+
+    def connect(self, endpoint: Endpoint, receiver: str, now_ms: int) -> None:
+        """A link to the receiver instance `receiver` at `endpoint` is being opened."""
+        self._receiver = receiver
+        self._out.connect(endpoint, now_ms)
+        if self.playback:
+            self._promise()
+
+    def take_epoch(self, plan: DeployedPlan) -> None:
+        """The plan runs under another epoch: a new link is needed, waiting events are kept."""
+        self.epoch = plan.epoch
+        self._out.reopen(self._opening())
+
+    def tick(self, now_ms: int) -> None:
+        """Passes the time: heartbeats, sources that have fallen silent."""
+        self._out.tick(now_ms)
+        if self.playback:
+            self._watermark.expire(now_ms)
+            self._promise()
+
+    def report(self) -> InflowReport:
+        """How it stands."""
+        connected = self._out.connected
+        return InflowReport(
+            stream=self.binding.stream,
+            connected=connected,
+            sent_events=self._out.sent_events,
+            waiting_events=self._out.waiting_rows,
+            receiver=self._receiver if connected else "",
+        )
+
+    def drained(self) -> bool:
+        """Everything was sent and acknowledged."""
+        return self._out.drained()
+
+    def close(self) -> None:
+        self._out.close()
+
+    def _promise(self) -> None:
+        self._out.promise(self._watermark.watermark_ms, self._watermark.idle)
+
+    def _opening(self) -> OpenLink:
+        schema = StreamSchema(self.binding.stream, self.binding.attributes)
+        return OpenLink(sender=self._worker, streams=(schema,), key=self.key, epoch=self.epoch)
+
+
+def newest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
+    """The last time in `batch`, in milliseconds; None when it has no rows. `_timestamp` holds no nulls."""
+    if batch.num_rows == 0:
+        return None
+    return int(np.max(batch.column(TIMESTAMP).to_numpy(zero_copy_only=True)))

@@ -1,0 +1,95 @@
+"""Batches that other threads bring, such as those of HTTP requests: taken when there is room, or not at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cep_common.errors import InputError
+from cep_common.messages import StreamSchema
+from cep_worker.reactor import Reactor
+from cep_worker.route import Route
+from cep_worker.streams import EventStream
+from topology.link import NO_WATERMARK
+
+MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    source: Hashable
+    stream: EventStream
+    batch: pa.RecordBatch
+    taken: Future[None]
+
+
+class Intake:
+    """A submitter waits for its future as long as it likes and cancels it then: a cancelled batch is not taken, one
+    that was taken cannot be cancelled."""
+
+    def __init__(self, reactor: Reactor, make_route: MakeRoute, monotonic_ms: Callable[[], int]) -> None:
+        self._reactor = reactor
+        self._make_route = make_route
+        self._monotonic_ms = monotonic_ms
+        self._routes: dict[Hashable, Route] = {}
+        self._waiting: deque[_Submission] = deque()
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        """Done when all inflows of `stream` have taken `batch`, which is of its schema; fails with InputError when the
+        stream is gone. Any thread may call it."""
+        taken: Future[None] = Future()
+        submission = _Submission(source, stream, batch, taken)
+        self._reactor.post(lambda: self._arrived(submission))
+        return taken
+
+    def retry(self, now_ms: int) -> None:
+        """Takes what there is room for now, in order for each source."""
+        blocked: set[Hashable] = set()
+        for _ in range(len(self._waiting)):
+            submission = self._waiting.popleft()
+            if submission.source in blocked or not self._take(submission, now_ms):
+                blocked.add(submission.source)
+                self._waiting.append(submission)
+
+    def waiting(self) -> bool:
+        """True while something waits for room."""
+        return bool(self._waiting)
+
+    def reroute(self) -> None:
+        """The deployed plans have changed."""
+        self._routes.clear()
+
+    def _arrived(self, submission: _Submission) -> None:
+        self._waiting = deque(other for other in self._waiting if not other.taken.cancelled())
+        held = any(other.source == submission.source for other in self._waiting)
+        if held or not self._take(submission, self._monotonic_ms()):
+            self._waiting.append(submission)
+
+    def _take(self, submission: _Submission, now_ms: int) -> bool:
+        """True when the submission is settled one way or the other."""
+        try:
+            route = self._route(submission)
+        except InputError as error:
+            if submission.taken.set_running_or_notify_cancel():
+                submission.taken.set_exception(error)
+            return True
+        if submission.taken.cancelled():
+            return True
+        if not route.has_room():
+            return False
+        if submission.taken.set_running_or_notify_cancel():
+            route.offer(submission.batch, None, NO_WATERMARK, now_ms)
+            submission.taken.set_result(None)
+        return True
+
+    def _route(self, submission: _Submission) -> Route:
+        name = (submission.source, submission.stream.schema)
+        route = self._routes.get(name)
+        if route is None:
+            route = self._make_route(submission.source, submission.stream.schema, submission.stream)
+            self._routes[name] = route
+        return route

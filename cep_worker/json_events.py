@@ -1,0 +1,251 @@
+"""JSON events of one stream → record batches. Either all events of a body fit, or none is taken.
+
+The types are compiled into a msgspec decoder, which checks while it reads; columns are then built whole. Only a body
+that does not fit is looked at again, event by event, to say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
+
+from cep_common.errors import InputError
+from cep_common.messages import StreamSchema
+from topology.frames import CURRENT, TIMESTAMP, arrow_schema
+
+Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Float = Annotated[float, Meta(ge=-3.4028235677973366e38, le=3.4028235677973366e38)]
+
+JSON_TYPES: dict[str, Any] = {
+    "string": str,
+    "int": Int,
+    "long": Long,
+    "float": Float,
+    "double": float,
+    "bool": bool,
+    "object": bytes,
+}
+"""What a value must be in JSON; `object` is base64 text."""
+
+MOST_DETAILS = 100
+_ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
+_JSON_NAMES = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What is wrong with one value: `index` counts events (or lines) from 0; `attribute` is empty when the event as a
+    whole is wrong."""
+
+    index: int
+    attribute: str
+    problem: str
+
+
+class EventsRefusedError(InputError):
+    """Events that do not fit their stream; `details` names each problem, up to a hundred."""
+
+    def __init__(self, reason_code: str, message: str, details: Sequence[Misfit] = ()) -> None:
+        super().__init__(reason_code, message)
+        self.details = tuple(details)
+
+
+class JsonEvents:
+    """Reads JSON events of `schema`.
+
+    The time of an event stands under `timestamp_key` (an attribute of type long or int, or a key of its own) or,
+    without one, under `_timestamp`; an event that has no `_timestamp` is of now. `lenient` takes a
+    missing attribute for null.
+    """
+
+    def __init__(self, schema: StreamSchema, timestamp_key: str | None = None, lenient: bool = False) -> None:
+        self._schema = schema
+        self._arrow_schema = arrow_schema(schema)
+        self._types = dict(schema.attributes)
+        self._lenient = lenient
+        self._timestamp_key = timestamp_key or TIMESTAMP
+        kind = self._types.get(self._timestamp_key)
+        if kind not in (None, "int", "long"):
+            raise InputError("wrong-timestamp", f"{self._timestamp_key} is {kind}; a timestamp must be long or int")
+        event: Any = self._event_type()
+        self._event_class = event
+        envelope: Any = msgspec.defstruct("Envelope", [("event", event)], forbid_unknown_fields=True)
+        self._one = msgspec.json.Decoder(event)
+        self._many = msgspec.json.Decoder(list[event])
+        self._enveloped_one = msgspec.json.Decoder(envelope)
+        self._enveloped_many = msgspec.json.Decoder(list[envelope])
+        self._getters = [attrgetter(f"a{position}") for position in range(len(schema.attributes))]
+
+    def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of a JSON text: one event, `{"event": {…}}`, or a list of either. Raises EventsRefusedError."""
+        try:
+            return self._batch(self._read_typed(body), now_ms)
+        except msgspec.ValidationError:
+            events = self._explain(_unpacked(_untyped(body)), first_index=0)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
+        return self._batch(events, now_ms)
+
+    def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events of NDJSON, one to a line; empty lines are passed over. Problems are numbered by event, the first
+        is `first_index`. Raises EventsRefusedError."""
+        try:
+            decoder = self._enveloped_one if _ENVELOPED.match(body) else self._one
+            events = decoder.decode_lines(body)
+            if decoder is self._enveloped_one:
+                events = [event.event for event in events]
+            return self._batch(events, now_ms, first_index)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            untyped = [
+                _untyped_line(line, first_index + index)
+                for index, line in enumerate(filter(None, map(bytes.strip, body.split(b"\n"))))
+            ]
+        return self._batch(self._explain(untyped, first_index), now_ms, first_index)
+
+    def _event_type(self) -> type[msgspec.Struct]:
+        """A struct with the attributes `a0`, `a1`, … and the time `t`, each under its own key in JSON."""
+        fields: list[Any] = []
+        keys: dict[str, str] = {}
+        for position, (name, kind) in enumerate(self._schema.attributes):
+            keys[f"a{position}"] = name
+            value = JSON_TYPES[kind] | None
+            fields.append((f"a{position}", value, None) if self._lenient else (f"a{position}", value))
+        if self._timestamp_key not in self._types:
+            keys["t"] = self._timestamp_key
+            # A key of the user's own choice must be there; `_timestamp` may be left out.
+            fields.append(("t", Long | UnsetType, UNSET) if self._timestamp_key == TIMESTAMP else ("t", Long))
+        return msgspec.defstruct("Event", fields, rename=keys, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+    def _read_typed(self, body: bytes) -> list[Any]:
+        enveloped = _ENVELOPED.match(body)
+        if body.lstrip()[:1] == b"[":
+            return [item.event for item in self._enveloped_many.decode(body)] if enveloped else self._many.decode(body)
+        return [self._enveloped_one.decode(body).event] if enveloped else [self._one.decode(body)]
+
+    def _batch(self, events: list[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        columns = [list(map(getter, events)) for getter in self._getters]
+        if self._timestamp_key in self._types:
+            times = columns[list(self._types).index(self._timestamp_key)]
+            self._refuse_null_times(times, first_index)
+        else:
+            times = [now_ms if time is UNSET else time for time in map(attrgetter("t"), events)]
+        try:
+            arrays = [
+                pa.array(times, pa.int64()),
+                pa.array(np.full(len(events), CURRENT, np.int8)),
+                *(
+                    pa.array(column, field.type)
+                    for column, field in zip(columns, list(self._arrow_schema)[2:], strict=True)
+                ),
+            ]
+        except (pa.ArrowException, UnicodeEncodeError) as error:
+            raise EventsRefusedError("wrong-value", f"a value cannot be kept: {error}") from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+
+    def _refuse_null_times(self, times: list[int | None], first_index: int) -> None:
+        if None in times:
+            index = times.index(None)
+            misfit = Misfit(first_index + index, self._timestamp_key, "is the event's timestamp and may not be null")
+            raise self._refusal([misfit], len(times))
+
+    def _explain(self, events: list[Any], first_index: int) -> list[Any]:
+        """The events, when they fit after all (such as a list of bare and enveloped ones); else what is wrong."""
+        misfits: list[Misfit] = []
+        for index, event in enumerate(events, first_index):
+            misfits += self._misfits(index, event)
+            if len(misfits) >= MOST_DETAILS:
+                break
+        if misfits:
+            raise self._refusal(misfits[:MOST_DETAILS], len(events))
+        try:
+            return [msgspec.convert(event, self._event_class) for event in events]
+        except msgspec.ValidationError as error:
+            raise EventsRefusedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
+
+    def _misfits(self, index: int, event: Any) -> Iterable[Misfit]:
+        if not isinstance(event, dict):
+            yield Misfit(index, "", f"must be an object, not {_json_name(event)}")
+            return
+        for name, kind in self._schema.attributes:
+            if name in event:
+                problem = _value_problem(kind, event[name])
+                if problem:
+                    yield Misfit(index, name, problem)
+            elif not self._lenient:
+                yield Misfit(index, name, f"is missing ({kind})")
+        time_key = self._timestamp_key
+        if time_key not in self._types and (time_key in event or time_key != TIMESTAMP):
+            problem = _value_problem("long", event[time_key]) if time_key in event else "is missing (milliseconds)"
+            if event.get(time_key, 0) is None:
+                problem = "is the event's timestamp and may not be null"
+            if problem:
+                yield Misfit(index, time_key, problem)
+        for name in event:
+            if name not in self._types and name != time_key:
+                yield Misfit(index, str(name)[:100], "is not an attribute of the stream")
+
+    def _refusal(self, misfits: Sequence[Misfit], count: int) -> EventsRefusedError:
+        wrong = len({misfit.index for misfit in misfits})
+        several = f"{wrong} of {count} events do" if count > 1 else "the event does"
+        message = f"{several} not fit stream {self._schema.stream}; none was accepted"
+        return EventsRefusedError("bad-events", message, misfits)
+
+
+def _value_problem(kind: str, value: Any) -> str:
+    """What keeps `value` from being of type `kind`, or nothing."""
+    if value is None:
+        return ""
+    try:
+        msgspec.convert(value, JSON_TYPES[kind])
+    except msgspec.ValidationError:
+        if isinstance(value, int | float) and not isinstance(value, bool) and kind in ("int", "long", "float"):
+            whole = kind == "float" or isinstance(value, int)
+            return f"is out of the range of {kind}" if whole else f"must be {kind}, not a number with a fraction"
+        if kind == "object" and isinstance(value, str):
+            return "must be object: text in base64"
+        return f"must be {kind}, not {_json_name(value)}"
+    return ""
+
+
+def _json_name(value: Any) -> str:
+    return "null" if value is None else _JSON_NAMES.get(type(value), type(value).__name__)
+
+
+def _untyped(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
+
+
+def _untyped_line(line: bytes, index: int) -> Any:
+    try:
+        return _unwrapped(msgspec.json.decode(line))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        misfit = Misfit(index, "", f"is not JSON: {error}")
+        raise EventsRefusedError("broken-json", f"line {index + 1} is not JSON: {error}", [misfit]) from error
+
+
+def _unpacked(value: Any) -> list[Any]:
+    return [_unwrapped(item) for item in value] if isinstance(value, list) else [_unwrapped(value)]
+
+
+def _unwrapped(value: Any) -> Any:
+    """The event in its envelope `{"event": {…}}`, or bare."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("event"), dict):
+        return value["event"]
+    return value

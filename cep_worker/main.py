@@ -1,0 +1,91 @@
+"""The worker process: two threads that must not wait for each other, and a main thread that waits for signals."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from types import FrameType
+
+import zmq
+
+from cep_common.clock import Clock, SystemClock
+from cep_worker.config import WorkerConfig
+from cep_worker.connectors import read_artefacts
+from cep_worker.control import ControlLoop
+from cep_worker.data_plane import DataPlane
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a busy thread may keep the data thread waiting for the interpreter."""
+
+
+class Worker:
+    """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
+
+    def __init__(self, config: WorkerConfig, clock: Clock | None = None) -> None:
+        self.name = config.name or f"{socket.gethostname()}-{os.getpid()}"
+        self._clock = clock or SystemClock()
+        artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._data = DataPlane(config, self.name, self._context, self._clock, artefacts, self._changed)
+        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data)
+        self._data_thread = threading.Thread(target=self._run_data, name="data")
+        self._control_thread = threading.Thread(target=self._control.run, name="control")
+        self._leave_ms = config.leave_ms
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """The built-in services listen and managers are told. Raises PortInUseError."""
+        try:
+            self._data.open()
+        except BaseException:
+            self._context.destroy(linger=0)
+            raise
+        self._data_thread.start()
+        self._control_thread.start()
+        logger.info("worker started: worker=%s", self.name)
+
+    def stop(self) -> None:
+        """What was accepted is delivered as far as `leave_ms` allows, and everything is closed."""
+        self._data.stop()
+        self._data_thread.join()
+        self._control.stop()
+        self._control_thread.join()
+        self._context.term()
+        logger.info("worker left: worker=%s", self.name)
+
+    def _changed(self) -> None:
+        self._control.wake()
+
+    def _run_data(self) -> None:
+        try:
+            self._data.run()
+        except BaseException as failure:
+            logger.exception("the data thread failed: worker=%s", self.name)
+            self.failure = failure
+        finally:
+            self.ended.set()
+
+
+def run(config: WorkerConfig) -> None:
+    """Runs a worker until SIGTERM or SIGINT. Raises PortInUseError or ConfigError when it cannot start, and whatever
+    brought it down."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    worker = Worker(config)
+
+    def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        worker.ended.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    worker.start()
+    worker.ended.wait()
+    worker.stop()
+    if worker.failure is not None:
+        raise worker.failure

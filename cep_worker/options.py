@@ -1,0 +1,34 @@
+"""Options of connectors and mappers: texts by name, as plans and artefacts give them, into typed structs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from cep_common.errors import ConfigError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def option_names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The options that `kind` has, as users write them."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(kind))
+
+
+def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
+    """The options as `kind`. ConfigError that says `where` and names the option: unknown, missing, or a wrong value."""
+    known = option_names(kind)
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+            raise ConfigError(f"{where}: unknown option {name}; {advice}")
+    try:
+        return msgspec.convert(dict(options), kind, strict=False)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$.")
+        name = path.rstrip("`")
+        raise ConfigError(f"{where}: {f'{name}: ' if name else ''}{text[0].lower()}{text[1:]}") from error

@@ -1,0 +1,166 @@
+"""The outflow service of a plan: publisher stages send exported streams to it, and it hands them to sinks and
+listeners."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint
+from cep_common.messages import Data, DeployedPlan, MarkIdle, OpenLink, OutflowReport, Rejected
+from cep_common.transport import readable
+from cep_worker.config import OutflowConfig
+from cep_worker.reactor import Reactor
+from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+
+logger = logging.getLogger(__name__)
+
+
+class Consumer(Protocol):
+    """Whoever takes the events of an exported stream."""
+
+    def has_room(self) -> bool:
+        """True when `offer` may be called."""
+
+    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
+        """`batch` (of the stream's schema, `body` its Arrow IPC form) is taken over."""
+
+
+Consumers = Callable[[str], Sequence[Consumer]]
+"""Who takes the events of the plan's stream of that name, now."""
+
+
+@dataclass(slots=True, eq=False)
+class _Publisher:
+    parked: deque[FrameArrived] = field(default_factory=deque)
+
+
+class Outflow:
+    """One service for all exported streams of a plan under one epoch. A frame is acknowledged when every consumer has
+    taken it: a full sink slows the plan. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        plan: DeployedPlan,
+        config: OutflowConfig,
+        advertised_host: str,
+        consumers: Consumers,
+        changed: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._plan = plan
+        self._schemas = {binding.stream: binding.attributes for binding in plan.exported}
+        self._received = {binding.stream: 0 for binding in plan.exported}
+        self._consumers = consumers
+        self._changed = changed
+        self._parked: dict[Link, None] = {}
+        self._server = LinkServer.listen(
+            context,
+            config.host,
+            (config.first_port, config.last_port),
+            config.window_rows,
+            self._accept,
+            advertised_host=advertised_host,
+        )
+        reactor.watch(self._server.socket, self._handle)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where publisher stages connect to."""
+        return self._server.endpoint
+
+    def publishers(self) -> tuple[str, ...]:
+        """The publisher instances that are linked now."""
+        return tuple(sorted(link.opening.sender for link in self._server.links.values()))
+
+    def report(self) -> tuple[OutflowReport, ...]:
+        """Events that came, by stream."""
+        return tuple(OutflowReport(stream, count) for stream, count in self._received.items())
+
+    def retry(self, now_ms: int) -> None:
+        """Frames that waited are taken as far as there is room now."""
+        for link in list(self._parked):
+            parked = link.attachment.parked
+            while parked and self._take(parked[0]):
+                parked.popleft()
+            if not parked:
+                del self._parked[link]
+
+    def parked(self) -> bool:
+        """True while a consumer is full and frames wait for it."""
+        return bool(self._parked)
+
+    def tick(self, now_ms: int) -> None:
+        """Forgets publishers that have fallen silent."""
+        self._handle(now_ms)
+        if not readable(self._server.socket):
+            for gone in self._server.expire(now_ms):
+                self._gone(gone)
+
+    def close(self) -> None:
+        """The service is closed; what is not acknowledged is the publishers' to send again."""
+        self._reactor.unwatch(self._server.socket)
+        self._server.flush()
+        self._server.socket.close(linger=200)
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        if opening.key != self._plan.key:
+            return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
+        if opening.epoch != self._plan.epoch:
+            return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
+        for stream in opening.streams:
+            if self._schemas.get(stream.stream) != stream.attributes:
+                return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
+        return None
+
+    def _handle(self, now_ms: int) -> None:
+        if self._server.socket.closed:
+            return
+        for event in self._server.receive(now_ms):
+            match event:
+                case LinkArrived(link=link):
+                    link.attachment = _Publisher()
+                    self._changed()
+                case FrameArrived(link=link):
+                    publisher = link.attachment
+                    if publisher.parked or not self._take(event):
+                        publisher.parked.append(event)
+                        self._parked[link] = None
+                case LinkGone():
+                    self._gone(event)
+        self._reactor.defer(self._flush)
+
+    def _gone(self, event: LinkGone) -> None:
+        sender = event.link.opening.sender
+        logger.info("publisher gone: plan=%s publisher=%s reason=%s", self._plan.key.topology(), sender, event.reason)
+        if event.reason != "closed":
+            self._parked.pop(event.link, None)
+        self._changed()
+
+    def _flush(self, now_ms: int) -> None:
+        if not self._server.socket.closed:
+            self._server.flush()
+
+    def _take(self, frame: FrameArrived) -> bool:
+        """True when the frame has been dealt with; False when a consumer has no room for it."""
+        message = frame.message
+        if isinstance(message, Data) and frame.batch is not None and message.rows:
+            consumers = self._consumers(message.stream)
+            if not all(consumer.has_room() for consumer in consumers):
+                return False
+            for consumer in consumers:
+                consumer.offer(frame.batch, frame.bodies[0])
+            self._received[message.stream] += message.rows
+        elif not isinstance(message, Data | MarkIdle):
+            self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
+        self._server.done(frame.link, frame.sequence)
+        self._reactor.defer(self._flush)
+        return True

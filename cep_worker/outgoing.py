@@ -1,0 +1,209 @@
+"""One stream on its way over a link that is replaced when it breaks; what was not acknowledged is sent again."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint
+from cep_common.messages import Data, OpenLink
+from cep_worker.reactor import Reactor
+from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
+from topology.frames import arrow_schema, encode_batch
+from topology.link import NO_WATERMARK, PendingFrame
+from topology.link_socket import LinkSender, LinkState
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingLimits:
+    """`waiting_rows` may wait; frames are joined up to `batch_rows`; `frames_under_way` may be unacknowledged, so that
+    under load small batches grow rather than pile up in the peer."""
+
+    waiting_rows: int
+    batch_rows: int
+    frames_under_way: int
+
+
+class Outgoing:
+    """Sends batches of one stream, in order. Belongs to the reactor's thread.
+
+    `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        opening: OpenLink,
+        limits: OutgoingLimits,
+        changed: Callable[[], None],
+        room: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._context = context
+        self.opening = opening
+        self._stream = opening.streams[0]
+        self._limits = limits
+        self._changed = changed
+        self._room = room
+        self._waiting = WaitingQueue()
+        self._resend: deque[ReadyFrame] = deque()
+        self._link: LinkSender | None = None
+        self._watermark_ms = NO_WATERMARK
+        self._sent_watermark_ms = NO_WATERMARK
+        self._resting = False
+        self._told_resting = False
+        self.sent_events = 0
+        self.last_error = ""
+
+    @property
+    def connected(self) -> bool:
+        """The link stands."""
+        return self._link is not None and self._link.state is LinkState.OPEN
+
+    @property
+    def needs_endpoint(self) -> bool:
+        """There is no link, nor one in the making: `connect` should be called."""
+        return self._link is None
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that have not been sent yet, or must be sent again."""
+        return self._waiting.rows + sum(frame.rows for frame in self._resend)
+
+    @property
+    def peer(self) -> str:
+        """The address that the link goes to, or nothing."""
+        return "" if self._link is None else f"{self._link.endpoint.host}:{self._link.endpoint.port}"
+
+    def has_room(self) -> bool:
+        """True when `offer` may be called."""
+        return self._waiting.rows < self._limits.waiting_rows
+
+    def offer(self, batch: pa.RecordBatch, body: Any = None, watermark_ms: int = NO_WATERMARK) -> None:
+        """`batch` (of the stream's schema) is in the queue and leaves as soon as the link lets it; `body` is its Arrow
+        IPC form when there is one. The caller has asked `has_room`."""
+        self._resting = False
+        self._told_resting = False
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        self._waiting.append(WaitingBatch(batch, body, self._watermark_ms))
+        self._reactor.defer(self.pump)
+
+    def promise(self, watermark_ms: int, resting: bool) -> None:
+        """Later events are of `watermark_ms` or after; `resting` means that nobody need wait for them."""
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        self._resting = resting
+        if not resting:
+            self._told_resting = False
+        self._reactor.defer(self.pump)
+
+    def connect(self, endpoint: Endpoint, now_ms: int) -> None:
+        """A link to `endpoint` is being opened, in place of the former one."""
+        self._leave()
+        self._link = LinkSender(self._context, endpoint, self.opening, now_ms)
+        for socket in self._link.sockets:
+            self._reactor.watch(socket, self._handle)
+
+    def reopen(self, opening: OpenLink) -> None:
+        """The stream is sent under another epoch from now on: the link is left, what is not acknowledged is kept."""
+        self._leave()
+        self.opening = opening
+        self._changed()
+
+    def pump(self, now_ms: int) -> None:
+        """Sends what the link has room for."""
+        link = self._link
+        if link is None:
+            return
+        was_full = not self.has_room()
+        while self._may_send(link) and self._resend:
+            self._send(link, self._resend.popleft())
+        while self._may_send(link) and self._waiting:
+            frame = self._waiting.take(self._limits.batch_rows)
+            self._send(link, frame)
+            self.sent_events += frame.rows
+        if not self._waiting and not self._resend and self._may_send(link):
+            self._tell_time(link)
+        if was_full and self.has_room():
+            self._room()
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, and notices a link that does not come to stand."""
+        if self._link is not None:
+            self._link.tick(now_ms)
+            self._look(self._link)
+
+    def drained(self) -> bool:
+        """Everything was sent and acknowledged."""
+        return not self._waiting and not self._resend and (self._link is None or not self._link.outbox.pending)
+
+    def close(self) -> None:
+        """The link is closed in order; what was not sent is forgotten."""
+        self._leave()
+
+    def _may_send(self, link: LinkSender) -> bool:
+        return link.has_room() and len(link.outbox.pending) < self._limits.frames_under_way
+
+    def _send(self, link: LinkSender, frame: ReadyFrame) -> None:
+        link.send(self._stream.stream, frame.body, frame.rows, frame.watermark_ms)
+        self._sent_watermark_ms = max(self._sent_watermark_ms, frame.watermark_ms)
+
+    def _tell_time(self, link: LinkSender) -> None:
+        """A watermark that has risen without events travels in a batch of no rows."""
+        if self._watermark_ms > self._sent_watermark_ms:
+            empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self._stream))
+            self._send(link, ReadyFrame(encode_batch(empty), 0, self._watermark_ms))
+        if self._resting and not self._told_resting:
+            link.mark_idle()
+            self._told_resting = True
+
+    def _handle(self, now_ms: int) -> None:
+        link = self._link
+        if link is None:
+            return
+        before = link.state
+        link.handle()
+        self._look(link)
+        if link.state is LinkState.OPEN and before is not LinkState.OPEN:
+            self.last_error = ""
+            logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
+            self._changed()
+        self._reactor.defer(self.pump)
+
+    def _look(self, link: LinkSender) -> None:
+        """Notes refusals and leaves a link that does not stand any more."""
+        for refusal in link.refusals:
+            self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"
+            logger.error("link refused: stream=%s peer=%s code=%s reason=%s",
+                         self._stream.stream, self.peer, refusal.code, refusal.reason)  # fmt: skip
+        link.refusals.clear()
+        if link.state in (LinkState.LOST, LinkState.REFUSED):
+            logger.warning("link %s: stream=%s peer=%s", link.state.value, self._stream.stream, self.peer)
+            self._leave()
+            self._changed()
+
+    def _leave(self) -> None:
+        """Closes the link and keeps its unacknowledged frames, ahead of those that wait to be sent again already."""
+        link = self._link
+        if link is None:
+            return
+        self._link = None
+        self._told_resting = False
+        self._sent_watermark_ms = NO_WATERMARK
+        self._resend.extendleft(reversed([_again(frame) for frame in link.unacknowledged() if frame.bodies]))
+        for socket in link.sockets:
+            self._reactor.unwatch(socket)
+        link.close()
+
+
+def _again(frame: PendingFrame) -> ReadyFrame:
+    assert isinstance(frame.message, Data)  # noqa: S101 - only data frames carry bodies
+    return ReadyFrame(frame.bodies[0], frame.rows, frame.message.watermark_ms)

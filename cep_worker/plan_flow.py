@@ -1,0 +1,155 @@
+"""What a worker runs for one deployed plan: its inflows and its outflow service."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import zmq
+
+from cep_common.errors import PortInUseError
+from cep_common.ids import Endpoint
+from cep_common.messages import DeployedPlan, WorkerPlanReport
+from cep_worker.config import WorkerConfig
+from cep_worker.inflow import Inflow
+from cep_worker.outflow import Consumers, Outflow
+from cep_worker.reactor import Reactor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a plan's flow works with. `changed` is called when a connection came to stand or broke, `room` when a full
+    inflow has room again."""
+
+    worker: str
+    config: WorkerConfig
+    reactor: Reactor
+    context: zmq.Context[zmq.Socket[bytes]]
+    changed: Callable[[], None]
+    room: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSnapshot:
+    """How a plan's flow stands: the report, where publishers connect to, and the imported streams without a link."""
+
+    report: WorkerPlanReport
+    outflow: Endpoint | None
+    unconnected: tuple[str, ...]
+
+
+class PlanFlow:
+    """Inflows and outflow of a plan, replaced as far as needed when it is deployed anew. Belongs to the reactor's
+    thread."""
+
+    def __init__(self, surroundings: Surroundings, plan: DeployedPlan, consumers: Consumers, now_ms: int) -> None:
+        self._surroundings = surroundings
+        self._consumers = consumers
+        self.plan = plan
+        self.inflows: dict[str, Inflow] = {}
+        self._outflow: Outflow | None = None
+        self._outflow_error = ""
+        self._open_inflows(now_ms)
+        self._open_outflow()
+
+    def update(self, plan: DeployedPlan, now_ms: int) -> None:
+        """The flow serves `plan`, another deployment of the same: events that wait for streams which are the same are
+        kept, links are made anew."""
+        before, self.plan = self.plan, plan
+        if plan.epoch == before.epoch and plan.imported == before.imported and plan.exported == before.exported:
+            return
+        self._open_inflows(now_ms)
+        if self._outflow is not None:
+            self._outflow.close()
+            self._outflow = None
+        self._open_outflow()
+
+    def retry(self, now_ms: int) -> None:
+        """Consumers have room again."""
+        if self._outflow is not None and self._outflow.parked():
+            self._outflow.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        for inflow in self.inflows.values():
+            inflow.tick(now_ms)
+        if self._outflow is None:
+            self._open_outflow()
+        else:
+            self._outflow.tick(now_ms)
+
+    def snapshot(self, connector_error: str) -> PlanSnapshot:
+        """How it stands; `connector_error` is what is wrong with a source or sink of the plan."""
+        refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
+        outflow = self._outflow
+        report = WorkerPlanReport(
+            key=self.plan.key,
+            epoch=self.plan.epoch,
+            inflow=tuple(inflow.report() for inflow in self.inflows.values()),
+            outflow=outflow.report() if outflow is not None else (),
+            publishers=outflow.publishers() if outflow is not None else (),
+            last_error=self._outflow_error or connector_error or refused,
+        )
+        unconnected = tuple(stream for stream, inflow in self.inflows.items() if inflow.needs_endpoint)
+        return PlanSnapshot(report, outflow.endpoint if outflow is not None else None, unconnected)
+
+    def drained(self) -> bool:
+        """Whatever has a link to go over has gone and was acknowledged."""
+        return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
+
+    def close_outflow(self) -> None:
+        """Publishers must look for another worker."""
+        if self._outflow is not None:
+            self._outflow.close()
+            self._outflow = None
+
+    def close(self) -> None:
+        """Links are closed; what waits is lost, and said to be."""
+        for inflow in self.inflows.values():
+            self._close_inflow(inflow)
+        self.inflows.clear()
+        self.close_outflow()
+
+    def _open_inflows(self, now_ms: int) -> None:
+        """An inflow for each imported stream; those of the same schema are taken over."""
+        before, self.inflows = self.inflows, {}
+        for binding in self.plan.imported:
+            inflow = before.get(binding.stream)
+            if inflow is not None and inflow.binding == binding and inflow.playback == self.plan.playback:
+                del before[binding.stream]
+                if inflow.epoch != self.plan.epoch:
+                    inflow.take_epoch(self.plan)
+            else:
+                around = self._surroundings
+                inflow = Inflow(
+                    around.reactor, around.context, self.plan, binding, around.worker, around.config.inflow,
+                    around.changed, around.room, now_ms,
+                )  # fmt: skip
+            self.inflows[binding.stream] = inflow
+        for inflow in before.values():
+            self._close_inflow(inflow)
+
+    def _open_outflow(self) -> None:
+        around = self._surroundings
+        try:
+            self._outflow = Outflow(
+                around.reactor, around.context, self.plan, around.config.outflow, around.config.host,
+                self._consumers, around.changed,
+            )  # fmt: skip
+        except PortInUseError as error:
+            if error.message != self._outflow_error:
+                logger.error("outflow cannot listen: plan=%s reason=%s", self.plan.key.topology(), error)  # noqa: TRY400 - expected, the text says it all
+            self._outflow_error = error.message
+        else:
+            self._outflow_error = ""
+        around.changed()
+
+    def _close_inflow(self, inflow: Inflow) -> None:
+        waiting = inflow.report().waiting_events
+        if waiting:
+            logger.warning("events lost with their plan: plan=%s stream=%s events=%d",
+                           self.plan.key.topology(), inflow.binding.stream, waiting)  # fmt: skip
+        inflow.close()

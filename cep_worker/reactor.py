@@ -1,0 +1,83 @@
+"""The data thread's loop: sockets and their handlers, calls from other threads, work put off to the end of a turn."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+
+Handler = Callable[[int], None]
+"""Called with the monotonic time in milliseconds when its socket can be read."""
+
+
+class Reactor:
+    """Waits for sockets and calls their handlers. All methods but `post` belong to one thread."""
+
+    def __init__(self) -> None:
+        self._poller = zmq.Poller()
+        self._handlers: dict[Any, Handler] = {}
+        self._closed = False
+        self._posted: deque[Callable[[], None]] = deque()
+        self._deferred: dict[Handler, None] = {}
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
+        self._poller.register(self._wake_reader, zmq.POLLIN)
+
+    def watch(self, socket: zmq.Socket[bytes], handler: Handler) -> None:
+        """`handler` is called whenever `socket` can be read; it reads some of what is there or all of it."""
+        self._poller.register(socket, zmq.POLLIN)
+        self._handlers[socket] = handler
+
+    def unwatch(self, socket: zmq.Socket[bytes]) -> None:
+        """`socket` is no longer waited for; it may be closed."""
+        self._poller.unregister(socket)
+        del self._handlers[socket]
+
+    def post(self, call: Callable[[], None]) -> None:
+        """`call` will run on the reactor's thread; any thread may post. After `close` nothing runs."""
+        if self._closed:
+            return
+        self._posted.append(call)
+        try:
+            os.write(self._wake_writer, b"\0")
+        except BlockingIOError:  # the pipe is full of wake-ups already
+            return
+
+    def defer(self, handler: Handler) -> None:
+        """`handler` will run once at the end of this turn, however often it is put off."""
+        self._deferred[handler] = None
+
+    def turn(self, timeout_ms: int, now: Callable[[], int]) -> None:
+        """Waits up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
+        ready = self._poller.poll(0 if self._deferred or self._posted else timeout_ms)
+        now_ms = now()
+        for source, _ in ready:
+            if source == self._wake_reader:
+                self._drain_wake()
+                continue
+            handler = self._handlers.get(source)
+            if handler is not None:  # closed by a handler before it in this turn
+                handler(now_ms)
+        for _ in range(len(self._posted)):
+            self._posted.popleft()()
+        while self._deferred:
+            handlers, self._deferred = self._deferred, {}
+            for handler in handlers:
+                handler(now_ms)
+
+    def close(self) -> None:
+        """The wake-up pipe is closed; sockets are closed by their owners."""
+        self._closed = True
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+
+    def _drain_wake(self) -> None:
+        try:
+            while os.read(self._wake_reader, 4096):
+                pass
+        except BlockingIOError:
+            return

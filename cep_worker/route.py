@@ -1,0 +1,50 @@
+"""A route: where the events of one source go, to one inflow or, when plans share an event stream, to several."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cep_worker.inflow import Inflow
+from cep_worker.streams import Attributes, column_order
+
+
+class Route:
+    """Hands batches whose attributes are `offered` to `inflows`, columns put in each inflow's order.
+
+    Either every inflow takes a batch or none does, so that a source can wait or be told to come again.
+    """
+
+    def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow]) -> None:
+        self.source = source
+        self.inflows = tuple(inflows)
+        self._orders = [column_order(offered, inflow.binding.attributes) for inflow in inflows]
+
+    def has_room(self) -> bool:
+        """True when all inflows would take a batch now."""
+        return all(inflow.has_room() for inflow in self.inflows)
+
+    def join(self, now_ms: int) -> None:
+        """The source may send from now on."""
+        for inflow in self.inflows:
+            inflow.join(self.source, now_ms)
+
+    def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
+        """All inflows have taken `batch`; the caller has asked `has_room`."""
+        for inflow, order in zip(self.inflows, self._orders, strict=True):
+            if order is None:
+                inflow.offer(self.source, batch, body, promised_ms, now_ms)
+            else:
+                inflow.offer(self.source, batch.select(order), None, promised_ms, now_ms)
+
+    def rest(self) -> None:
+        """The source has nothing more for now."""
+        for inflow in self.inflows:
+            inflow.rest(self.source)
+
+    def leave(self) -> None:
+        """The source is gone."""
+        for inflow in self.inflows:
+            inflow.leave(self.source)

@@ -1,0 +1,57 @@
+"""What a sink is, and what one is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import zmq
+
+from cep_common.messages import Connector, StreamSchema
+from cep_worker.reactor import Reactor
+
+
+class Sink(Protocol):
+    """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks."""
+
+    def has_room(self) -> bool:
+        """True when `offer` may be called."""
+
+    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
+        """`batch` (of the stream's schema; `body` is its Arrow IPC form) is in the sink's queue."""
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+
+    def drained(self) -> bool:
+        """Everything that was offered has been delivered."""
+
+    def last_error(self) -> str:
+        """What went wrong last, or nothing while all is well."""
+
+    def close(self) -> None:
+        """The sink ends at once; what it still has is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What every sink gets: the connector that declares it, the plan's name, the stream's schema, and its surroundings.
+
+    `room` is to be called, from any thread, when a full sink has room again.
+    """
+
+    connector: Connector
+    plan: str
+    schema: StreamSchema
+    event_stream: str
+    worker: str
+    waiting_rows: int
+    reactor: Reactor
+    zmq_context: zmq.Context[zmq.Socket[bytes]]
+    room: Callable[[], None]
+
+    def where(self) -> str:
+        """The sink as errors name it."""
+        return f"@sink(type='{self.connector.type}') of stream {self.connector.stream}"

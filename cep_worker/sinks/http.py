@@ -1,0 +1,126 @@
+"""Sink `http`: events sent to a web hook."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import pyarrow as pa
+import requests
+from msgspec import Meta
+
+from cep_common.errors import ConfigError
+from cep_worker.mappers import SinkMapper, sink_mapper
+from cep_worker.options import read_options
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+
+logger = logging.getLogger(__name__)
+
+WAITS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
+"""How long to wait before the next try; the last goes on."""
+
+WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
+"""Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
+
+_HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
+
+_OPTION_NAMES = {
+    "publisher_url": "publisher.url",
+    "batch_rows": "batch.rows",
+    "timeout_ms": "timeout.ms",
+    "on_error": "on.error",
+    "retry_count": "retry.count",
+}
+
+
+class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
+    """`headers` are given as in Siddhi: `'Name: value','Other: value'`. `on.error` WAIT tries for ever and so stops the
+    plan; LOG gives events up after `retry.count` tries."""
+
+    publisher_url: str
+    method: Literal["POST", "PUT", "PATCH"] = "POST"
+    headers: str = ""
+    batch_rows: Annotated[int, Meta(ge=1)] = 500
+    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
+    on_error: Literal["WAIT", "LOG"] = "WAIT"
+    retry_count: Annotated[int, Meta(ge=0)] = 5
+
+
+class _HttpWriter:
+    def __init__(self, options: HttpOptions, headers: dict[str, str], mapper: SinkMapper) -> None:
+        self._options = options
+        self._mapper = mapper
+        self._session = requests.Session()
+        self._session.headers["Content-Type"] = mapper.content_type
+        self._session.headers.update(headers)
+
+    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
+        unwanted: WriteError | None = None
+        for start in range(0, batch.num_rows, self._options.batch_rows):
+            try:
+                self._deliver(self._mapper.joined(batch.slice(start, self._options.batch_rows)), stopping)
+            except WriteError as error:
+                unwanted = error
+        if unwanted is not None:
+            raise unwanted
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _deliver(self, payload: bytes, stopping: threading.Event) -> None:
+        tries = 0
+        while True:
+            problem = self._try(payload)
+            if not problem:
+                return
+            if self._options.on_error == "LOG" and tries >= self._options.retry_count:
+                raise WriteError(f"given up after {tries + 1} tries: {problem}")
+            wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
+            logger.warning("web hook failed: url=%s retry_ms=%d reason=%s", self._shown_url(), wait_ms, problem)
+            if stopping.wait(wait_ms / 1000):
+                raise WriteError(f"the worker left before it was delivered: {problem}")
+            tries += 1
+
+    def _try(self, payload: bytes) -> str:
+        """Nothing when `payload` was taken, else why not. WriteError when another try would be in vain."""
+        options = self._options
+        try:
+            answer = self._session.request(
+                options.method, options.publisher_url, data=payload, timeout=options.timeout_ms / 1000,
+                allow_redirects=False,
+            )  # fmt: skip
+        except requests.RequestException as error:
+            return f"{type(error).__name__} at {self._shown_url()}"
+        if 200 <= answer.status_code < 300:
+            return ""
+        if answer.status_code in WORTH_ANOTHER_TRY:
+            return f"status {answer.status_code}"
+        raise WriteError(f"refused with status {answer.status_code} by {self._shown_url()}")
+
+    def _shown_url(self) -> str:
+        """The address without secrets that may stand in it."""
+        parts = urlsplit(self._options.publisher_url)
+        return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}"
+
+
+def http_sink(context: SinkContext) -> Sink:
+    """A sink that calls a web hook."""
+    options = read_options(HttpOptions, context.connector.options, context.where())
+    parts = urlsplit(options.publisher_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{context.where()}: publisher.url: must be http://… or https://…")
+    headers = _headers(options.headers, context.where())
+    mapper = sink_mapper(context.connector, context.schema, default="json")
+    writer = _HttpWriter(options, headers, mapper)
+    return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)
+
+
+def _headers(text: str, where: str) -> dict[str, str]:
+    if _HEADER.sub("", text).strip(" ,"):
+        raise ConfigError(f"{where}: headers: must be 'Name: value','Other: value'")
+    return dict(_HEADER.findall(text))

@@ -1,0 +1,49 @@
+"""Sink `log`: events as lines of the worker's log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from cep_worker.mappers import SinkMapper, sink_mapper
+from cep_worker.options import read_options
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.threaded import ThreadedSink
+
+logger = logging.getLogger(__name__)
+
+_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
+
+
+class LogOptions(msgspec.Struct, frozen=True):
+    """`priority` is the level, `prefix` stands before each event; empty means `<plan> : <stream>`."""
+
+    priority: Literal["DEBUG", "INFO", "WARN", "ERROR"] = "INFO"
+    prefix: str = ""
+
+
+class _LogWriter:
+    def __init__(self, options: LogOptions, prefix: str, mapper: SinkMapper) -> None:
+        self._level = _LEVELS[options.priority]
+        self._prefix = prefix
+        self._mapper = mapper
+
+    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
+        for event in self._mapper.events(batch):
+            logger.log(self._level, "%s : %s", self._prefix, event.decode())
+
+    def close(self) -> None:
+        """A log needs no closing."""
+
+
+def log_sink(context: SinkContext) -> Sink:
+    """A sink that logs each event."""
+    options = read_options(LogOptions, context.connector.options, context.where())
+    mapper = sink_mapper(context.connector, context.schema, default="ndjson")
+    prefix = options.prefix or f"{context.plan} : {context.schema.stream}"
+    writer = _LogWriter(options, prefix, mapper)
+    return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)

@@ -1,0 +1,30 @@
+"""The types of sinks that a plan or an artefact may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from cep_common.errors import ConfigError
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.file import FileOptions, file_sink
+from cep_worker.sinks.http import HttpOptions, http_sink
+from cep_worker.sinks.log import LogOptions, log_sink
+from cep_worker.sinks.zeromq import ZeromqOptions, zeromq_sink
+
+SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]] = {
+    "file": (FileOptions, file_sink),
+    "http": (HttpOptions, http_sink),
+    "log": (LogOptions, log_sink),
+    "zeromq": (ZeromqOptions, zeromq_sink),
+}
+"""Each type's options and maker."""
+
+
+def make_sink(context: SinkContext) -> Sink:
+    """The sink that `context.connector` declares, running. ConfigError for an unknown type or option."""
+    entry = SINK_TYPES.get(context.connector.type)
+    if entry is None:
+        raise ConfigError(f"{context.where()}: unknown type of sink; known: {', '.join(SINK_TYPES)}")
+    return entry[1](context)

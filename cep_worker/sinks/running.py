@@ -1,0 +1,155 @@
+"""The sinks that run now, kept in step with what plans and artefacts declare."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import ConfigError
+from cep_common.ids import PlanKey
+from cep_worker.connectors import Declared
+from cep_worker.reactor import Reactor
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.registry import make_sink
+from cep_worker.streams import column_order
+
+logger = logging.getLogger(__name__)
+
+ENDING_MS = 30_000
+"""For how long a sink that is not declared any more may go on delivering what it has."""
+
+
+class _Tap:
+    """A sink as the consumer of one plan's stream whose columns may stand in another order."""
+
+    def __init__(self, sink: Sink, order: list[str] | None) -> None:
+        self._sink = sink
+        self._order = order
+
+    def has_room(self) -> bool:
+        return self._sink.has_room()
+
+    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
+        if self._order is None:
+            self._sink.offer(batch, body)
+        else:
+            self._sink.offer(batch.select(self._order), None)
+
+
+@dataclass(slots=True)
+class _Running:
+    declared: Declared
+    sink: Sink | None
+    error: str
+
+
+class RunningSinks:
+    """Starts and ends sinks. One that cannot be made is reported and left out; the rest of its plan runs."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        worker: str,
+        waiting_rows: int,
+        room: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._context = context
+        self._worker = worker
+        self._waiting_rows = waiting_rows
+        self._room = room
+        self._running: list[_Running] = []
+        self._ending: list[tuple[Sink, int]] = []
+        self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
+
+    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+        """Exactly the sinks that `wanted` declares run; unchanged ones go on."""
+        before, self._running = self._running, []
+        for declaration in wanted:
+            same = next((running for running in before if _alike(running.declared, declaration)), None)
+            if same is not None:
+                before.remove(same)
+                same.declared = declaration
+                self._running.append(same)
+            else:
+                self._running.append(self._start(declaration))
+        for running in before:
+            if running.sink is not None:
+                self._ending.append((running.sink, now_ms))
+        self._tap()
+
+    def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
+        """The sinks of an exported stream."""
+        return self._taps.get((key, stream), [])
+
+    def error(self, key: PlanKey) -> str:
+        """What is wrong with a sink that takes the plan's events, or nothing."""
+        for running in self._running:
+            if any(member.key == key for member in running.declared.stream.members):
+                error = running.error or (running.sink.last_error() if running.sink is not None else "")
+                if error:
+                    return error
+        return ""
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes for all sinks; those that have delivered the last of what they had are ended."""
+        for sink in self._sinks():
+            sink.tick(now_ms)
+        for ending in list(self._ending):
+            sink, since_ms = ending
+            if sink.drained() or now_ms - since_ms >= ENDING_MS:
+                sink.close()
+                self._ending.remove(ending)
+
+    def drained(self) -> bool:
+        """Every sink has delivered what it was given."""
+        return all(sink.drained() for sink in self._sinks())
+
+    def close(self) -> None:
+        """All sinks end; what they could not deliver is lost."""
+        for sink in self._sinks():
+            sink.close()
+        self._running, self._ending, self._taps = [], [], {}
+
+    def _sinks(self) -> list[Sink]:
+        running = [running.sink for running in self._running if running.sink is not None]
+        return running + [sink for sink, _ in self._ending]
+
+    def _start(self, declaration: Declared) -> _Running:
+        context = SinkContext(
+            connector=declaration.connector,
+            plan=declaration.plan_name(),
+            schema=declaration.stream.schema,
+            event_stream=declaration.stream.members[0].binding.event_stream,
+            worker=self._worker,
+            waiting_rows=self._waiting_rows,
+            reactor=self._reactor,
+            zmq_context=self._context,
+            room=self._room,
+        )
+        try:
+            return _Running(declaration, make_sink(context), "")
+        except ConfigError as error:
+            logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
+            return _Running(declaration, None, error.message)
+
+    def _tap(self) -> None:
+        self._taps = {}
+        for running in self._running:
+            if running.sink is None:
+                continue
+            stream = running.declared.stream
+            for member in stream.members:
+                order = column_order(member.binding.attributes, stream.schema.attributes)
+                self._taps.setdefault((member.key, member.binding.stream), []).append(_Tap(running.sink, order))
+
+
+def _alike(one: Declared, other: Declared) -> bool:
+    """The same sink, though perhaps of other plans."""
+    return one.connector == other.connector and one.key == other.key and one.stream.schema == other.stream.schema

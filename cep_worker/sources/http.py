@@ -1,0 +1,95 @@
+"""Source `http`: JSON events posted to a path, on the built-in server or on an address of its own."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cep_common.errors import CepError, ConfigError, InputError
+from cep_worker.connectors import Declared
+from cep_worker.http_app import HttpSource
+from cep_worker.http_fronts import Address, HttpFronts
+from cep_worker.json_events import JsonEvents
+from cep_worker.options import read_options
+from cep_worker.sources.base import SourceContext
+
+
+class HttpOptions(msgspec.Struct, frozen=True, rename={"receiver_url": "receiver.url"}):
+    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server. `timestamp` names the
+    attribute (or key of its own) that holds the event's time."""
+
+    receiver_url: str = ""
+    timestamp: str = ""
+
+
+class JsonSourceOptions(msgspec.Struct, frozen=True, rename={"fail_on_missing_attribute": "fail.on.missing.attribute"}):
+    """With `fail.on.missing.attribute` false a missing attribute is null."""
+
+    fail_on_missing_attribute: Literal["true", "false"] = "true"
+
+
+class HttpPathSource:
+    """A path of one of the worker's HTTP servers."""
+
+    def __init__(self, fronts: HttpFronts, address: Address, path: str, source: HttpSource) -> None:
+        self._fronts = fronts
+        self._address = address
+        self._path = path
+        self._source = source
+        fronts.add(address, path, source)
+
+    def retry(self, now_ms: int) -> None:
+        """Requests wait in the worker's intake, not here."""
+
+    def reroute(self, declared: Declared, now_ms: int) -> None:
+        self._source = HttpSource(
+            self._source.source, declared.stream, self._source.timestamp_key, self._source.lenient
+        )
+        self._fronts.replace(self._address, self._path, self._source)
+
+    def tick(self, now_ms: int) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        self._fronts.remove(self._address, self._path)
+
+
+def http_source(context: SourceContext) -> HttpPathSource:
+    """A source that listens for requests. ConfigError for options that cannot be used."""
+    declared = context.declared
+    connector = declared.connector
+    options = read_options(HttpOptions, connector.options, context.where())
+    if connector.mapper not in ("", "passThrough", "json"):
+        raise ConfigError(f"{context.where()}: unknown type of mapper {connector.mapper}; known for sources: json")
+    mapper = read_options(JsonSourceOptions, connector.mapper_options, f"@map of {context.where()}")
+    address, path = _receiver(options.receiver_url, context)
+    source = HttpSource(
+        source=("http-source", *address, path),
+        stream=declared.stream,
+        timestamp_key=options.timestamp or None,
+        lenient=mapper.fail_on_missing_attribute == "false",
+    )
+    try:
+        JsonEvents(declared.stream.schema, source.timestamp_key, source.lenient)
+        return HttpPathSource(context.fronts, address, path, source)
+    except InputError as error:
+        raise ConfigError(f"{context.where()}: timestamp: {error.message}") from error
+    except CepError as error:
+        raise ConfigError(f"{context.where()}: receiver.url: {error.message}") from error
+
+
+def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
+    """The address and path to listen at."""
+    built_in = (context.http.host, context.http.port)
+    if not url:
+        return built_in, f"/{context.declared.plan_name()}/{context.declared.stream.members[0].binding.stream}"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"{context.where()}: receiver.url: {url!r} is no address") from None
+    if parts.scheme != "http" or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
+        raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path")
+    return (parts.hostname, port), parts.path

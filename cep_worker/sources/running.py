@@ -1,0 +1,102 @@
+"""The sources that run now, kept in step with what plans and artefacts declare."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from cep_common.errors import CepError, ConfigError
+from cep_common.ids import PlanKey
+from cep_worker.connectors import Declared
+from cep_worker.sources.base import Source, SourceContext
+from cep_worker.sources.http import HttpOptions, http_source
+from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
+
+logger = logging.getLogger(__name__)
+
+SOURCE_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SourceContext], Source]]] = {
+    "http": (HttpOptions, http_source),
+    "zeromq": (ZeromqOptions, zeromq_source),
+}
+"""Each type's options and maker."""
+
+
+@dataclass(slots=True)
+class _Running:
+    declared: Declared
+    source: Source | None
+    error: str
+
+
+class RunningSources:
+    """Starts and ends sources. One that cannot be made is reported and left out; the rest of its plan runs."""
+
+    def __init__(self, context: Callable[[Declared], SourceContext]) -> None:
+        self._context = context
+        self._running: list[_Running] = []
+
+    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+        """Exactly the sources that `wanted` declares run; unchanged ones go on."""
+        before, self._running = self._running, []
+        kept: list[tuple[Declared, _Running | None]] = []
+        for declaration in wanted:
+            same = next((running for running in before if _alike(running.declared, declaration)), None)
+            if same is not None:
+                before.remove(same)
+            kept.append((declaration, same))
+        for running in before:  # their ports and paths must be free before others may take them
+            if running.source is not None:
+                running.source.close()
+        for declaration, same in kept:
+            if same is None:
+                self._running.append(self._start(declaration))
+                continue
+            same.declared = declaration
+            if same.source is not None:
+                same.source.reroute(declaration, now_ms)
+            self._running.append(same)
+
+    def error(self, key: PlanKey) -> str:
+        """What is wrong with a source of the plan, or nothing."""
+        for running in self._running:
+            if running.error and any(member.key == key for member in running.declared.stream.members):
+                return running.error
+        return ""
+
+    def retry(self, now_ms: int) -> None:
+        """There is room again for what waited."""
+        for source in self._sources():
+            source.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes for all sources."""
+        for source in self._sources():
+            source.tick(now_ms)
+
+    def close(self) -> None:
+        """No source takes anything any more."""
+        for source in self._sources():
+            source.close()
+        self._running = []
+
+    def _sources(self) -> list[Source]:
+        return [running.source for running in self._running if running.source is not None]
+
+    def _start(self, declaration: Declared) -> _Running:
+        context = self._context(declaration)
+        entry = SOURCE_TYPES.get(declaration.connector.type)
+        try:
+            if entry is None:
+                raise ConfigError(f"{context.where()}: unknown type of source; known: {', '.join(SOURCE_TYPES)}")
+            return _Running(declaration, entry[1](context), "")
+        except CepError as error:
+            logger.error("source cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
+            return _Running(declaration, None, error.message)
+
+
+def _alike(one: Declared, other: Declared) -> bool:
+    """The same source, though perhaps of other plans."""
+    return one.connector == other.connector and one.key == other.key and one.stream.schema == other.stream.schema

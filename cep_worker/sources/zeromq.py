@@ -1,0 +1,58 @@
+"""Source `zeromq`: Arrow batches over links, on a port of its own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.errors import ConfigError
+from cep_worker.config import Rows, address
+from cep_worker.connectors import Declared
+from cep_worker.link_ingress import LinkIngress
+from cep_worker.options import read_options
+from cep_worker.sources.base import SourceContext
+from cep_worker.streams import EventStream, StreamDirectory
+
+
+class ZeromqOptions(msgspec.Struct, frozen=True, rename={"window_rows": "window.rows"}):
+    """`endpoint` (`tcp://host:port`) is where to listen; a client may have `window.rows` events under way."""
+
+    endpoint: str
+    window_rows: Rows = 65_536
+
+
+class ZeromqSource:
+    """A link server for one stream."""
+
+    def __init__(self, context: SourceContext, options: ZeromqOptions) -> None:
+        endpoint = address(options.endpoint.removeprefix("tcp://"), "endpoint")
+        self._streams = StreamDirectory(context.declared.stream.members)
+        self._ingress = LinkIngress(context.reactor, self._resolve, context.make_route, context.ingress.links)
+        self._ingress.listen(context.zmq_context, endpoint.host, endpoint.port, options.window_rows)
+
+    def retry(self, now_ms: int) -> None:
+        self._ingress.retry(now_ms)
+
+    def reroute(self, declared: Declared, now_ms: int) -> None:
+        self._streams = StreamDirectory(declared.stream.members)
+        self._ingress.reroute(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        self._ingress.tick(now_ms)
+
+    def close(self) -> None:
+        self._ingress.close()
+
+    def _resolve(self, name: str) -> EventStream:
+        return self._streams.resolve(name)
+
+
+def zeromq_source(context: SourceContext) -> ZeromqSource:
+    """A source that takes links. ConfigError for options that cannot be used, PortInUseError for a taken port."""
+    connector = context.declared.connector
+    options = read_options(ZeromqOptions, connector.options, context.where())
+    if connector.mapper not in ("", "passThrough") or connector.mapper_options:
+        raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")
+    try:
+        return ZeromqSource(context, options)
+    except ValueError as error:
+        raise ConfigError(f"{context.where()}: {error}") from error

@@ -1,0 +1,129 @@
+"""Which stream of which plan is meant by a name from outside, and whether events fit it.
+
+An event stream is called `Departures:1.0.0`; `Departures` will do when there is one version, and
+`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cep_common.errors import InputError
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding, StreamSchema
+from topology.frames import KIND, TIMESTAMP
+
+Attributes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStream:
+    """A stream of a plan that is tied to the world."""
+
+    key: PlanKey
+    binding: StreamBinding
+
+    def name(self) -> str:
+        """Such as `KnockOnDelays/Departures`."""
+        return f"{self.key.plan}/{self.binding.stream}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """What a name means: the schema as the first of `members` defines it. All members have the same attributes,
+    perhaps in another order."""
+
+    schema: StreamSchema
+    members: tuple[PlanStream, ...]
+
+
+class StreamDirectory:
+    """The streams that a name may mean, all imported or all exported ones. Immutable, so any thread may use it."""
+
+    def __init__(self, streams: Iterable[PlanStream] = ()) -> None:
+        self._streams = tuple(streams)
+
+    def event_streams(self) -> list[EventStream]:
+        """Every event stream once; those that plans define differently are given once for each plan."""
+        found: list[EventStream] = []
+        for name in sorted({member.binding.event_stream for member in self._streams}):
+            try:
+                found.append(self.resolve(name))
+            except InputError:
+                found += [
+                    self.resolve(member.name()) for member in self._streams if member.binding.event_stream == name
+                ]
+        return found
+
+    def resolve(self, name: str) -> EventStream:
+        """The event stream that `name` means. InputError `unknown-stream` or `ambiguous-stream` otherwise."""
+        members = [member for member in self._streams if _means(name, member)]
+        if not members:
+            raise InputError("unknown-stream", f"there is no stream {name}; {self._advice(name)}")
+        first = members[0]
+        different = [member for member in members if not _same(member.binding, first.binding)]
+        if different or ("/" in name and len(members) > 1):
+            choices = ", ".join(sorted({f"{m.name()} ({m.binding.event_stream})" for m in members}))
+            raise InputError("ambiguous-stream", f"{name} may mean several streams; name one of: {choices}")
+        stream = first.binding.event_stream if "/" not in name else first.name()
+        return EventStream(StreamSchema(stream, first.binding.attributes), tuple(members))
+
+    def _advice(self, name: str) -> str:
+        known = sorted({member.binding.event_stream for member in self._streams})
+        if not known:
+            return "no deployed plan has such streams now"
+        near = difflib.get_close_matches(name, known, n=1)
+        return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def column_order(offered: Attributes, wanted: Attributes) -> list[str] | None:
+    """How columns must be chosen so that a batch of `offered` becomes one of `wanted`: None when it is one already.
+    The attributes are the same but for their order."""
+    if offered == wanted:
+        return None
+    return [TIMESTAMP, KIND, *(name for name, _ in wanted)]
+
+
+def check_schema(offered: StreamSchema, defined: StreamSchema) -> None:
+    """Every attribute is there once, with its type. InputError `schema-mismatch` lists all that is wrong."""
+    problems = schema_problems(offered.attributes, defined.attributes)
+    if problems:
+        raise InputError("schema-mismatch", f"stream {defined.stream}: {'; '.join(problems)}")
+
+
+def schema_problems(offered: Attributes, defined: Attributes) -> list[str]:
+    """What keeps events with attributes `offered` from being events with `defined`; the order does not matter."""
+    types = dict(offered)
+    expected = dict(defined)
+    problems = [f"{name} is missing ({kind})" for name, kind in defined if name not in types]
+    problems += [f"{name} is not an attribute of the stream" for name, _ in offered if name not in expected]
+    problems += [
+        f"{name} is {types[name]} where {kind} is defined"
+        for name, kind in defined
+        if name in types and types[name] != kind
+    ]
+    if len(types) != len(offered):
+        problems.append("an attribute is given twice")
+    return problems
+
+
+def _means(name: str, member: PlanStream) -> bool:
+    plan, separator, stream = name.rpartition("/")
+    binding = member.binding
+    if separator:
+        return plan == member.key.plan and stream in (
+            binding.stream,
+            binding.event_stream,
+            _unversioned(binding.event_stream),
+        )
+    return name in (binding.event_stream, _unversioned(binding.event_stream))
+
+
+def _unversioned(event_stream: str) -> str:
+    return event_stream.partition(":")[0]
+
+
+def _same(one: StreamBinding, other: StreamBinding) -> bool:
+    return one.event_stream == other.event_stream and sorted(one.attributes) == sorted(other.attributes)

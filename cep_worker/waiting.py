@@ -1,0 +1,60 @@
+"""Batches that wait to be sent: joined when they are small, passed through as they are when they are large."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from topology.frames import concatenate, encode_batch
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingBatch:
+    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body."""
+
+    batch: pa.RecordBatch
+    body: Any = None
+    watermark_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFrame:
+    """What leaves as one frame: an Arrow IPC body of `rows` rows, and the watermark after them."""
+
+    body: Any
+    rows: int
+    watermark_ms: int
+
+
+@dataclass(slots=True)
+class WaitingQueue:
+    """Batches of one schema in order. `rows` counts all of them."""
+
+    rows: int = 0
+    _batches: deque[WaitingBatch] = field(default_factory=deque)
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def append(self, waiting: WaitingBatch) -> None:
+        self._batches.append(waiting)
+        self.rows += waiting.batch.num_rows
+
+    def take(self, most_rows: int) -> ReadyFrame:
+        """The next frame: as many whole batches as fit into `most_rows`, at least one. A batch that goes alone keeps
+        its body. The queue is not empty."""
+        first = self._batches.popleft()
+        taken = [first]
+        rows = first.batch.num_rows
+        while self._batches and rows + self._batches[0].batch.num_rows <= most_rows:
+            following = self._batches.popleft()
+            taken.append(following)
+            rows += following.batch.num_rows
+        self.rows -= rows
+        body = first.body
+        if len(taken) > 1 or body is None:
+            body = encode_batch(concatenate([waiting.batch for waiting in taken]))
+        return ReadyFrame(body, rows, taken[-1].watermark_ms)

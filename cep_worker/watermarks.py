@@ -1,0 +1,85 @@
+"""The watermark of an inflow: the time before which none of its sources will send anything more.
+
+    source A   ──e5──e9─────────────────────▶   promises 9
+    source B   ──e3──────e6─────────────────▶   promises 6      the inflow's watermark is 6
+    source C   ──e1─ ─ ─ silent for idle_ms     does not count
+
+A source that has joined and promised nothing yet holds the watermark where it is until it sends, goes idle or leaves.
+Pure: times are arguments, all in milliseconds; timestamps are event time, `now_ms` is monotonic time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from topology.link import NO_WATERMARK
+
+
+@dataclass(slots=True)
+class _Source:
+    watermark_ms: int
+    heard_ms: int
+    idle: bool = False
+
+
+@dataclass(slots=True)
+class InflowWatermark:
+    """What the sources of one inflow have promised. The watermark never goes back.
+
+    `out_of_order_ms` is how far events of a source without own watermarks may be out of order.
+    """
+
+    idle_ms: int
+    out_of_order_ms: int
+    created_ms: int
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    """No source is active: nobody need wait for this inflow."""
+    _sources: dict[Hashable, _Source] = field(default_factory=dict)
+
+    def join(self, source: Hashable, now_ms: int) -> None:
+        """`source` counts from now on; it has `idle_ms` to send something."""
+        self._sources[source] = _Source(NO_WATERMARK, now_ms)
+        self._update()
+
+    def advance(self, source: Hashable, newest_ms: int | None, promised_ms: int, now_ms: int) -> None:
+        """`source` has sent events of which the last in time is of `newest_ms` (None: a batch without events), and
+        promises that later ones are of `promised_ms` or after. Without a promise (`NO_WATERMARK`) the newest
+        timestamp less `out_of_order_ms` is taken for one. An unknown source joins."""
+        entry = self._sources.setdefault(source, _Source(NO_WATERMARK, now_ms))
+        entry.heard_ms = now_ms
+        entry.idle = False
+        if promised_ms == NO_WATERMARK and newest_ms is not None:
+            promised_ms = newest_ms - self.out_of_order_ms
+        entry.watermark_ms = max(entry.watermark_ms, promised_ms)
+        self._update()
+
+    def rest(self, source: Hashable) -> None:
+        """`source` says that it has nothing more to send for now."""
+        if source in self._sources:
+            self._sources[source].idle = True
+            self._update()
+
+    def leave(self, source: Hashable) -> None:
+        """`source` is gone."""
+        if self._sources.pop(source, None) is not None:
+            self._update()
+            self.idle = self.idle or not self._sources
+
+    def expire(self, now_ms: int) -> None:
+        """Sources that were silent for `idle_ms` are idle. An inflow that never had a source is idle after as long."""
+        for entry in self._sources.values():
+            if now_ms - entry.heard_ms >= self.idle_ms:
+                entry.idle = True
+        self._update()
+        if not self._sources and now_ms - self.created_ms >= self.idle_ms:
+            self.idle = True
+
+    def _update(self) -> None:
+        active = [entry.watermark_ms for entry in self._sources.values() if not entry.idle]
+        if active:
+            self.watermark_ms = max(self.watermark_ms, min(active))
+            self.idle = False
+        elif self._sources:
+            self.idle = True
