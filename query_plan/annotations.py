@@ -26,17 +26,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The plan's own annotations; every name that was given is kept, though only the first counts."""
+    """The plan's own annotations."""
 
-    names: tuple[Written, ...]
+    written_name: Written | None
     description: str
+    dialect_3x: bool
     receiver_parallel: Written | None
     publisher_parallel: Written | None
     workers: Written | None
 
     @property
     def name(self) -> str | None:
-        return self.names[0].text.strip() if self.names else None
+        return self.written_name.text.strip() if self.written_name else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +81,17 @@ def read_header(app: ast.App) -> Header:
     dist = tuple(of_header(app, "dist"))
     description = first(of_header(app, "description"), None)
     return Header(
-        names=_names(app),
+        written_name=next((_value(annotation) for annotation in of_header(app, "name")), None),
         description=description.text if description else "",
+        dialect_3x=any((one.namespace or "").casefold() == "plan" for one in app.annotations),
         receiver_parallel=first(dist, "receiverParallelism"),
         publisher_parallel=first(dist, "publisherParallelism"),
         workers=first(dist, "workers"),
     )
 
 
-def _names(app: ast.App) -> tuple[Written, ...]:
-    return tuple(
-        Written(annotation.elements[0].value if annotation.elements else "", annotation.span)
-        for annotation in of_header(app, "name")
-    )
+def _value(annotation: ast.Annotation) -> Written:
+    return Written(annotation.value() or "", annotation.span)
 
 
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:

@@ -72,7 +72,7 @@ def _default_bindings(app: model.AnalysedApp) -> PlanBindings:
     read = {one.stream for member in all_members for one in member.reads}
     written = {stream for member in all_members for stream in member.writes}
     inputs = (name for name, stream in app.streams.items() if stream.defined and name in read - written)
-    outputs = (name for name in app.streams if name in written - read)
+    outputs = (name for name in app.streams if name in written - read and not name.startswith("#"))
     return PlanBindings(
         tuple(StreamBinding(definition_of(app, name), name) for name in inputs if name not in app.triggers),
         tuple(StreamBinding(definition_of(app, name), name) for name in outputs),

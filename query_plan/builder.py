@@ -10,7 +10,7 @@ from query_plan.errors import QueryPlanError
 from query_plan.findings import Severity
 from query_plan.groupings import grouping_of, obstacles
 from query_plan.groups import Group
-from query_plan.members import syntax_of
+from query_plan.members import own_name, syntax_of
 from query_plan.model import (
     Playback,
     ProcessingStage,
@@ -40,6 +40,7 @@ def _build(plan: Survey) -> QueryPlan:
     return QueryPlan(
         name=header.name or "",
         description=header.description,
+        dialect_3x=header.dialect_3x,
         playback=Playback(app.playback_idle_ms, app.playback_increment_ms) if app.playback else None,
         workers=positive(header.workers),
         receiver=ReceiverStage(
@@ -70,7 +71,7 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         elements=tuple(
             _with_name(member.element)
             for member in group.members
-            if not isinstance(member.element, ast.AggregationDefinition)
+            if not isinstance(member.element, model.AnalysedAggregation)
         ),
         internal=tuple(
             definition_of(app, name)
@@ -80,24 +81,24 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         tables=tuple(table.syntax for name, table in app.tables.items() if name in used),
         windows=tuple(window.syntax for name, window in app.windows.items() if name in used),
         functions=tuple(function for name, function in app.functions.items() if name in functions),
-        aggregations=tuple(one for name, one in app.aggregations.items() if name in used),
+        aggregations=tuple(one.syntax for name, one in app.aggregations.items() if name in used),
     )
 
 
 def _with_name(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """The element's syntax, in which every query has the name that it has in the whole plan."""
+    """The element's syntax, in which it and every query in it have the names that they have in the whole plan."""
     if isinstance(element, model.AnalysedQuery):
         return _named_query(element)
     syntax = syntax_of(element)
     return replace(
         syntax,
-        annotations=_named(syntax.annotations, element.name),
+        annotations=_named(syntax.annotations, own_name(element)),
         queries=tuple(_named_query(query) for query in element.queries),
     )
 
 
 def _named_query(query: model.AnalysedQuery) -> ast.Query:
-    return replace(query.syntax, annotations=_named(query.syntax.annotations, query.name))
+    return replace(query.syntax, annotations=_named(query.syntax.annotations, own_name(query)))
 
 
 def _named(annotations: tuple[ast.Annotation, ...], name: str) -> tuple[ast.Annotation, ...]:

@@ -3,7 +3,7 @@
 Only `@dist` distributes. A plan without any is one group, named like the plan, and answers as one engine does. In a
 plan with `@dist` a member belongs to its `execGroup`, or else to a group of its own. Members that name no group are
 then brought together where they must be: with those that use the same table, named window or aggregation in memory or
-handle the faults of the same stream, and with those that they form a loop with.
+the same private stream (`#S`, `!S`), and with those that they form a loop with.
 """
 
 from __future__ import annotations
@@ -119,16 +119,9 @@ class _MemberSets:
 
 def _join_sharers(sets: _MemberSets) -> None:
     """Members without execGroup join the only group that uses what they use, or each other if there are several."""
-    shared = dict.fromkeys(
-        [(False, name) for member in sets.members for name in member.state]
-        + [(True, name) for member in sets.members for name in member.faults]
-    )
-    for fault, name in shared:
-        users = [
-            position
-            for position, member in enumerate(sets.members)
-            if name in (member.faults if fault else member.state)
-        ]
+    shared = dict.fromkeys(name for member in sets.members for name in (*member.state, *member.private))
+    for name in shared:
+        users = [position for position, member in enumerate(sets.members) if name in (*member.state, *member.private)]
         named = {sets.set_of(position) for position in users if sets.explicit(position)}
         sets.join(users if len(named) <= 1 else [position for position in users if not sets.explicit(position)])
 

@@ -33,12 +33,13 @@ class Read:
 class Member:
     """`state` are the tables, named windows and aggregations in memory that it uses, `stores` the tables kept outside.
 
-    `faults` are streams whose faults it causes, handles or writes while somebody handles them. `keeps` says in words
-    which state of its own forbids to run it in parallel, None when nothing does.
+    `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
+    and `!S`, which whoever reads `S` may write. `keeps` says in words which state of its own forbids to run it in
+    parallel, None when nothing does.
     """
 
     name: str
-    element: model.AnalysedQuery | model.AnalysedPartition | ast.AggregationDefinition
+    element: model.AnalysedQuery | model.AnalysedPartition | model.AnalysedAggregation
     span: ast.Span
     distribution: Distribution
     reads: tuple[Read, ...]
@@ -46,7 +47,7 @@ class Member:
     state: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
     keeps: str | None = None
 
     @property
@@ -63,7 +64,7 @@ def members(app: model.AnalysedApp) -> tuple[Member, ...]:
     """Every query and partition in text order, then every aggregation in order of definition."""
     handled = _handled_faults(app)
     elements = tuple(_element(element, app, handled) for element in app.elements)
-    return elements + tuple(_aggregation(definition, app) for definition in app.aggregations.values())
+    return elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
 
 
 def in_memory(table: model.AnalysedTable) -> bool:
@@ -84,6 +85,12 @@ def syntax_of(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.Exe
     if element.syntax is None:
         raise TypeError(f"{element.name} has no syntax")
     return element.syntax
+
+
+def own_name(element: model.AnalysedQuery | model.AnalysedPartition) -> str:
+    """The name that the text gives `element`, else the one of its place in the plan."""
+    written = written_name(syntax_of(element).annotations)
+    return written.text if written else element.name
 
 
 def sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
@@ -127,25 +134,27 @@ def _element(
         )
     )
     syntax = syntax_of(element)
-    own_name = written_name(syntax.annotations)
     in_store = {name for name in used if name in app.tables and not in_memory(app.tables[name])}
+    state = tuple(name for name in used if name not in in_store)
     return Member(
-        name=own_name.text if own_name else element.name,
+        name=own_name(element),
         element=element,
         span=syntax.span,
         distribution=read_distribution(syntax.annotations),
-        reads=_partition_reads(element) if isinstance(element, model.AnalysedPartition) else _query_reads(element),
+        reads=_partition_reads(element)
+        if isinstance(element, model.AnalysedPartition)
+        else _query_reads(element, state),
         writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
-        state=tuple(name for name in used if name not in in_store),
+        state=state,
         stores=tuple(name for name in used if name in in_store),
         functions=_unique(part.script.id for part in parts if isinstance(part, model.Call) and part.script is not None),
-        faults=_unique(name for query in queries for name in _faults(query, handled)),
+        private=_unique(name for query in queries for name in _private(query, handled)),
         keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,
     )
 
 
-def _query_reads(query: model.AnalysedQuery) -> tuple[Read, ...]:
-    grouping = SHUFFLE if state_kept(query) is None else GLOBAL
+def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Read, ...]:
+    grouping = SHUFFLE if state_kept(query) is None and not state else GLOBAL
     return _reads((query,), {}, grouping)
 
 
@@ -183,12 +192,17 @@ def _state_used(query: model.AnalysedQuery) -> Iterator[str]:
         yield query.output.target
 
 
-def _faults(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[str]:
-    kinds = (model.SourceKind.STREAM, model.SourceKind.FAULT_STREAM)
-    touched = [source.source for source in sources(query) if source.kind in kinds]
-    if query.output.kind is model.TargetKind.FAULT_STREAM:
-        touched.append(query.output.target)
-    return (name for name in touched if name in handled)
+def _private(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[str]:
+    for source in sources(query):
+        if source.kind is model.SourceKind.STREAM and source.source.startswith("#"):
+            yield source.source
+        if source.kind in (model.SourceKind.STREAM, model.SourceKind.FAULT_STREAM) and source.source in handled:
+            yield f"!{source.source}"
+    output = query.output
+    if output.kind is model.TargetKind.STREAM and output.target.startswith("#"):
+        yield output.target
+    if output.kind is model.TargetKind.FAULT_STREAM and output.target in handled:
+        yield f"!{output.target}"
 
 
 def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
@@ -202,22 +216,23 @@ def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
     )
 
 
-def _aggregation(definition: ast.AggregationDefinition, app: model.AnalysedApp) -> Member:
+def _aggregation(aggregation: model.AnalysedAggregation) -> Member:
+    source = aggregation.input
     return Member(
-        name=definition.id,
-        element=definition,
-        span=definition.span,
+        name=aggregation.schema.id,
+        element=aggregation,
+        span=aggregation.syntax.span,
         distribution=Distribution(present=False, group=None, parallel=None),
-        reads=(Read(definition.source.source, GLOBAL, definition.source.span),),
+        reads=(Read(source.source, GLOBAL, source.syntax.span if source.syntax else aggregation.syntax.span),),
         writes=(),
-        state=(definition.id,),
-        functions=_unique(
-            part.name
-            for part in _walk(definition)
-            if isinstance(part, ast.FunctionCall) and not part.namespace and part.name in app.functions
-        ),
+        state=(aggregation.schema.id,),
+        functions=_scripts(_walk(aggregation)),
         keeps="an aggregation",
     )
+
+
+def _scripts(parts: Iterable[object]) -> tuple[str, ...]:
+    return _unique(part.script.id for part in parts if isinstance(part, model.Call) and part.script is not None)
 
 
 def _walk(node: object) -> Iterator[object]:

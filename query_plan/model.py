@@ -132,6 +132,7 @@ class Link:
 class QueryPlan:
     """What a topology is built from.
 
+    `dialect_3x` says that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
     `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
     topology workers to the configuration.
     """
@@ -142,6 +143,7 @@ class QueryPlan:
     triggers: tuple[TriggerStage, ...]
     publisher: PublisherStage
     description: str = ""
+    dialect_3x: bool = False
     playback: Playback | None = None
     workers: int | None = None
 
@@ -191,7 +193,8 @@ def stage_app(plan: QueryPlan, stage: ProcessingStage) -> ast.App:
 
 
 def _header(plan: QueryPlan) -> tuple[ast.Annotation, ...]:
-    name = ast.Annotation("name", (ast.AnnotationElement(None, plan.name),), namespace="app")
+    namespace = "Plan" if plan.dialect_3x else "app"
+    name = ast.Annotation("name", (ast.AnnotationElement(None, plan.name),), namespace=namespace)
     if plan.playback is None:
         return (name,)
     options: tuple[ast.AnnotationElement, ...] = ()
@@ -200,4 +203,4 @@ def _header(plan: QueryPlan) -> tuple[ast.Annotation, ...]:
             ast.AnnotationElement("idle.time", f"{plan.playback.idle_ms} millisec"),
             ast.AnnotationElement("increment", f"{plan.playback.increment_ms} millisec"),
         )
-    return (name, ast.Annotation("playback", options, namespace="app"))
+    return (name, ast.Annotation("playback", options, namespace=namespace))

@@ -14,7 +14,7 @@ from siddhi.language.parser import parse
 from siddhi.registry import Registry
 
 SYNTAX_CHECKS: tuple[Callable[[ast.App], Iterator[Finding]], ...] = (
-    header.plan_has_one_name,
+    header.plan_has_a_name,
     header.plan_name_is_usable,
     header.parallel_is_a_positive_integer,
     header.dist_says_things_once,
@@ -33,7 +33,8 @@ PLAN_CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     bindings.exported_streams_are_produced,
     bindings.attributes_leave_room,
     groups.names_are_not_reserved,
-    groups.names_are_unique,
+    groups.element_names_are_unique,
+    groups.stage_names_are_unique,
     groups.groups_agree_on_parallel,
     groups.parallel_groups_can_be_parallel,
     groups.state_stays_in_one_group,
@@ -41,7 +42,6 @@ PLAN_CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     groups.groups_form_no_loop,
     bindings.imported_streams_are_read,
     bindings.results_go_somewhere,
-    groups.returned_results_are_seen,
     bindings.default_bindings_are_announced,
 )
 """The checks that need the analysed plan."""

@@ -27,8 +27,9 @@ from query_plan.model import (
 )
 from siddhi.errors import Problem, SiddhiParseError
 from siddhi.language import ast
+from siddhi.language.literals import name_text
 from siddhi.language.parser import parse, parse_stream_definition
-from siddhi.language.printer import print_definition, print_element
+from siddhi.language.printer import print_annotation, print_definition, print_element
 
 MAXIMUM_CHARACTERS = 8 * 1024 * 1024
 
@@ -42,7 +43,7 @@ _Definition = TypeVar("_Definition", bound=ast.Definition)
 
 
 def write_xml(plan: QueryPlan) -> str:
-    """`plan` as an indented XML document. Raises QueryPlanXmlError for text that XML cannot hold: control characters."""
+    """`plan` as an indented XML document. Raises QueryPlanXmlError for control characters, which XML cannot hold."""
     try:
         root = _plan_element(plan)
     except ValueError as refused:
@@ -61,6 +62,8 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
     root = etree.Element("query-plan", name=plan.name)
     if plan.description:
         root.set("description", plan.description)
+    if plan.dialect_3x:
+        root.set("dialect", "3.x")
     if plan.playback is not None:
         root.set("playback", "true")
         if plan.playback.idle_ms is not None and plan.playback.increment_ms is not None:
@@ -107,17 +110,19 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
         stream.text = stream_text(one.stream)
     if stage.internal:
         _streams(element, "internal-streams", stage.internal)
-    _child(element, "queries").text = "\n\n".join(f"{print_element(one).rstrip(';')};" for one in stage.elements)
+    _child(element, "queries").text = "\n\n".join(f"{print_element(one)};" for one in stage.elements)
     _streams(element, "output-streams", stage.outputs)
 
 
 def stream_text(stream: ast.StreamDefinition) -> str:
     """`define stream S ( a int, b string );`, the way stream definitions stand in a query plan."""
-    return _statement(stream)
+    annotations = "".join(f"{print_annotation(annotation)} " for annotation in stream.annotations)
+    attributes = ", ".join(f"{name_text(attribute.name)} {attribute.type.value}" for attribute in stream.attributes)
+    return f"{annotations}define stream {name_text(stream.id)} ( {attributes} );"
 
 
 def _statement(definition: ast.Definition) -> str:
-    return f"{print_definition(definition).rstrip(';')};"
+    return f"{print_definition(definition)};"
 
 
 def _statements(definitions: Iterable[ast.Definition]) -> str | None:
@@ -147,6 +152,7 @@ def read_xml(text: str) -> QueryPlan:
     return QueryPlan(
         name=root.get("name", ""),
         description=root.get("description", ""),
+        dialect_3x=root.get("dialect") == "3.x",
         playback=playback,
         workers=_number(root.get("workers")),
         receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),

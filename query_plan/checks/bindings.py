@@ -136,7 +136,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
 
 
 def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
-    """A result that nobody can see is probably a misspelt name."""
+    """A result that nobody can see is probably meant for a stream of another name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups))
     for member in plan.members:
         for name in member.writes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from query_plan.annotations import written_name
-from query_plan.findings import Finding, Severity, error, warning
+from query_plan.findings import Finding, Severity, error
 from query_plan.groupings import obstacles
-from query_plan.groups import loops
-from query_plan.members import Member
+from query_plan.groups import Group, loops
+from query_plan.members import own_name, syntax_of
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -17,43 +17,46 @@ from siddhi.language import ast
 
 def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
     """Two stages have names of their own."""
-    named = [(group.name, _name_span(group.members[0])) for group in plan.groups]
+    named = [(group.name, _group_span(group)) for group in plan.groups]
     named += [(name, definition.span) for name, definition in plan.app.triggers.items()]
     for name, span in named:
         if name in (RECEIVER_NAME, PUBLISHER_NAME):
-            yield error(
-                "reserved-name", f"{name} is the name of a stage that every plan has", "choose another name", span
-            )
+            message = f"{name} is the name of a stage that every plan has"
+            yield error("reserved-name", message, "choose another name", span)
 
 
-def names_are_unique(plan: Survey) -> Iterator[Finding]:
+def element_names_are_unique(plan: Survey) -> Iterator[Finding]:
     """CEP 4.0 merged elements of one name without a word; whoever wants that says execGroup."""
-    seen: dict[str, str] = dict.fromkeys(plan.app.triggers, "a trigger")
-    for member in plan.members:
-        if member.name in seen:
+    seen: set[str] = set()
+    for element in plan.app.elements:
+        inside = element.queries if isinstance(element, model.AnalysedPartition) else ()
+        for one in (element, *inside):
+            name = own_name(one)
+            if name in seen:
+                yield error(
+                    "duplicate-name",
+                    f"{name} is already the name of another query or partition",
+                    "choose another name; to run both in one stage give them the same execGroup",
+                    _name_span(one),
+                )
+            seen.add(name)
+
+
+def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
+    """A group that is named by its query, a group that execGroup names and a trigger are different stages."""
+    by_exec_group = {member.group for member in plan.members if member.group is not None}
+    for group in plan.groups:
+        if group.name in by_exec_group and all(member.group is None for member in group.members):
             yield error(
                 "duplicate-name",
-                f"{member.name} is already the name of {seen[member.name]}",
-                "choose another name; to run both in one stage give them the same execGroup",
-                _name_span(member),
+                f"{group.name} is already the name of an execution group",
+                f"choose another name, or write @dist(execGroup='{group.name}') to join the group",
+                _group_span(group),
             )
-        seen.setdefault(member.name, "a partition" if _is_partition(member) else "a query")
-    taken = {group.name for group in plan.groups} - {member.name for member in plan.members}
     for name, trigger in plan.app.triggers.items():
-        if name in taken:
+        if any(group.name == name for group in plan.groups):
             message = f"the trigger {name} has the name of an execution group"
             yield error("duplicate-name", message, "choose another name for one of them", trigger.span)
-    for member in plan.members:
-        if member.group is not None:
-            continue
-        twin = next((group for group in plan.groups if group.name == member.name and member not in group.members), None)
-        if twin is not None:
-            yield error(
-                "duplicate-name",
-                f"{member.name} is already the name of an execution group",
-                f"choose another name, or write @dist(execGroup='{twin.name}') to join the group",
-                _name_span(member),
-            )
 
 
 def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
@@ -80,23 +83,22 @@ def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
 
 
 def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
-    """A table, named window or aggregation in memory lives in one engine; so do the faults of a stream."""
-    owners: dict[tuple[str, str], str] = {}
+    """A table, named window or aggregation in memory lives in one engine, and a private stream in one stage."""
+    owners: dict[str, str] = {}
     for group in plan.groups:
         for member in group.members:
-            shared = [(_kind(plan, name), name) for name in member.state] + [
-                ("faults of", name) for name in member.faults
-            ]
-            for kind, name in shared:
-                owner = owners.setdefault((kind, name), group.name)
-                if owner != group.name:
-                    code = "faults-across-groups" if kind == "faults of" else "state-shared-between-groups"
-                    yield error(
-                        code,
-                        f"{member.name} in group {group.name} uses the {kind} {name}, which group {owner} uses too",
-                        f"give all that use it the same execGroup ('{owner}')",
-                        member.distribution.group.span if member.distribution.group else member.span,
-                    )
+            for name in (*member.state, *member.private):
+                owner = owners.setdefault(name, group.name)
+                if owner == group.name:
+                    continue
+                private = name in member.private
+                yield error(
+                    "private-stream-across-groups" if private else "state-shared-between-groups",
+                    f"{member.name} in group {group.name} uses the {'stream' if private else _kind(plan, name)} {name},"
+                    f" which group {owner} uses too",
+                    f"give all that use it the same execGroup ('{owner}')",
+                    member.distribution.group.span if member.distribution.group else member.span,
+                )
 
 
 def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
@@ -129,30 +131,19 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
                     )
 
 
-def returned_results_are_seen(plan: Survey) -> Iterator[Finding]:
-    for member in plan.members:
-        if isinstance(member.element, model.AnalysedQuery) and member.element.output.kind is model.TargetKind.RETURN:
-            yield warning(
-                "result-returned",
-                f"{member.name} returns its results to a program, and there is none in a topology",
-                "end the query with insert into a stream, and export that",
-                member.span,
-            )
-
-
 def _kind(plan: Survey, name: str) -> str:
     return "table" if name in plan.app.tables else "window" if name in plan.app.windows else "aggregation"
 
 
-def _is_partition(member: Member) -> bool:
-    return isinstance(member.element, model.AnalysedPartition)
+def _name_span(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.Span:
+    syntax = syntax_of(element)
+    written = written_name(syntax.annotations)
+    return written.span if written else syntax.span
 
 
-def _name_span(member: Member) -> ast.Span:
-    if isinstance(member.element, ast.AggregationDefinition):
-        return member.span
+def _group_span(group: Group) -> ast.Span:
+    """Where the group has its name from."""
+    member = next((member for member in group.members if member.group is not None), group.members[0])
     if member.distribution.group is not None:
         return member.distribution.group.span
-    syntax = member.element.syntax
-    own = written_name(syntax.annotations) if syntax else None
-    return own.span if own else member.span
+    return member.span if isinstance(member.element, model.AnalysedAggregation) else _name_span(member.element)

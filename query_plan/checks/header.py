@@ -14,23 +14,21 @@ _DIST_KEYS = ("execGroup", "parallel")
 _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 
 
-def plan_has_one_name(app: ast.App) -> Iterator[Finding]:
-    """A plan is known by its name; there is exactly one."""
-    names = read_header(app).names
-    if not names:
+def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
+    """A plan is known by its name."""
+    if read_header(app).written_name is None:
         yield error(
             "plan-name-missing",
             "the plan has no name",
             "write @Plan:name('MyPlan') in front of the first definition",
             _start(app),
         )
-    for one in names[1:]:
-        yield error("plan-name-repeated", "the plan is named again", "keep one @Plan:name", one.span)
 
 
 def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
     """The name becomes part of the topology's name, of addresses and of directories."""
-    for name in read_header(app).names[:1]:
+    name = read_header(app).written_name
+    if name is not None:
         if not name.text.strip():
             yield error("plan-name-empty", "the plan's name is empty", "write @Plan:name('MyPlan')", name.span)
         elif any(character.isspace() for character in name.text.strip()):

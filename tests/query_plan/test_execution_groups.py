@@ -7,6 +7,7 @@ import pytest
 from query_plan.builder import build
 from query_plan.model import QueryPlan, stage_app
 from siddhi.analysis.analyser import analyse
+from siddhi.analysis.model import AnalysedPartition
 from siddhi.language import ast
 from siddhi.language.parser import parse
 
@@ -149,26 +150,27 @@ def test_streams_that_are_imported_and_written_come_from_both() -> None:
     assert plan.producers("C") == ("EventReceiver", "g")
 
 
+BY_K = "partition with (k of A) begin from A select * insert into B; end;"
+BY_V = "partition with (v of A) begin from A select * insert into B; end;"
+MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
+
+
 @pytest.mark.parametrize(
-    ("query", "grouping", "enforced"),
+    ("queries", "grouping", "enforced"),
     [
         ("from A[v > 1] select * insert into B;", {"A": "shuffle"}, False),
         ("from A#window.length(2) select k, v insert into B;", {"A": "global"}, True),
-        ("from A select k, sum(v) as v insert into M; from C select * insert into B;", {"A": "global", "C": "shuffle"}, True),
-        ("partition with (k of A) begin from A select * insert into B; end;", {"A": "fields(k)"}, False),
-        ("partition with (k of A) begin from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B; end;",
-         {"A": "fields(k)", "C": "all"}, False),
-        ("partition with (k of A, v of C) begin from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B; end;",
-         {"A": "fields(k)", "C": "fields(v)"}, False),
+        ("from A select k, max(v) as v insert into B; from C select * insert into B;", {"A": "global", "C": "shuffle"}, True),
+        (BY_K, {"A": "fields(k)"}, False),
+        (f"partition with (k of A) begin {MATCH} end;", {"A": "fields(k)", "C": "all"}, False),
+        (f"partition with (k of A, v of C) begin {MATCH} end;", {"A": "fields(k)", "C": "fields(v)"}, False),
         ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "global"}, True),
-        ("from A[v > 1] select * insert into B; partition with (k of A) begin from A select * insert into B; end;",
-         {"A": "fields(k)"}, False),
-        ("partition with (k of A) begin from A select * insert into B; end;"
-         "partition with (v of A) begin from A select * insert into B; end;", {"A": "global"}, True),
+        (f"from A[v > 1] select * insert into B; {BY_K}", {"A": "fields(k)"}, False),
+        (f"{BY_K} {BY_V}", {"A": "global"}, True),
     ],
 )  # fmt: skip
-def test_readers_decide_how_instances_share_a_stream(query: str, grouping: dict[str, str], enforced: bool) -> None:
-    plan = planned(query)
+def test_readers_decide_how_instances_share_a_stream(queries: str, grouping: dict[str, str], enforced: bool) -> None:
+    plan = planned(queries)
     assert groupings(plan, "P") == grouping
     assert plan.processor("P").enforce_parallel is enforced
 
@@ -188,17 +190,12 @@ def test_queries_keep_their_names_inside_their_stage() -> None:
     plan = planned("""
         from A select * insert into B;
         @dist(execGroup='late') from C select * insert into B;
-        partition with (k of A) begin @dist1 from A select * insert into #I; from #I select * insert into B; end;
+        partition with (k of A) begin from A select * insert into #I; from #I select * insert into B; end;
     """)
-    whole = {
-        query.name
-        for element in analyse(parse(STREAMS + "from A select * insert into B;")).elements
-        for query in [element]
-    }
-    assert whole == {"query_1"}
     late = analyse(stage_app(plan, plan.processor("late")))
     assert [element.name for element in late.elements] == ["query_2"]
-    partition = analyse(stage_app(plan, plan.processors[2])).elements[0]
+    (partition,) = analyse(stage_app(plan, plan.processor("partition_1"))).elements
+    assert isinstance(partition, AnalysedPartition)
     assert [query.name for query in partition.queries] == ["query_3", "query_4"]
 
 

@@ -43,7 +43,8 @@ def test_both_kinds_may_stand_in_one_plan_and_on_one_stream() -> None:
 
 def test_without_any_binding_what_is_only_read_comes_in_and_what_is_only_written_goes_out() -> None:
     assert bound("""
-        define stream A (k int); define stream Middle (k int); define stream Unused (k int); define trigger T at 'start';
+        define stream A (k int); define stream Middle (k int); define stream Unused (k int);
+        define trigger T at 'start';
         from A select * insert into Middle;
         from Middle select * insert into Inferred;
         from T select 1 as k insert into Middle;
