@@ -5,12 +5,13 @@
     merged       A10 D10 A20      (D30 waits: an arrival at 20…30 may still come)
 
 Rows go by event time; at equal times by the order in which the streams are defined, then by arrival. A channel that
-others wait for and that stays silent for `idle_ms` no longer holds them back.
+others wait for and that stays silent for `idle_ms` from then on no longer holds them back. One that is ahead of the
+others is not waited for: it may be silent because its rows, held here, fill its window.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,13 @@ class MergedStep:
     orders: tuple[Order, ...]
     watermark_ms: int
 
+    def sources(self) -> Order:
+        """Which of `batches` each row of the step comes from, in the step's order."""
+        sources = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
+        for place, order in enumerate(self.orders):
+            sources[order] = place
+        return sources
+
 
 @dataclass(slots=True)
 class _Channel:
@@ -41,14 +49,19 @@ class _Channel:
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     heard_ms: int = 0
+    waited_for_ms: int | None = None
+    """Since when rows have been held back for this channel."""
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows of one stream that wait, in order of arrival; the bundles that they came in, with their latest time."""
+    """Rows of one stream that wait, in order of arrival, the first of them in time at `earliest_ms`; and a heap of
+    (latest time, number, bundle) of the batches that they came in."""
 
+    rank: int
     batches: list[pa.RecordBatch] = field(default_factory=list)
-    holders: deque[tuple[int, Bundle]] = field(default_factory=deque)
+    earliest_ms: int = END_OF_TIME
+    holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
 
 
 class EventTimeMerger:
@@ -57,45 +70,35 @@ class EventTimeMerger:
 
     def __init__(self, streams: Sequence[str], idle_ms: int, drop_late: bool = False, now_ms: int = 0) -> None:
         self._ranks = {stream: rank for rank, stream in enumerate(streams)}
-        self._pending = {stream: _Pending() for stream in streams}
+        self._pending = {stream: _Pending(rank) for rank, stream in enumerate(streams)}
         self._idle_ms = idle_ms
         self._drop_late = drop_late
         self._channels = {_unopened(stream): _Channel(rank, heard_ms=now_ms) for stream, rank in self._ranks.items()}
         self._released_ms = NO_WATERMARK
-        self._waiting_since_ms: int | None = None
+        self._pushed_batches = 0
         self.held_rows = 0
         self.late_rows = 0
 
     def push(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in a bundle, whose batches are of the merged streams; settles it when its rows are released."""
+        """Takes in a bundle, whose batches are of the merged streams; settles it when all its rows are released."""
         streams = [stream for stream in bundle.streams if stream in self._ranks]
         if streams:
             self._note_watermark(bundle, streams, now_ms)
-        held = False
         for stream, batch in bundle.batches:
             if batch.num_rows:
-                pending = self._pending[stream]
-                pending.batches.append(batch)
-                self.held_rows += batch.num_rows
-                if not held and bundle.receipt is not None:
-                    pending.holders.append((_latest(batch), bundle))
-                    held = True
-        if not held:
-            bundle.settle()
+                self._hold(self._pending[stream], batch, bundle)
+        bundle.settle()
 
     def release(self, now_ms: int) -> MergedStep | None:
         """The rows whose turn has come, or None when there are none; settles the bundles that they came in."""
         watermark_ms, rank = self._bound()
         parts: list[tuple[str, pa.RecordBatch, Order]] = []
         for stream, pending in self._pending.items():
-            last_ms = watermark_ms if self._ranks[stream] <= rank else watermark_ms - 1
-            batch = self._take(pending, last_ms) if pending.batches else None
+            last_ms = watermark_ms if pending.rank <= rank else watermark_ms - 1
+            batch = self._take(pending, last_ms) if pending.batches and pending.earliest_ms <= last_ms else None
             if batch is not None:
                 parts.append((stream, batch, batch.column(TIMESTAMP).to_numpy()))
-        if self.held_rows == 0:
-            self._waiting_since_ms = None
-        elif self._waiting_since_ms is None:
-            self._waiting_since_ms = now_ms
+        self._note_waiting(now_ms)
         if not parts:
             return None
         self._released_ms = max(self._released_ms, *(int(times[-1]) for _, _, times in parts))
@@ -107,21 +110,44 @@ class EventTimeMerger:
 
     def next_deadline_ms(self) -> int | None:
         """When a silent channel stops holding rows back, or None when nothing waits."""
-        if self._waiting_since_ms is None:
-            return None
-        holding = [channel for channel in self._channels.values() if not channel.idle]
-        return min((self._deadline(channel) for channel in holding), default=None)
+        deadlines = (self._deadline(channel) for channel in self._channels.values())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def on_time(self, now_ms: int) -> None:
-        """Stops waiting for channels that have been silent for too long."""
-        if self._waiting_since_ms is None:
-            return
+        """Stops waiting for channels that have been silent for too long; `release` gives what they held back."""
         for channel in self._channels.values():
-            if not channel.idle and self._deadline(channel) <= now_ms:
+            deadline_ms = self._deadline(channel)
+            if deadline_ms is not None and deadline_ms <= now_ms:
                 channel.idle = True
 
-    def _deadline(self, channel: _Channel) -> int:
-        return max(channel.heard_ms, self._waiting_since_ms or 0) + self._idle_ms
+    def forgive_silence(self, now_ms: int) -> None:
+        """Silence before `now_ms` does not count: nobody was listening."""
+        for channel in self._channels.values():
+            channel.heard_ms = max(channel.heard_ms, now_ms)
+
+    def _deadline(self, channel: _Channel) -> int | None:
+        if channel.idle or channel.waited_for_ms is None:
+            return None
+        return max(channel.heard_ms, channel.waited_for_ms) + self._idle_ms
+
+    def _note_waiting(self, now_ms: int) -> None:
+        """A channel is waited for while not even the first of the rows held may go before it moves."""
+        first = min(((one.earliest_ms, one.rank) for one in self._pending.values() if one.batches), default=None)
+        for channel in self._channels.values():
+            if first is None or (channel.watermark_ms, channel.rank) >= first:
+                channel.waited_for_ms = None
+            elif channel.waited_for_ms is None:
+                channel.waited_for_ms = now_ms
+
+    def _hold(self, pending: _Pending, batch: pa.RecordBatch, bundle: Bundle) -> None:
+        times = batch.column(TIMESTAMP).to_numpy()
+        pending.batches.append(batch)
+        pending.earliest_ms = min(pending.earliest_ms, int(times.min()))
+        self.held_rows += batch.num_rows
+        if bundle.receipt is not None:
+            bundle.receipt.announce(1)
+            self._pushed_batches += 1
+            heapq.heappush(pending.holders, (int(times.max()), self._pushed_batches, bundle))
 
     def _note_watermark(self, bundle: Bundle, streams: Sequence[str], now_ms: int) -> None:
         for stream in streams:
@@ -147,9 +173,10 @@ class EventTimeMerger:
             batch, times = batch.take(pa.array(place)), times[place]
         count = int(np.searchsorted(times, last_ms, side="right"))
         pending.batches = [batch.slice(count)] if count < len(times) else []
+        pending.earliest_ms = int(times[count]) if count < len(times) else END_OF_TIME
         self.held_rows -= count
         while pending.holders and pending.holders[0][0] <= last_ms:
-            pending.holders.popleft()[1].settle()
+            heapq.heappop(pending.holders)[2].settle()
         late = int(np.searchsorted(times[:count], self._released_ms, side="left"))
         self.late_rows += late
         start = late if self._drop_late else 0
@@ -159,10 +186,6 @@ class EventTimeMerger:
 def _unopened(stream: str) -> str:
     """The place-holder of a stream on which no channel has spoken yet."""
     return f"unopened {stream}"
-
-
-def _latest(batch: pa.RecordBatch) -> int:
-    return int(batch.column(TIMESTAMP).to_numpy().max())
 
 
 def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:

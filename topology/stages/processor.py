@@ -38,7 +38,8 @@ class Processor:
         self._outputs = tuple(output.id for output in stage.outputs)
         self._keeps_tickets = topology.keeps_tickets(component)
         self._resequencer = Resequencer(topology.paths(component))
-        self._merges = topology.plan.playback is not None and not self._keeps_tickets
+        self._plays_back = topology.plan.playback is not None
+        self._merges = self._plays_back and not self._keeps_tickets
         self._idle_ms, self._drop_late = idle_ms, drop_late
         self._merger: EventTimeMerger | None = None
         self._engine = AppRuntime(analyse(stage_app(topology.plan, stage)))
@@ -51,7 +52,7 @@ class Processor:
     def open(self, now_ms: int) -> None:
         if self._merges:
             self._merger = EventTimeMerger(self._inputs, self._idle_ms, self._drop_late, now_ms)
-        self._engine.start(now_ms)
+        self._engine.start(0 if self._plays_back else now_ms)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
@@ -118,7 +119,7 @@ class Processor:
             merger.push(bundle, now_ms)
         step = merger.release(now_ms)
         if step is not None:
-            self._engine.send_merged(step.batches, step.orders)
+            self._engine.send_merged(step.batches, step.sources())
         watermark_ms = merger.watermark_ms()
         idle = watermark_ms == END_OF_TIME
         if not idle and watermark_ms != NO_WATERMARK:
