@@ -64,7 +64,7 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """The typed arguments of a call; `*` stands for all attributes of the input (of a join or pattern: the first)."""
+        """The typed arguments of a call; `*` stands for all attributes of the (first) input."""
         if call.star:
             own = [slot for slot in self.scope.slots if slot.number == self.scope.own] or self.scope.slots[:1]
             return tuple(

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.expressions import ExpressionAnalyser
-from siddhi.analysis.model import FilterStep, HandlerCall, Join, Schema, SourceInput, SourceKind, TypedExpression
+from siddhi.analysis.model import FilterStep, HandlerCall, Join, Schema, SourceInput, SourceKind
+from siddhi.analysis.periods import analyse_period
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.analysis.windows import analyse_window
 from siddhi.language import ast
-from siddhi.language.ast import AttributeType
 from siddhi.registry import Attributes, CallError, Kind
 
 _STREAMING = frozenset(
     {SourceKind.STREAM, SourceKind.INNER_STREAM, SourceKind.FAULT_STREAM, SourceKind.WINDOW, SourceKind.TRIGGER}
 )
-_PERIOD_TYPES = frozenset({AttributeType.STRING})
 
 
 def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | None:
@@ -151,34 +150,10 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
     )
     scope = Scope(join_slots(left, right), aggregates=False, place="the condition of a join")
     on = context.expressions(scope).analyse(join.on) if join.on is not None else None
-    within = _bounds(context, join, scope)
-    per = context.expressions(scope).analyse(join.per) if join.per is not None else None
-    _check_bounds(context, join, left, right, per)
-    return Join(left, right, join.kind, on, triggers, within, per)
+    period = analyse_period(context, join, scope, aggregation=SourceKind.AGGREGATION in {left.kind, right.kind})
+    return Join(left, right, join.kind, on, triggers, period.within, period.per)
 
 
 def join_slots(left: SourceInput, right: SourceInput) -> tuple[Slot, Slot]:
     """The slots of a join's sides."""
     return Slot(0, left.reference, left.output), Slot(1, right.reference, right.output)
-
-
-def _bounds(context: Context, join: ast.JoinInput, scope: Scope) -> tuple[TypedExpression, ...]:
-    typed = [context.expressions(scope).analyse(bound) for bound in join.within]
-    return tuple(bound for bound in typed if bound is not None)
-
-
-def _check_bounds(
-    context: Context, join: ast.JoinInput, left: SourceInput, right: SourceInput, per: TypedExpression | None
-) -> None:
-    problems = context.problems
-    if SourceKind.AGGREGATION in {left.kind, right.kind}:
-        if not join.within or join.per is None:
-            hint = "add `within <from>, <to> per '<duration>'`"
-            problems.add("aggregation-without-period", "an aggregation is read with within and per", join.span, hint)
-        elif per is not None and per.type not in _PERIOD_TYPES:
-            problems.add("wrong-period", f"per must be a string, not {per.type.value}", join.per.span)
-    elif join.per is not None:
-        problems.add("period-without-aggregation", "per is for joins with an aggregation only", join.per.span)
-    elif join.within and not context.dialect_3x:
-        hint = "bound the sides with windows instead"
-        problems.add("within-without-aggregation", "within is for joins with an aggregation only", join.span, hint)

@@ -459,3 +459,20 @@ class AnalysedApp:
     playback_idle_ms: int | None = None
     playback_increment_ms: int | None = None
     syntax: ast.App = field(default_factory=ast.App, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedOnDemandQuery:
+    """A query from outside. A read has `source`, in slot 0, and a selection; a write has `output`, and a selection of
+    constants unless it needs none (`delete T on …`). `schema` is what comes out of the selection, or else the table's.
+    """
+
+    source: str | None
+    kind: SourceKind | None
+    selection: AnalysedSelection | None
+    schema: Schema
+    on: TypedExpression | None = None
+    within: tuple[TypedExpression, ...] = ()
+    per: TypedExpression | None = None
+    output: AnalysedOutput | None = None
+    syntax: ast.OnDemandQuery | None = field(default=None, compare=False, repr=False)

@@ -132,8 +132,9 @@ class Scope:
 
     def _refuses_hidden(self, slot: Slot, span: ast.Span, problems: Problems) -> bool:
         if slot.hidden:
-            message = f"'{slot.reference}' comes later than this condition"
-            problems.add("forward-reference", message, span, "put the condition on the later element")
+            message = f"'{slot.reference}' is not known here yet"
+            hint = "put the condition on the later element; of `a and b` only the left side may refer to the other"
+            problems.add("forward-reference", message, span, hint)
         return slot.hidden
 
 

@@ -22,6 +22,7 @@ _LEVELS = {
     "/": 7,
     "%": 7,
 }
+_ABBREVIATIONS = frozenset({"min", "sec", "millisec"})
 _NOT_LEVEL = 8
 _LEAF_LEVEL = 9
 
@@ -46,7 +47,11 @@ def print_call(call: ast.FunctionCall) -> str:
 
 def print_time(time: ast.TimeConstant) -> str:
     """A time, such as `1 min 30 sec`."""
-    return " ".join(f"{amount} {unit}" for amount, unit in time.parts)
+    return " ".join(f"{amount} {_unit(unit, amount)}" for amount, unit in time.parts)
+
+
+def _unit(unit: str, amount: int) -> str:
+    return unit if amount == 1 or unit in _ABBREVIATIONS else f"{unit}s"
 
 
 def _print(expression: ast.Expression | ast.SourceReference) -> tuple[str, int]:

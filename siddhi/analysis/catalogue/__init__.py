@@ -8,7 +8,6 @@ from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
 from siddhi.registry import Registry
 
-
 SCRIPT_LANGUAGES = ("javascript",)
 """The languages of `define function`."""
 
