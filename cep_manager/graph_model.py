@@ -16,7 +16,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     """A stage instance, or a worker's end of a stream. `layer` counts from the sources (0) to the sinks.
 
     Counts are events since the node's process started; rates are events per second over the last seconds. `busy` is the
-    share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends only; `connectors`
+    share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends; `connectors`
     are the types of the sources or sinks that the plan ties to it.
     """
 

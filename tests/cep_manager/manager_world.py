@@ -1,0 +1,342 @@
+"""A small world for tests of the manager: messages as peers send them, and a view that needs no manager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
+from cep_common.messages import (
+    ComponentReport,
+    InflowReport,
+    OutflowReport,
+    RegisterDriver,
+    RegisterEndpoint,
+    RegisterTask,
+    RegisterWorker,
+    RequestEndpoint,
+    RunState,
+    StreamBinding,
+    StreamCount,
+    TopologyReport,
+    WorkerPlanReport,
+)
+from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
+from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.control_plane import ControlPlane, PlanToRun
+from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
+from cep_manager.graph_model import TopologyGraph
+from cep_manager.instructions import Instruction
+from cep_manager.manager_view import Cluster, Deployed, Health, ManagerInfo, PlanDetails, PlanSummary, Validation
+from cep_manager.snapshot import Snapshot
+from cep_manager.status import plan_status
+from cep_manager.topology_graph import topology_graph
+
+LEASE_MS = 3_000
+HEARTBEAT_MS = 1_000
+FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "KnockOnDelays.siddhiql"
+TEXT = "@Plan:name('Storms') ..."
+
+KEY = PlanKey(SUPER_TENANT, "Storms")
+
+PUBLISHED = ("KnockOns", "AirportStorms")
+COMPILED = CompiledPlan(
+    name="Storms",
+    description="Airports where many flights leave late",
+    query_plan="<query-plan name='Storms'/>",
+    components=(
+        PlannedComponent("EventReceiver", "receiver", 1, ("Arrivals", "Departures"), ("Arrivals", "Departures")),
+        PlannedComponent("lateness", "processor", 2, ("Departures",), ("Late",)),
+        PlannedComponent("aircraft", "processor", 1, ("Arrivals", "Departures"), ("KnockOns",)),
+        PlannedComponent("storms", "processor", 1, ("Late",), ("AirportStorms",)),
+        PlannedComponent(
+            "EventPublisher", "publisher", 1, ("KnockOns", "AirportStorms"), ("KnockOns", "AirportStorms")
+        ),
+    ),
+    imported=(
+        StreamBinding("Arrivals", "Arrivals:1.0.0", (("tailnum", "string"), ("delay", "int"))),
+        StreamBinding("Departures", "Departures:1.0.0", (("tailnum", "string"), ("delay", "int"))),
+    ),
+    exported=(
+        StreamBinding("KnockOns", "KnockOns:1.0.0", (("tailnum", "string"),)),
+        StreamBinding("AirportStorms", "AirportStorms:1.0.0", (("origin", "string"),)),
+    ),
+)
+
+
+def plan(
+    key: PlanKey = KEY,
+    epoch: int = 1,
+    text: str = TEXT,
+    compiled: CompiledPlan | str = COMPILED,
+    sent_before: bool = False,
+) -> PlanToRun:
+    return PlanToRun(
+        key=key,
+        text=text,
+        compiled=compiled,
+        epoch=epoch,
+        created_ms=1_767_225_600_000,
+        updated_ms=1_767_225_600_000,
+        sent_before=sent_before,
+    )
+
+
+def driver(*topologies: TopologyReport, name: str = "driver-1", process_id: int = 100) -> RegisterDriver:
+    return RegisterDriver(
+        driver=name,
+        host="10.0.0.1",
+        process_id=process_id,
+        master="local[4]",
+        slots_total=4,
+        slots_free=4 - len(topologies),
+        topologies=topologies,
+        web_url="http://10.0.0.1:4040",
+    )
+
+
+def topology(
+    state: RunState, epoch: int = 1, reason: str = "", restarts: int = 0, key: PlanKey = KEY
+) -> TopologyReport:
+    return TopologyReport(key=key, epoch=epoch, state=state, reason=reason, restarts=restarts)
+
+
+def counts(**events: int) -> tuple[StreamCount, ...]:
+    return tuple(StreamCount(stream, number) for stream, number in events.items())
+
+
+def components(events: int = 0) -> tuple[ComponentReport, ...]:
+    """All instances of `COMPILED` in one task, after `events` departures and half as many arrivals."""
+    half, few, fewer = events // 2, events // 10, events // 100
+    receiver_peers = ("lateness#0", "lateness#1", "aircraft#0")
+    into = counts(Arrivals=half, Departures=events)
+    return (
+        ComponentReport("EventReceiver#0", "EventReceiver", "receiver", receiver_peers, into, into),
+        ComponentReport(
+            "lateness#0", "lateness", "processor", ("storms#0",), counts(Departures=half), counts(Late=few), busy_ms=few
+        ),
+        ComponentReport(
+            "lateness#1", "lateness", "processor", ("storms#0",), counts(Departures=half), counts(Late=fewer)
+        ),
+        ComponentReport(
+            "aircraft#0", "aircraft", "processor", ("EventPublisher#0",), into, counts(KnockOns=few), busy_ms=half
+        ),
+        ComponentReport(
+            "storms#0",
+            "storms",
+            "processor",
+            ("EventPublisher#0",),
+            counts(Late=few + fewer),
+            counts(AirportStorms=fewer),
+            queued_events=12,
+        ),
+        ComponentReport(
+            "EventPublisher#0",
+            "EventPublisher",
+            "publisher",
+            ("worker-1",),
+            counts(KnockOns=few, AirportStorms=fewer),
+            counts(KnockOns=few, AirportStorms=fewer),
+        ),
+    )
+
+
+def task(epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY) -> RegisterTask:
+    return RegisterTask(
+        key=key, epoch=epoch, task=number, host="10.0.0.2", process_id=process_id, components=components(events)
+    )
+
+
+def worker(
+    *plans: WorkerPlanReport, name: str = "worker-1", revision: int = 0, process_id: int = 300
+) -> RegisterWorker:
+    return RegisterWorker(
+        worker=name,
+        host="10.0.0.3",
+        process_id=process_id,
+        revision=revision,
+        plans=plans,
+        http_address="http://10.0.0.3:9763",
+        ingress=Endpoint("10.0.0.3", 9611),
+        egress=Endpoint("10.0.0.3", 9612),
+    )
+
+
+def serves(epoch: int = 1, events: int = 0, linked: bool = True, key: PlanKey = KEY) -> WorkerPlanReport:
+    """A worker's report on a plan: both inflow connections and the publisher's link, standing or not."""
+    receiver = "EventReceiver#0" if linked else ""
+    return WorkerPlanReport(
+        key=key,
+        epoch=epoch,
+        inflow=(
+            InflowReport("Arrivals", linked, events // 2, 0, receiver),
+            InflowReport("Departures", linked, events, 3, receiver),
+        ),
+        outflow=(OutflowReport("KnockOns", events // 10), OutflowReport("AirportStorms", events // 100)),
+        publishers=("EventPublisher#0",) if linked else (),
+    )
+
+
+def receiver(
+    instance: str = "EventReceiver#0",
+    host: str = "10.0.0.2",
+    port: int = 15_000,
+    epoch: int = 1,
+    connections: tuple[str, ...] = (),
+    key: PlanKey = KEY,
+) -> RegisterEndpoint:
+    return RegisterEndpoint("receiver", key, epoch, instance, Endpoint(host, port), connections)
+
+
+def request(
+    requester: str = "worker-1", host: str = "10.0.0.3", stream: str = "Departures", epoch: int = 1, key: PlanKey = KEY
+) -> RequestEndpoint:
+    return RequestEndpoint("receiver", key, epoch, requester, host, stream)
+
+
+class World:
+    """A control plane with a clock that tests move; keeps every instruction."""
+
+    def __init__(self) -> None:
+        self.plane = ControlPlane(HEARTBEAT_MS, LEASE_MS, default_workers=1, revision=1_000)
+        self.now_ms = 0
+        self.instructions: list[Instruction] = []
+
+    def put(self, to_run: PlanToRun) -> None:
+        self.instructions += self.plane.put_plan(to_run, self.now_ms)
+
+    def hear(self, *messages: object, peer: bytes = b"peer") -> object:
+        """Hands the messages in and lets the plane think; the answer to the last one."""
+        answer: object = None
+        for message in messages:
+            answer, instructions = self.plane.handle(peer, message, self.now_ms)  # type: ignore[arg-type]
+            self.instructions += instructions
+        self.tick()
+        return answer
+
+    def tick(self, after_ms: int = 0) -> None:
+        self.now_ms += after_ms
+        self.instructions += self.plane.tick(self.now_ms)
+
+    def taken(self, kind: type) -> list[object]:
+        """The instructions of `kind` since the last time that any were taken."""
+        found = [one for one in self.instructions if isinstance(one, kind)]
+        self.instructions = [one for one in self.instructions if not isinstance(one, kind)]
+        return found
+
+    def snapshot(self) -> Snapshot:
+        return self.plane.snapshot(self.now_ms)
+
+    def active(self, events: int = 0) -> None:
+        """The plan runs, everything is connected."""
+        self.put(plan())
+        self.hear(driver(), peer=b"driver")
+        self.hear(driver(topology("running")), peer=b"driver")
+        self.hear(task(events=events), receiver(connections=("worker-1/Arrivals", "worker-1/Departures")))
+        self.hear(worker(serves(events=events), revision=self.snapshot().revision))
+
+
+class FakeView:
+    """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.healthy = True
+        self.failure: Exception | None = None
+        self.deployed: list[tuple[int, str, bool]] = []
+        self.undeployed: list[PlanKey] = []
+
+    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
+        snapshot = self._look()
+        return tuple(self._summary(key) for key in sorted(snapshot.plans) if key.tenant == tenant)
+
+    def plan(self, key: PlanKey) -> PlanDetails:
+        record = self._record(key)
+        summary = self._summary(key)
+        return PlanDetails(
+            **{name: getattr(summary, name) for name in summary.__struct_fields__},
+            text=record.text,
+            imported=COMPILED.imported,
+            exported=COMPILED.exported,
+        )
+
+    def query_plan(self, key: PlanKey) -> str:
+        compiled = self._record(key).compiled
+        if compiled is None:
+            raise PlanInvalidError((PROBLEM,))
+        return compiled.query_plan
+
+    def graph(self, key: PlanKey) -> TopologyGraph:
+        self._record(key)
+        return topology_graph(self.world.snapshot(), key)
+
+    def validate(self, text: str) -> Validation:
+        self._look()
+        problems = (PROBLEM,) if "broken" in text else ()
+        warnings = (WARNING,) if "odd" in text else ()
+        return Validation(valid=not problems, plan="" if problems else "Storms", problems=problems, warnings=warnings)
+
+    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None) -> Deployed:
+        self._look()
+        self.deployed.append((tenant, text, replace))
+        if "broken" in text:
+            raise PlanInvalidError((PROBLEM,))
+        if "clash" in text and not replace:
+            raise PlanExistsError("a plan named Storms is deployed with another text; replace it")
+        created = "again" not in text
+        return Deployed("Storms", tenant, f"Storms[{tenant}]", 1, created, changed=True, message="Storms was deployed")
+
+    def undeploy(self, key: PlanKey) -> None:
+        self._record(key)
+        self.undeployed.append(key)
+
+    def cluster(self) -> Cluster:
+        snapshot = self._look()
+        return Cluster(
+            manager=ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000),
+            driver=driver_view(snapshot),
+            driver_missing=snapshot.driver_missing,
+            workers=worker_views(snapshot),
+            tasks=task_views(snapshot),
+            endpoints=endpoint_views(snapshot),
+        )
+
+    def health(self) -> Health:
+        return Health(self.healthy, "ok" if self.healthy else "the control loop has stopped", 12)
+
+    def _look(self) -> Snapshot:
+        if self.failure is not None:
+            raise self.failure
+        return self.world.snapshot()
+
+    def _record(self, key: PlanKey):
+        snapshot = self._look()
+        if key not in snapshot.plans:
+            raise UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+        return snapshot.plans[key]
+
+    def _summary(self, key: PlanKey) -> PlanSummary:
+        snapshot = self.world.snapshot()
+        record = snapshot.plans[key]
+        return PlanSummary(
+            plan=key.plan,
+            tenant=key.tenant,
+            topology=key.topology(),
+            description=record.compiled.description if record.compiled else "",
+            epoch=record.epoch,
+            created_ms=record.created_ms,
+            updated_ms=record.updated_ms,
+            status=plan_status(snapshot, key),
+        )
+
+
+PROBLEM = PlanProblem(
+    code="unknown-stream",
+    message="stream 'Departure' is not defined",
+    hint="did you mean 'Departures'?",
+    line=2,
+    column=6,
+    end_line=2,
+    end_column=15,
+    rendered="line 2, column 6: stream 'Departure' is not defined\n    from Departure\n         ^^^^^^^^^",
+)
+WARNING = PlanProblem("odd", "that is odd", "", 0, 0, 0, 0, "that is odd")

@@ -1,0 +1,340 @@
+"""From wanted plans and reports to submissions, epochs and states, over the whole control plane."""
+
+import msgspec
+import pytest
+from manager_world import (
+    COMPILED,
+    KEY,
+    LEASE_MS,
+    World,
+    driver,
+    plan,
+    receiver,
+    request,
+    serves,
+    task,
+    topology,
+    worker,
+)
+
+from cep_common.ids import PlanKey
+from cep_common.messages import (
+    DriverRegistered,
+    EndpointAssigned,
+    KillTopology,
+    ListPlans,
+    PlansListed,
+    Rejected,
+    SubmitTopology,
+    TaskRegistered,
+    WorkerRegistered,
+)
+from cep_manager.instructions import LogLine, PushToDriver, RaiseEpoch
+from cep_manager.plan_state import PlanState
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def state(world: World) -> tuple[PlanState, str]:
+    record = world.snapshot().plans[KEY]
+    return record.state, record.reason
+
+
+def pushed(world: World) -> list[SubmitTopology | KillTopology]:
+    return [push.message for push in world.taken(PushToDriver)]  # type: ignore[attr-defined]
+
+
+def submit(epoch: int) -> SubmitTopology:
+    return SubmitTopology(key=KEY, epoch=epoch, query_plan=COMPILED.query_plan, workers=1)
+
+
+# ---- submission -----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_waits_for_a_driver_and_is_then_submitted_once(world: World) -> None:
+    world.put(plan())
+    world.tick()
+    assert state(world) == (PlanState.WAITING, "no driver has registered")
+    assert pushed(world) == []
+
+    world.hear(driver(), peer=b"route")
+    assert world.instructions[-2:]
+    pushes = world.taken(PushToDriver)
+    assert pushes == [PushToDriver(b"route", submit(1))]
+    assert state(world)[0] is PlanState.DEPLOYING
+
+    world.hear(driver(), peer=b"route")
+    assert pushed(world) == []
+
+
+def test_submission_goes_to_the_address_that_the_driver_spoke_from_last(world: World) -> None:
+    world.hear(driver(), peer=b"first")
+    world.hear(driver(), peer=b"second")
+    world.put(plan())
+    world.tick()
+    assert [push.peer for push in world.taken(PushToDriver)] == [b"second"]  # type: ignore[attr-defined]
+
+
+def test_a_plan_is_active_when_the_driver_runs_it_and_its_tasks_are_heard(world: World) -> None:
+    world.put(plan())
+    world.hear(driver())
+    world.hear(driver(topology("waiting", reason="needs 1 slot, 0 are free")))
+    assert state(world) == (PlanState.WAITING, "needs 1 slot, 0 are free")
+    world.hear(driver(topology("starting")))
+    assert state(world)[0] is PlanState.DEPLOYING
+    world.hear(driver(topology("running")))
+    assert state(world) == (PlanState.DEPLOYING, "0 of 1 tasks have registered")
+    assert world.hear(task()) == TaskRegistered(heartbeat_ms=1_000, lease_ms=LEASE_MS)
+    assert state(world) == (PlanState.ACTIVE, "")
+
+
+def test_the_plan_itself_may_say_how_many_tasks_it_has(world: World) -> None:
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, workers=2)))
+    world.hear(driver())
+    assert pushed(world)[0].workers == 2  # type: ignore[union-attr]
+    world.hear(driver(topology("running")), task(number=0))
+    assert state(world) == (PlanState.DEPLOYING, "1 of 2 tasks have registered")
+    world.hear(task(number=1))
+    assert state(world)[0] is PlanState.ACTIVE
+
+
+def test_a_submission_that_the_driver_never_lists_is_made_again_under_a_new_epoch(world: World) -> None:
+    world.put(plan())
+    world.hear(driver())
+    assert pushed(world) == [submit(1)]
+    world.now_ms += LEASE_MS
+    world.hear(driver())
+    assert world.taken(RaiseEpoch) == []
+    world.now_ms += LEASE_MS
+    world.hear(driver())
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+    world.hear(driver())
+    assert world.taken(RaiseEpoch) == []
+    world.plane.epoch_raised(KEY, 2, world.now_ms)
+    world.tick()
+    assert pushed(world) == [submit(2)]
+
+
+# ---- losses ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_active_again(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.now_ms += LEASE_MS - 1
+    world.hear(driver(topology("running")))
+    assert state(world)[0] is PlanState.ACTIVE
+    world.now_ms += 1
+    world.hear(driver(topology("running")))
+    assert state(world) == (PlanState.RESTARTING, "not heard any more: task 0 on 10.0.0.2 (process 200)")
+    world.hear(driver(topology("restarting", reason="task 0 died", restarts=1)))
+    assert state(world) == (PlanState.RESTARTING, "task 0 died")
+    world.hear(driver(topology("running", restarts=1)), task(process_id=201))
+    assert state(world) == (PlanState.ACTIVE, "")
+    assert world.snapshot().plans[KEY].restarts == 1
+    assert pushed(world) == []
+    assert world.snapshot().plans[KEY].epoch == 1
+
+
+def test_a_silent_driver_makes_its_plans_wait_and_says_which_driver(world: World) -> None:
+    world.active()
+    world.tick(LEASE_MS)
+    assert state(world) == (PlanState.WAITING, "the driver driver-1 on 10.0.0.1 (process 100) is silent")
+    errors = [line for line in world.taken(LogLine) if line.level == "error"]  # type: ignore[attr-defined]
+    assert len(errors) == 1
+
+
+def test_a_driver_that_comes_back_as_another_process_gets_everything_again_under_a_new_epoch(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.tick(LEASE_MS)
+    world.hear(driver(process_id=101), peer=b"new")
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+    world.instructions += world.plane.epoch_raised(KEY, 2, world.now_ms)
+    world.tick()
+    assert world.taken(PushToDriver) == [PushToDriver(b"new", submit(2))]
+    world.hear(driver(topology("running", epoch=2), process_id=101), task(epoch=2, process_id=202))
+    assert state(world) == (PlanState.ACTIVE, "")
+
+
+def test_a_driver_restarted_within_its_lease_takes_over_at_once(world: World) -> None:
+    world.active()
+    assert isinstance(world.hear(driver(process_id=101)), DriverRegistered)
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+
+
+def test_a_driver_that_was_only_cut_off_keeps_what_it_runs(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.tick(10 * LEASE_MS)
+    world.hear(driver(topology("running")), task())
+    assert state(world)[0] is PlanState.ACTIVE
+    assert pushed(world) == []
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_a_second_driver_is_refused_while_the_first_one_lives(world: World) -> None:
+    world.active()
+    answer = world.hear(driver(name="driver-2", process_id=9))
+    assert isinstance(answer, Rejected)
+    assert answer.code == "driver-exists"
+    world.tick(LEASE_MS)
+    assert isinstance(world.hear(driver(name="driver-2", process_id=9)), DriverRegistered)
+
+
+def test_a_failed_topology_shows_the_drivers_reason(world: World) -> None:
+    world.active()
+    world.hear(driver(topology("failed", reason="five restarts in a minute")))
+    assert state(world) == (PlanState.FAILED, "five restarts in a minute")
+
+
+def test_when_the_plan_store_cannot_count_the_plan_fails_with_its_words_and_is_tried_again(world: World) -> None:
+    world.active()
+    world.hear(driver(process_id=101))
+    world.taken(RaiseEpoch)
+    world.instructions += world.plane.epoch_not_raised(KEY, "database is locked", world.now_ms)
+    world.hear(driver(process_id=101))
+    assert state(world) == (PlanState.FAILED, "the plan store does not answer: database is locked")
+    world.now_ms += 2 * LEASE_MS
+    world.hear(driver(process_id=101))
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+    world.plane.epoch_raised(KEY, 2, world.now_ms)
+    world.tick()
+    assert state(world)[0] is PlanState.DEPLOYING
+
+
+# ---- a manager that comes back --------------------------------------------------------------------------------------
+
+
+def test_a_restarted_manager_adopts_what_runs_under_the_stored_epoch(world: World) -> None:
+    world.put(plan(epoch=4, sent_before=True))
+    world.hear(driver(topology("running", epoch=4)), task(epoch=4))
+    assert state(world)[0] is PlanState.ACTIVE
+    assert pushed(world) == []
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_a_restarted_manager_submits_again_what_runs_under_an_older_epoch_or_not_at_all(world: World) -> None:
+    world.now_ms = 100_000
+    world.put(plan(epoch=4, sent_before=True))
+    world.hear(driver(topology("running", epoch=3)))
+    assert pushed(world) == []
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+
+
+def test_a_topology_that_nobody_wants_is_ended(world: World) -> None:
+    stray = PlanKey(1, "Stray")
+    world.hear(driver(topology("running", key=stray)))
+    assert pushed(world) == [KillTopology(key=stray)]
+    world.hear(driver(topology("stopping", key=stray)))
+    assert pushed(world) == []
+
+
+def test_a_plan_whose_stored_text_does_not_compile_fails_and_is_never_submitted(world: World) -> None:
+    world.put(plan(compiled="no such function", sent_before=True))
+    world.hear(driver())
+    assert state(world) == (PlanState.FAILED, "no such function")
+    assert pushed(world) == []
+    assert world.hear(ListPlans()) == PlansListed(revision=1_001, plans=())
+
+
+# ---- replacing and removing -----------------------------------------------------------------------------------------
+
+
+def test_a_replaced_plan_is_submitted_under_its_new_epoch_and_the_old_one_is_fenced(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.put(plan(epoch=2, text="other"))
+    world.tick()
+    assert pushed(world) == [submit(2)]
+    assert state(world)[0] is PlanState.DEPLOYING
+    for late in (task(epoch=1), receiver(epoch=1), request(epoch=1)):
+        answer = world.hear(late)
+        assert isinstance(answer, Rejected)
+        assert answer.code == "stale-epoch"
+    assert world.snapshot().endpoints == ()
+    assert world.snapshot().tasks == {}
+
+
+def test_an_undeployed_plan_is_killed_and_its_stages_are_told_to_go(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.instructions += world.plane.remove_plan(KEY, world.now_ms)
+    world.tick()
+    assert pushed(world) == [KillTopology(key=KEY)]
+    for orphan in (task(), receiver(), request()):
+        answer = world.hear(orphan)
+        assert isinstance(answer, Rejected)
+        assert answer.code == "unknown-plan"
+    assert world.snapshot().plans == {}
+    assert world.snapshot().endpoints == ()
+
+
+def test_an_epoch_raised_for_a_plan_that_was_replaced_or_removed_meanwhile_changes_nothing(world: World) -> None:
+    world.active()
+    world.put(plan(epoch=3))
+    world.plane.epoch_raised(KEY, 2, world.now_ms)
+    assert world.snapshot().plans[KEY].epoch == 3
+    world.plane.remove_plan(KEY, world.now_ms)
+    world.plane.epoch_raised(KEY, 4, world.now_ms)
+    assert world.snapshot().plans == {}
+
+
+def test_an_epoch_that_was_never_given_out_is_refused(world: World) -> None:
+    world.active()
+    answer = world.hear(task(epoch=9))
+    assert isinstance(answer, Rejected)
+    assert answer.code == "unknown-epoch"
+
+
+# ---- workers --------------------------------------------------------------------------------------------------------
+
+
+def test_workers_learn_of_every_change_of_the_plan_list(world: World) -> None:
+    answers = [world.hear(worker())]
+    world.put(plan())
+    answers.append(world.hear(worker()))
+    world.plane.epoch_raised(KEY, 2, world.now_ms)
+    answers.append(world.hear(worker()))
+    listed = world.hear(ListPlans())
+    world.plane.remove_plan(KEY, world.now_ms)
+    answers.append(world.hear(worker()))
+    assert [answer.revision for answer in answers if isinstance(answer, WorkerRegistered)] == [
+        1_000,
+        1_001,
+        1_002,
+        1_003,
+    ]
+    assert isinstance(listed, PlansListed)
+    assert [(one.key, one.epoch, one.imported) for one in listed.plans] == [(KEY, 2, COMPILED.imported)]
+
+
+def test_a_silent_worker_is_gone_at_its_lease(world: World) -> None:
+    world.active()
+    world.tick(LEASE_MS - 1)
+    assert len(world.snapshot().workers) == 1
+    world.tick(1)
+    assert world.snapshot().workers == ()
+
+
+def test_a_worker_is_assigned_a_receiver_of_the_current_epoch(world: World) -> None:
+    world.active()
+    answer = world.hear(request())
+    assert isinstance(answer, EndpointAssigned)
+    assert answer.instance == "EventReceiver#0"
+
+
+def test_a_message_that_is_not_for_managers_is_refused(world: World) -> None:
+    answer = world.hear(KillTopology(key=KEY))
+    assert answer == Rejected(code="unexpected-message", reason="a manager does not take kill-topology")
+
+
+def test_states_are_logged_once_per_change_and_not_per_heartbeat(world: World) -> None:
+    world.active()
+    world.taken(LogLine)
+    world.now_ms += 1_000
+    world.hear(driver(topology("running")), task(), worker(serves()), receiver())
+    assert world.taken(LogLine) == []

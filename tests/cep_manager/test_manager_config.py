@@ -1,0 +1,63 @@
+"""conf/manager.yaml and the structs behind it say the same."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from cep_common.config import load_config
+from cep_common.errors import ConfigError
+from cep_manager.config import ManagerConfig
+
+SHIPPED = Path(__file__).parents[2] / "conf" / "manager.yaml"
+
+
+def uncommented(text: str) -> str:
+    """The file with every key switched on: lines such as `# key: value` without their mark."""
+    return re.sub(r"^# ?((?:  )*(?:# .*|[a-z_]+:.*))$", r"\1", text, flags=re.MULTILINE)
+
+
+def keys_of(values: dict[str, Any], prefix: str = "") -> set[str]:
+    nested = {key: value for key, value in values.items() if isinstance(value, dict)}
+    flat = {prefix + key for key in values if key not in nested}
+    return flat.union(*(keys_of(value, f"{prefix}{key}.") for key, value in nested.items()))
+
+
+def test_the_file_shows_every_key_with_its_default() -> None:
+    shown = yaml.safe_load(uncommented(SHIPPED.read_text()))
+    defaults = msgspec.to_builtins(ManagerConfig())
+    assert keys_of(shown) == keys_of(defaults)
+    assert shown == defaults
+
+
+def test_the_file_as_shipped_changes_nothing() -> None:
+    assert load_config(ManagerConfig, SHIPPED, "manager", {}) == ManagerConfig()
+
+
+def test_every_key_has_a_comment_above_it() -> None:
+    lines = SHIPPED.read_text().splitlines()
+    keys = [number for number, line in enumerate(lines) if re.match(r"#( {3}| )[a-z_]+: .+", line)]
+    assert len(keys) == len(keys_of(msgspec.to_builtins(ManagerConfig())))
+    assert all(re.match(r"# *#? ?[A-Z]", lines[number - 1]) for number in keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("CEP_MANAGER__CONTROL__PORT", "70000", "control.port"),
+        ("CEP_MANAGER__CONTROL__LEASE_MS", "1500", "lease_ms: must be at least twice heartbeat_ms"),
+        ("CEP_MANAGER__HTTP__PORTT", "1", "unknown key http.portt; did you mean port?"),
+        ("CEP_MANAGER__TOPOLOGY__WORKERS", "0", "topology.workers"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_key(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_config(ManagerConfig, None, "manager", {name: value})
+
+
+def test_the_environment_overrides_the_file() -> None:
+    found = load_config(ManagerConfig, SHIPPED, "manager", {"CEP_MANAGER__HTTP__PORT": "9999"})
+    assert found.http.port == 9999

@@ -1,0 +1,87 @@
+"""The table of a plan's states: every state × every signal, and what each observation means."""
+
+import itertools
+
+import msgspec
+import pytest
+from manager_world import topology
+
+from cep_common.messages import RunState
+from cep_manager.plan_state import MOVES, Observation, PlanState, Signal, read_signal
+
+RUNNING = Observation(
+    unusable="", driver_missing="", report=topology("running"), tasks_live=2, tasks_required=2, silent_tasks=()
+)
+
+
+def test_every_signal_leads_somewhere_from_every_state() -> None:
+    assert {(signal, state) for signal, moves in MOVES.items() for state in moves} == set(
+        itertools.product(Signal, PlanState)
+    )
+
+
+@pytest.mark.parametrize("state", PlanState)
+def test_a_plan_is_active_when_and_only_when_all_its_tasks_are_heard(state: PlanState) -> None:
+    to_active = {signal for signal, moves in MOVES.items() if moves[state] is PlanState.ACTIVE}
+    assert to_active == {Signal.COMPLETE}
+
+
+@pytest.mark.parametrize("state", PlanState)
+def test_a_plan_fails_only_when_it_is_unusable_or_given_up(state: PlanState) -> None:
+    to_failed = {signal for signal, moves in MOVES.items() if moves[state] is PlanState.FAILED}
+    assert to_failed == {Signal.UNUSABLE, Signal.GIVEN_UP}
+
+
+@pytest.mark.parametrize("state", PlanState)
+def test_every_state_can_reach_every_other(state: PlanState) -> None:
+    reached = {state}
+    for _ in PlanState:
+        reached |= {moves[known] for moves in MOVES.values() for known in reached}
+    assert reached == set(PlanState)
+
+
+def test_what_has_run_restarts_and_what_has_not_deploys() -> None:
+    for signal in (Signal.STARTING, Signal.INCOMPLETE, Signal.ENDING):
+        assert MOVES[signal][PlanState.ACTIVE] is PlanState.RESTARTING
+        assert MOVES[signal][PlanState.RESTARTING] is PlanState.RESTARTING
+        assert MOVES[signal][PlanState.WAITING] is PlanState.DEPLOYING
+        assert MOVES[signal][PlanState.DEPLOYING] is PlanState.DEPLOYING
+
+
+@pytest.mark.parametrize(
+    ("reported", "signal"),
+    [
+        ("waiting", Signal.QUEUED),
+        ("starting", Signal.STARTING),
+        ("running", Signal.COMPLETE),
+        ("restarting", Signal.RESTARTED),
+        ("failed", Signal.GIVEN_UP),
+        ("stopping", Signal.ENDING),
+    ],
+)
+def test_the_drivers_word_is_the_signal_and_its_reason_is_shown(reported: RunState, signal: Signal) -> None:
+    report = topology(reported, reason="" if reported == "running" else "because")
+    observed = msgspec.structs.replace(RUNNING, report=report)
+    assert read_signal(observed) == (signal, report.reason)
+    silent_about_why = msgspec.structs.replace(RUNNING, report=topology(reported))
+    assert bool(read_signal(silent_about_why)[1]) == (signal is not Signal.COMPLETE)
+
+
+def test_running_is_not_enough_while_tasks_are_missing() -> None:
+    observed = msgspec.structs.replace(RUNNING, tasks_live=1)
+    assert read_signal(observed) == (Signal.INCOMPLETE, "1 of 2 tasks have registered")
+
+
+def test_a_task_that_fell_silent_is_named() -> None:
+    observed = msgspec.structs.replace(RUNNING, tasks_live=1, silent_tasks=("task 1 on b (process 7)",))
+    assert read_signal(observed) == (Signal.INCOMPLETE, "not heard any more: task 1 on b (process 7)")
+
+
+def test_without_a_driver_its_last_report_does_not_count() -> None:
+    observed = msgspec.structs.replace(RUNNING, driver_missing="no driver has registered")
+    assert read_signal(observed) == (Signal.NO_DRIVER, "no driver has registered")
+
+
+def test_a_plan_that_cannot_be_compiled_is_unusable_whatever_else_is_seen() -> None:
+    observed = msgspec.structs.replace(RUNNING, unusable="no such stream", driver_missing="no driver")
+    assert read_signal(observed) == (Signal.UNUSABLE, "no such stream")
