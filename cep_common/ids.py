@@ -9,6 +9,7 @@ import msgspec
 SUPER_TENANT = -1234
 """The tenant that owns everything when nobody says otherwise."""
 
+_ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
 _TOPOLOGY_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 
 
@@ -32,6 +33,14 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     def url(self) -> str:
         """The address in ZeroMQ's form."""
         return f"tcp://{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """The endpoint that `text` (`host:port`) names; ValueError otherwise."""
+    found = _ADDRESS.match(text)
+    if found is None or not 1 <= int(found["port"]) <= 65_535:
+        raise ValueError(f"{text!r} is not host:port")
+    return Endpoint(found["host"], int(found["port"]))
 
 
 def is_plan_name(name: str) -> bool:

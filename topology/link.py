@@ -87,6 +87,7 @@ class Inbox:
     acknowledged: int = 0
     held_rows: int = 0
     _rows: deque[tuple[int, int]] = field(default_factory=deque)
+    _refused: set[int] = field(default_factory=set)
 
     def arrived(self, sequence: int, rows: int) -> None:
         """Notes a frame. Raises InputError when it is out of sequence or beyond the window: the peer breaks the
@@ -101,9 +102,16 @@ class Inbox:
 
     def done(self, sequence: int) -> None:
         """All frames up to `sequence` have been handed on and may be acknowledged."""
-        while self._rows and self._rows[0][0] <= sequence:
-            self.held_rows -= self._rows.popleft()[1]
-        self.handed_on = max(self.handed_on, sequence)
+        while self._rows and (self._rows[0][0] <= sequence or self._rows[0][0] in self._refused):
+            last, rows = self._rows.popleft()
+            self._refused.discard(last)
+            self.held_rows -= rows
+            self.handed_on = last
+
+    def refused(self, sequence: int) -> None:
+        """The frame will not be handed on: it counts as done as soon as all before it are."""
+        self._refused.add(sequence)
+        self.done(self.handed_on)
 
     def due_acknowledgement(self) -> int | None:
         """The sequence to acknowledge now, or None when the peer knows already."""

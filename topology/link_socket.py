@@ -247,20 +247,20 @@ class LinkServer:
             if not readable(self.socket):
                 return
             peer, *frames = self.socket.recv_multipart()
+            link = self.links.get(peer)
             try:
                 envelope = decode(frames)
             except DecodeError as error:
-                self._refuse(peer, error.code, str(error))
+                yield from self._break(peer, link, error.code, str(error))
                 continue
-            link = self.links.get(peer)
             if link is not None:
                 link.heard_ms = now_ms
             yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
 
     def done(self, link: Link, sequence: int) -> None:
-        """All frames of `link` up to `sequence` are handed on; `flush` tells the sender."""
+        """All frames of `link` up to `sequence` are handed on; `flush` tells the sender, if the link still stands."""
         link.inbox.done(sequence)
-        self._due[link.peer] = link
+        self._note_due(link)
 
     def flush(self) -> None:
         """Sends the acknowledgements that are due, one for each link."""
@@ -281,7 +281,9 @@ class LinkServer:
         self._refuse(link.peer, code, reason)
 
     def expire(self, now_ms: int) -> list[LinkGone]:
-        """Forgets links whose sender has been silent for too long. Call it after `receive` has emptied the socket."""
+        """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
+        if readable(self.socket):
+            return []
         gone = [link for link in self.links.values() if now_ms - link.heard_ms > LINK_LEASE_MS]
         for link in gone:
             self.drop(link, "link-expired", f"silent for more than {LINK_LEASE_MS} ms")
@@ -294,6 +296,10 @@ class LinkServer:
         self, peer: bytes, link: Link | None, message: Message, bodies: tuple[Any, ...], now_ms: int
     ) -> Iterator[LinkEvent]:
         if isinstance(message, OpenLink):
+            if link is not None:
+                self.links.pop(peer)
+                self._due.pop(peer, None)
+                yield LinkGone(link, "opened anew")
             yield from self._open(peer, message, now_ms)
         elif link is None:
             self._refuse(peer, "link-unknown", "open a link first")
@@ -301,6 +307,7 @@ class LinkServer:
             self._send(peer, Acknowledge(sequence=link.inbox.acknowledged))
         elif isinstance(message, CloseLink):
             self.links.pop(peer, None)
+            self._due.pop(peer, None)
             yield LinkGone(link, "closed")
         else:
             yield from self._frame(link, message, bodies)
@@ -328,8 +335,7 @@ class LinkServer:
         try:
             link.inbox.arrived(sequence, _rows(message))
         except InputError as error:
-            self.drop(link, error.reason_code, str(error))
-            yield LinkGone(link, str(error))
+            yield from self._break(link.peer, link, error.reason_code, str(error))
             return
         batch = None
         if isinstance(message, Data):
@@ -337,7 +343,8 @@ class LinkServer:
                 batch = self._batch(link, message, bodies)
             except (DecodeError, InputError) as error:
                 self.refuse_frame(link, error.code, str(error))
-                self.done(link, sequence)
+                link.inbox.refused(sequence)
+                self._note_due(link)
                 return
         yield FrameArrived(link, message, sequence, batch, bodies)
 
@@ -350,6 +357,18 @@ class LinkServer:
         if len(bodies) != 1:
             raise DecodeError(f"a data message with {len(bodies)} bodies")
         return decode_batch(bodies[0], schema, message.rows, self.trusted)
+
+    def _break(self, peer: bytes, link: Link | None, code: str, reason: str) -> Iterator[LinkEvent]:
+        """Refuses a peer that does not keep to the protocol, and ends its link if it has one."""
+        if link is None:
+            self._refuse(peer, code, reason)
+        else:
+            self.drop(link, code, reason)
+            yield LinkGone(link, reason)
+
+    def _note_due(self, link: Link) -> None:
+        if self.links.get(link.peer) is link:
+            self._due[link.peer] = link
 
     def _refuse(self, peer: bytes, code: str, reason: str) -> None:
         logger.info("refused a peer: code=%s reason=%s", code, reason)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, parse_endpoint
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -31,8 +31,17 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str = "driver"
     host: str = "127.0.0.1"
-    managers: tuple[Endpoint, ...] = (Endpoint("127.0.0.1", 8904),)
+    managers: tuple[str, ...] = ("127.0.0.1:8904",)
     request_timeout_ms: Count = 2_000
     spark: SparkConfig = SparkConfig()
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
+
+    def __post_init__(self) -> None:
+        if not self.managers:
+            raise ValueError("managers: name at least one manager as host:port")
+        self.manager_endpoints()
+
+    def manager_endpoints(self) -> tuple[Endpoint, ...]:
+        """The control planes of the managers, in the order in which they are tried."""
+        return tuple(parse_endpoint(manager) for manager in self.managers)

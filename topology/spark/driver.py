@@ -19,7 +19,7 @@ from cep_common.messages import DriverRegistered, KillTopology, Message, Registe
 from cep_common.transport import ControlClient
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.spark.config import DriverConfig
-from topology.spark.session import TopologyJob, slots_of, start_session
+from topology.spark.session import TopologyJob, slots_of, start_session, warm_up
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Driver:
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
+        warm_up(self._spark)
         slots = slots_of(self._spark, config.spark)
         self._runs = TopologyRuns(slots, config.restart.first_backoff_ms, config.restart.longest_backoff_ms)
         self._reported: tuple[TopologyReport, ...] | None = None
@@ -58,7 +59,7 @@ class Driver:
     def run(self) -> None:
         """Works until stopped, then ends all topologies and the session."""
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        client = ControlClient(context, self._config.managers, self._config.request_timeout_ms)
+        client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
         try:
             while not self._stopping.is_set():
@@ -115,7 +116,7 @@ class Driver:
             epoch=epoch,
             query_plan=submission.query_plan,
             tasks=submission.workers,
-            settings=msgspec.structs.replace(self._config.stages, managers=self._config.managers),
+            settings=msgspec.structs.replace(self._config.stages, managers=self._config.manager_endpoints()),
         )
 
         def ended(reason: str, *, unfit: bool) -> None:

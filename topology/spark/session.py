@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import threading
@@ -32,7 +33,6 @@ class Ended(Protocol):
 BASE_CONF = {
     "spark.python.daemon.module": "topology.spark.daemon",
     "spark.python.worker.reuse": "true",
-    "spark.pyspark.python": sys.executable,
     "spark.task.maxFailures": "1",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FIFO",
@@ -42,11 +42,17 @@ BASE_CONF = {
 
 def start_session(config: SparkConfig, host: str) -> SparkSession:
     """A session on `config.master`, reachable by its executors at `host`."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(config.master).appName(config.application)
     conf = BASE_CONF | {"spark.driver.host": host, "spark.driver.bindAddress": host} | config.conf
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def warm_up(context: SparkContext) -> None:
+    """Python runs on an executor once, so that the first topology need not wait for its start."""
+    context.parallelize([0], 1).map(str).collect()
 
 
 def slots_of(context: SparkContext, config: SparkConfig) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pyarrow as pa
-from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
 
 from query_plan.model import ProcessingStage, stage_app
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger
