@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -127,9 +128,6 @@ def test_an_unknown_type_is_named_but_not_at_any_length() -> None:
 
 
 def assert_decodes_or_refuses(frames: list[bytes]) -> None:
-    try:
-        envelope = decode(frames)
-    except DecodeError as error:
-        assert error.message
-    else:
-        assert isinstance(envelope.message, Message)
+    """Any other error than DecodeError fails the test."""
+    with suppress(DecodeError):
+        assert isinstance(decode(frames).message, Message)

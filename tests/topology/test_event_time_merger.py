@@ -1,0 +1,334 @@
+"""Streams merged in event-time order, checked against a reference that keeps all rows in one list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from topology_builders import bundle, rows_of
+
+from topology.bundle import Bundle
+from topology.link import END_OF_TIME, NO_WATERMARK
+from topology.merger import EventTimeMerger, MergedStep
+
+IDLE_MS = 1_000
+
+
+def released(step: MergedStep | None) -> list[tuple[str, int, int]]:
+    """(stream, time, number) in the step's common order; checks what every step promises."""
+    if step is None:
+        return []
+    placed: dict[int, tuple[str, int, int]] = {}
+    for (stream, batch), order in zip(step.batches, step.orders, strict=True):
+        rows = rows_of(batch)
+        assert [time for time, _ in rows] == sorted(time for time, _ in rows)
+        assert (order[1:] > order[:-1]).all()
+        placed |= {int(place): (stream, *row) for place, row in zip(order, rows, strict=True)}
+    assert sorted(placed) == list(range(len(placed)))
+    return [placed[place] for place in range(len(placed))]
+
+
+# ---- the reference ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Reference:
+    """All rows held in one list; what the channels promise; no batches, no heaps, no arrays."""
+
+    streams: list[str]
+    held: list[tuple[int, int, int, str, int]] = field(default_factory=list)  # time, rank, arrival, stream, bundle
+    promises: dict[str, tuple[int, int]] = field(default_factory=dict)  # channel → (watermark, rank)
+    idle: set[str] = field(default_factory=set)
+    spoken: set[str] = field(default_factory=set)
+    arrivals: int = 0
+    bundles: int = 0
+
+    def push(self, pushed: Bundle) -> None:
+        ranks = [self.streams.index(stream) for stream in pushed.streams]
+        self.spoken |= set(pushed.streams)
+        watermark = max(self.promises.get(pushed.channel, (NO_WATERMARK, 0))[0], pushed.watermark_ms)
+        self.promises[pushed.channel] = (watermark, min(ranks))
+        (self.idle.add if pushed.idle else self.idle.discard)(pushed.channel)
+        for stream, batch in pushed.batches:
+            for time, _ in rows_of(batch):
+                self.held.append((time, self.streams.index(stream), self.arrivals, stream, self.bundles))
+                self.arrivals += 1
+        self.bundles += 1
+
+    def bound(self) -> tuple[int, int]:
+        silent = [(NO_WATERMARK, rank) for rank, stream in enumerate(self.streams) if stream not in self.spoken]
+        said = [promise for channel, promise in self.promises.items() if channel not in self.idle]
+        return min(silent + said, default=(END_OF_TIME, len(self.streams)))
+
+    def release(self) -> list[tuple[str, int, int]]:
+        ready = sorted(row for row in self.held if row[:2] <= self.bound())
+        self.held = [row for row in self.held if row[:2] > self.bound()]
+        return [(stream, time, arrival) for time, _, arrival, stream, _ in ready]
+
+    def settled(self) -> set[int]:
+        return set(range(self.bundles)) - {row[4] for row in self.held}
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[list[str], list[Bundle | None], bool]:
+    """Streams, and bundles of several channels that all keep their promises, interleaved; None stands for a release.
+
+    Rows are numbered in order of arrival. The last value says whether all channels opened before the first release: one
+    that is not known of cannot be waited for.
+    """
+    streams = ["A", "B", "C"][: draw(st.integers(1, 3))]
+    carried = draw(st.lists(st.sets(st.sampled_from(streams), min_size=1), min_size=1, max_size=4))
+    channels = [sorted(names) for names in carried] + [[name] for name in streams if name not in set().union(*carried)]
+    promised = [NO_WATERMARK] * len(channels)
+    opened_first = draw(st.booleans())
+    openings = [bundle(channel=f"channel {index}", streams=tuple(names)) for index, names in enumerate(channels)]
+    schedule: list[Bundle | None] = [*openings] if opened_first else []
+    arrivals = 0
+    for index in draw(st.lists(st.integers(0, len(channels) - 1), max_size=25)):
+        base = max(promised[index], 0)
+        batches = []
+        for stream in draw(st.lists(st.sampled_from(channels[index]), unique=True)):
+            times = draw(st.lists(st.integers(base, base + 6), max_size=4))
+            batches.append((stream, [(time, arrivals + place) for place, time in enumerate(times)]))
+            arrivals += len(times)
+        promised[index] = draw(st.sampled_from([promised[index], base, base + 1, base + 3]))
+        schedule.append(
+            bundle(
+                *batches,
+                channel=f"channel {index}",
+                streams=tuple(channels[index]),
+                watermark_ms=promised[index],
+            )
+        )
+        schedule += [None] * draw(st.integers(0, 1))
+    schedule += [
+        bundle(channel=f"channel {index}", streams=tuple(names), idle=True) for index, names in enumerate(channels)
+    ]
+    return streams, [*schedule, None], opened_first
+
+
+@given(schedules())
+@settings(max_examples=300, deadline=None)
+def test_what_is_released_and_settled_is_what_the_reference_says(
+    schedule: tuple[list[str], list[Bundle | None], bool],
+) -> None:
+    streams, turns, opened_first = schedule
+    merger, reference = EventTimeMerger(streams, IDLE_MS), Reference(streams)
+    settled: list[int] = []
+    everything: list[tuple[str, int, int]] = []
+    for turn in turns:
+        if turn is not None:
+            number = reference.bundles
+            reference.push(turn)
+            merger.push(with_receipt(turn, settled, number), now_ms=0)
+            assert merger.watermark_ms() == reference.bound()[0]
+        else:
+            step = merger.release(now_ms=0)
+            got = released(step)
+            assert got == reference.release()
+            assert step is None or step.watermark_ms == reference.bound()[0]
+            everything += got
+        assert set(settled) == reference.settled()
+        assert merger.held_rows == len(reference.held)
+    assert len(settled) == len(set(settled))
+    assert merger.held_rows == 0
+    ranked = [(time, streams.index(stream), number) for stream, time, number in everything]
+    assert len(ranked) == reference.arrivals
+    if opened_first:
+        assert merger.late_rows == 0
+        assert ranked == sorted(ranked)
+
+
+def with_receipt(pushed: Bundle, settled: list[int], number: int) -> Bundle:
+    carried = [(stream, rows_of(batch)) for stream, batch in pushed.batches]
+    return bundle(
+        *carried,
+        channel=pushed.channel,
+        streams=pushed.streams,
+        watermark_ms=pushed.watermark_ms,
+        idle=pushed.idle,
+        settled=lambda: settled.append(number),
+    )
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def test_at_equal_times_the_stream_defined_first_goes_first_whoever_came_first() -> None:
+    merger = EventTimeMerger(["Arrivals", "Departures"], IDLE_MS)
+    merger.push(bundle(("Departures", [(10, 1), (20, 2)]), channel="d", watermark_ms=20), 0)
+    merger.push(bundle(("Arrivals", [(10, 3), (20, 4)]), channel="a", watermark_ms=21), 0)
+    assert released(merger.release(0)) == [
+        ("Arrivals", 10, 3),
+        ("Departures", 10, 1),
+        ("Arrivals", 20, 4),
+        ("Departures", 20, 2),
+    ]
+
+
+def test_a_row_waits_while_an_earlier_defined_stream_may_still_bring_one_of_the_same_time() -> None:
+    merger = EventTimeMerger(["Arrivals", "Departures"], IDLE_MS)
+    merger.push(bundle(("Departures", [(10, 1)]), channel="d", watermark_ms=10), 0)
+    merger.push(bundle(channel="a", streams=("Arrivals",), watermark_ms=10), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(channel="a", streams=("Arrivals",), watermark_ms=11), 0)
+    assert released(merger.release(0)) == [("Departures", 10, 1)]
+
+
+def test_two_connections_of_one_stream_are_both_waited_for() -> None:
+    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger.push(bundle(("S", [(5, 1), (9, 2)]), channel="one worker", watermark_ms=9), 0)
+    assert released(merger.release(0)) == [("S", 5, 1), ("S", 9, 2)]
+    merger.push(bundle(channel="another", streams=("S",)), 0)
+    merger.push(bundle(("S", [(12, 3)]), channel="one worker", watermark_ms=12), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(("S", [(11, 4)]), channel="another", watermark_ms=12), 0)
+    assert released(merger.release(0)) == [("S", 11, 4), ("S", 12, 3)]
+
+
+def test_a_watermark_never_goes_back() -> None:
+    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger.push(bundle(channel="c", streams=("S",), watermark_ms=10), 0)
+    merger.push(bundle(("S", [(10, 1)]), channel="c", watermark_ms=NO_WATERMARK), 0)
+    assert merger.watermark_ms() == 10
+    assert released(merger.release(0)) == [("S", 10, 1)]
+
+
+def test_streams_of_a_bundle_that_are_not_merged_here_make_no_channel() -> None:
+    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger.push(bundle(channel="c", streams=("S",), watermark_ms=10), 0)
+    merger.push(bundle(channel="d", streams=("Elsewhere",)), 0)
+    merger.push(bundle(channel="", streams=()), 0)
+    assert merger.watermark_ms() == 10
+
+
+# ---- receipts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_of_two_streams_is_settled_when_the_last_of_its_rows_has_gone() -> None:
+    merger, settled = EventTimeMerger(["A", "B"], IDLE_MS), [0]
+    merger.push(
+        bundle(("A", [(1, 1)]), ("B", [(9, 2)]), channel="c", settled=lambda: settled.append(1), watermark_ms=5), 0
+    )
+    assert len(released(merger.release(0))) == 1
+    assert settled == [0]
+    merger.push(bundle(channel="c", streams=("A", "B"), watermark_ms=10), 0)
+    merger.release(0)
+    assert settled == [0, 1]
+
+
+def test_a_connection_that_is_far_ahead_does_not_keep_anothers_frames_unsettled() -> None:
+    """Otherwise the slow one's window would fill, and it could never catch up."""
+    merger, settled = EventTimeMerger(["S"], IDLE_MS), list[str]()
+    ahead = bundle(("S", [(1_000, 1)]), channel="a", watermark_ms=1_000, settled=lambda: settled.append("ahead"))
+    behind = bundle(("S", [(1, 2)]), channel="b", watermark_ms=1, settled=lambda: settled.append("behind"))
+    merger.push(ahead, 0)
+    merger.push(behind, 0)
+    assert released(merger.release(0)) == [("S", 1, 2)]
+    assert settled == ["behind"]
+
+
+# ---- silence ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_on_which_nobody_spoke_holds_the_others_back_for_exactly_idle_ms() -> None:
+    merger = EventTimeMerger(["A", "B"], IDLE_MS, now_ms=0)
+    assert merger.next_deadline_ms() is None
+    merger.push(bundle(("A", [(1, 1)]), channel="a", watermark_ms=1), 500)
+    assert merger.release(500) is None
+    assert merger.next_deadline_ms() == 500 + IDLE_MS
+    merger.on_time(499 + IDLE_MS)
+    assert merger.release(499 + IDLE_MS) is None
+    merger.on_time(500 + IDLE_MS)
+    assert released(merger.release(500 + IDLE_MS)) == [("A", 1, 1)]
+    assert merger.next_deadline_ms() is None
+
+
+def test_silence_counts_from_the_last_word_of_the_channel_that_is_waited_for() -> None:
+    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger.push(bundle(channel="b", streams=("B",), watermark_ms=1), 0)
+    merger.push(bundle(("A", [(5, 1)]), channel="a", watermark_ms=5), 100)
+    merger.release(100)
+    merger.push(bundle(channel="b", streams=("B",), watermark_ms=2), 300)
+    merger.release(300)
+    assert merger.next_deadline_ms() == 300 + IDLE_MS
+
+
+def test_a_channel_that_is_ahead_of_the_others_does_not_become_idle_however_silent_it_is() -> None:
+    """Its sender may wait for room that only the others can make."""
+    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger.push(bundle(("A", [(100, 1)]), channel="a", watermark_ms=100), 0)
+    for now_ms in range(0, 5 * IDLE_MS, IDLE_MS // 2):
+        merger.push(bundle(channel="b", streams=("B",), watermark_ms=now_ms // 100), now_ms)
+        merger.on_time(now_ms)
+        assert merger.release(now_ms) is None
+    now_ms = 5 * IDLE_MS
+    merger.push(bundle(("B", [(120, 2)]), channel="b", watermark_ms=120), now_ms)
+    assert released(merger.release(now_ms)) == [("A", 100, 1)]
+    merger.on_time(now_ms + IDLE_MS - 1)
+    assert merger.release(now_ms + IDLE_MS - 1) is None
+    assert merger.next_deadline_ms() == now_ms + IDLE_MS
+
+
+def test_silence_while_nobody_listened_is_forgiven() -> None:
+    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger.push(bundle(("A", [(1, 1)]), channel="a", watermark_ms=1), 0)
+    merger.release(0)
+    merger.forgive_silence(700)
+    assert merger.next_deadline_ms() == 700 + IDLE_MS
+
+
+def test_an_idle_channel_does_not_hold_back_until_it_speaks_again() -> None:
+    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger.push(bundle(channel="b", streams=("B",), watermark_ms=1, idle=True), 0)
+    merger.push(bundle(("A", [(5, 1)]), channel="a", watermark_ms=5), 0)
+    assert released(merger.release(0)) == [("A", 5, 1)]
+    merger.push(bundle(channel="b", streams=("B",), watermark_ms=6), 0)
+    merger.push(bundle(("A", [(7, 2)]), channel="a", watermark_ms=7), 0)
+    assert released(merger.release(0)) == []
+    assert merger.watermark_ms() == 6
+
+
+def test_when_every_channel_is_idle_everything_goes() -> None:
+    merger = EventTimeMerger(["A"], IDLE_MS)
+    merger.push(bundle(("A", [(5, 1), (3, 2)]), channel="a", idle=True), 0)
+    assert released(merger.release(0)) == [("A", 3, 2), ("A", 5, 1)]
+    assert merger.watermark_ms() == END_OF_TIME
+
+
+# ---- late rows -------------------------------------------------------------------------------------------------------
+
+
+def late_after_ten(drop_late: bool) -> tuple[EventTimeMerger, list[tuple[str, int, int]], list[int]]:
+    """A row of 10 was released because the other channel was idle; then that one brings rows of 4, 9, 10 and 12."""
+    settled: list[int] = []
+    merger = EventTimeMerger(["A", "B"], IDLE_MS, drop_late)
+    merger.push(bundle(channel="a", streams=("A",), idle=True), 0)
+    merger.push(bundle(("B", [(10, 1)]), channel="b", watermark_ms=10), 0)
+    assert released(merger.release(0)) == [("B", 10, 1)]
+    merger.push(bundle(channel="b", streams=("B",), idle=True, watermark_ms=10), 0)
+    rows = [(9, 2), (4, 3), (10, 4), (12, 5)]
+    merger.push(bundle(("A", rows), channel="a", watermark_ms=12, settled=lambda: settled.append(1)), 0)
+    return merger, released(merger.release(0)), settled
+
+
+def test_late_rows_are_processed_in_time_order_and_counted() -> None:
+    merger, rows, settled = late_after_ten(drop_late=False)
+    assert rows == [("A", 4, 3), ("A", 9, 2), ("A", 10, 4), ("A", 12, 5)]
+    assert (merger.late_rows, settled) == (2, [1])
+
+
+def test_late_rows_are_dropped_and_counted_and_their_frame_is_settled() -> None:
+    merger, rows, settled = late_after_ten(drop_late=True)
+    assert rows == [("A", 10, 4), ("A", 12, 5)]
+    assert (merger.late_rows, merger.held_rows, settled) == (2, 0, [1])
+
+
+def test_a_release_of_nothing_but_dropped_rows_is_no_step() -> None:
+    merger = EventTimeMerger(["A"], IDLE_MS, drop_late=True)
+    merger.push(bundle(("A", [(10, 1)]), watermark_ms=10), 0)
+    merger.release(0)
+    merger.push(bundle(("A", [(9, 2)]), watermark_ms=10), 0)
+    assert merger.release(0) is None
+    assert merger.late_rows == 1
