@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from siddhi.errors import Problem
+from siddhi.errors import Problem, render_problem
 from siddhi.language import ast
 
 
@@ -20,6 +20,11 @@ class Severity(str, Enum):
 class Finding:
     severity: Severity
     problem: Problem
+
+
+def render_finding(finding: Finding, text: str) -> str:
+    """The finding as a person wants to read it: severity, place, message, code, line with carets, hint."""
+    return f"{finding.severity.value}: {render_problem(finding.problem, text)}"
 
 
 def error(code: str, message: str, hint: str, span: ast.Span | None) -> Finding:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from query_plan.annotations import EXPORTING, IMPORTING, named
 from query_plan.bindings import binds_by_default
 from query_plan.findings import Finding, error, warning
+from query_plan.members import queries_of
 from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -138,15 +139,15 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
 def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
     """A result that nobody can see is probably meant for a stream of another name."""
     read = plan.exported.union(*(group.streams_read for group in plan.groups))
-    for member in plan.members:
-        for name in member.writes:
-            if name not in read:
-                yield warning(
-                    "result-unused",
-                    f"{name} is written, but neither read nor exported",
-                    f"write @Export('{name}:1.0.0') or @sink(…) in front of its definition",
-                    member.span,
-                )
+    for query in (query for element in plan.app.elements for query in queries_of(element)):
+        name = query.output.target
+        if query.output.kind is model.TargetKind.STREAM and name not in read:
+            yield warning(
+                "result-unused",
+                f"{name} is written, but neither read nor exported",
+                f"define it with @Export('{name}:1.0.0') or @sink(…), or let a query read it",
+                query.syntax.output.span,
+            )
 
 
 def attributes_leave_room(plan: Survey) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from query_plan.annotations import written_name
 from query_plan.findings import Finding, Severity, error
 from query_plan.groupings import obstacles
 from query_plan.groups import Group, loops
-from query_plan.members import own_name, syntax_of
+from query_plan.members import own_name, queries_of, syntax_of
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -119,16 +119,17 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
     """What a group takes in and also writes mixes inside it, so that others could not tell the two apart."""
     for group in plan.groups:
         both = set(plan.inputs(group)) & set(plan.outputs(group))
-        for member in group.members:
-            for name in member.writes:
-                if name in both:
-                    both.discard(name)
-                    yield error(
-                        "stream-received-and-produced",
-                        f"group {group.name} takes in {name} and writes it too, and others need what it writes",
-                        f"let {member.name} write to a stream of another name",
-                        member.span,
-                    )
+        elements = (one.element for one in group.members if not isinstance(one.element, model.AnalysedAggregation))
+        for query in (query for element in elements for query in queries_of(element)):
+            name = query.output.target
+            if query.output.kind is model.TargetKind.STREAM and name in both:
+                both.discard(name)
+                yield error(
+                    "stream-received-and-produced",
+                    f"group {group.name} takes in {name} and writes it too, and others need what it writes",
+                    "let this query write to a stream of another name, and read both where they are needed",
+                    query.syntax.output.span,
+                )
 
 
 def _kind(plan: Survey, name: str) -> str:

@@ -160,7 +160,7 @@ MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
     [
         ("from A[v > 1] select * insert into B;", {"A": "shuffle"}, False),
         ("from A#window.length(2) select k, v insert into B;", {"A": "global"}, True),
-        ("from A select k, max(v) as v insert into B; from C select * insert into B;", {"A": "global", "C": "shuffle"}, True),
+        ("from A select k, max(v) as v insert into B; from C insert into B;", {"A": "global", "C": "shuffle"}, True),
         (BY_K, {"A": "fields(k)"}, False),
         (f"partition with (k of A) begin {MATCH} end;", {"A": "fields(k)", "C": "all"}, False),
         (f"partition with (k of A, v of C) begin {MATCH} end;", {"A": "fields(k)", "C": "fields(v)"}, False),

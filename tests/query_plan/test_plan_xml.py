@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,19 @@ def test_xml_that_is_no_query_plan_is_refused_at_its_line(part: str, instead: st
     )
     assert code == "xml-invalid"
     assert line is None or found == line
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_plan_is_refused_or_is_another_plan(data: st.DataObject) -> None:
+    text = a_plan()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 30)))
+    insert = data.draw(
+        st.sampled_from(["", "<", ">", "&", "&#0;", "&x;", "'", '"', "(", "<!-- -->", "<?x?>", "\ud800", "]]>"])
+    )
+    with suppress(QueryPlanXmlError):
+        assert isinstance(read_xml(text[:start] + insert + text[end:]), QueryPlan)
 
 
 def test_a_text_beyond_all_measure_is_refused_unread() -> None:
