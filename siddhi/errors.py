@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from siddhi.language.ast import Span
 
@@ -75,6 +76,13 @@ def render_problem(problem: Problem, text: str) -> str:
     if problem.hint:
         lines.append(f"hint: {problem.hint}")
     return "\n".join(lines)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint with the known name that looks most like `name`, or None when none does."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    close = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean '{by_folded[close[0]]}'?" if close else None
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from siddhi.analysis.problems import Problems, did_you_mean
-from siddhi.errors import SiddhiParseError
+from siddhi.analysis.problems import Problems
+from siddhi.errors import SiddhiParseError, did_you_mean
 from siddhi.language import ast
 from siddhi.language.parser import parse_time
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from siddhi.analysis.model import Aggregate, AttributeValue, Call, ConstantValue, EventReference, TypedExpression
-from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.problems import Problems
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Overload, Parameter, Registry
 

@@ -6,9 +6,9 @@ from siddhi.analysis.aggregations import analyse_aggregation
 from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
-from siddhi.analysis.problems import did_you_mean
 from siddhi.analysis.scope import Slot
 from siddhi.analysis.windows import analyse_window
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
 

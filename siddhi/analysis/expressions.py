@@ -18,10 +18,11 @@ from siddhi.analysis.model import (
     Negation,
     TypedExpression,
 )
-from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.problems import Problems
 from siddhi.analysis.scope import Scope
 from siddhi.analysis.symbols import Symbols
 from siddhi.analysis.types import arithmetic_type, comparison_type
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 

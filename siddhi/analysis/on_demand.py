@@ -8,11 +8,11 @@ from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedApp, AnalysedOnDemandQuery, Schema, SourceKind
 from siddhi.analysis.outputs import analyse_output
 from siddhi.analysis.periods import analyse_period
-from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.problems import Problems
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.analysis.selections import SelectionInput, analyse_selection
 from siddhi.analysis.symbols import Symbols
-from siddhi.errors import SiddhiAnalysisError
+from siddhi.errors import SiddhiAnalysisError, did_you_mean
 from siddhi.language import ast
 from siddhi.registry import Registry
 

@@ -14,8 +14,8 @@ from siddhi.analysis.model import (
     TargetKind,
     TypedExpression,
 )
-from siddhi.analysis.problems import did_you_mean
 from siddhi.analysis.scope import Scope
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import EventType
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
 from siddhi.errors import Problem
 from siddhi.language.ast import Span
 
@@ -26,10 +23,3 @@ class Problems:
 
     def all(self) -> tuple[Problem, ...]:
         return tuple(self._found)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint with the known name that looks most like `name`, or None when none does."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean '{by_folded[close[0]]}'?" if close else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siddhi.analysis.model import AttributeValue, EventReference, OutputValue, Schema, TableValue, TypedExpression
-from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.problems import Problems
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, SourceReference
 

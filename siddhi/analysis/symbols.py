@@ -12,7 +12,8 @@ from siddhi.analysis.model import (
     Schema,
     SourceKind,
 )
-from siddhi.analysis.problems import Problems, did_you_mean
+from siddhi.analysis.problems import Problems
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 
 

@@ -6,7 +6,7 @@ import re
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from siddhi.errors import Problem
+from siddhi.errors import Problem, did_you_mean
 from siddhi.language.variables import span_between
 
 _EXPRESSION = frozenset(
@@ -39,7 +39,6 @@ _WORDS = {
     "STRING": "a text in quotes",
     "INT": "a whole number",
     "_SCRIPT_TEXT": "the script",
-    "_STREAM": "'stream'",
     "LPAR": "'('",
     "RPAR": "')'",
     "LSQB": "'['",
@@ -102,7 +101,9 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     if word == "`":
         return Problem("unclosed-text", "this name in back-quotes does not end", None, span)
     message = f"'{word}' cannot stand here: {_expected(error)} expected"
-    return Problem("syntax-error", message, _hint(text[:start], text[start:], word), span)
+    keywords = (terminal.lstrip("_").casefold() for terminal in _accepted(error) if terminal not in _WORDS)
+    hint = _hint(text[:start], text[start:], word) or did_you_mean(word, keywords)
+    return Problem("syntax-error", message, hint, span)
 
 
 def _hint(before: str, behind: str, word: str) -> str | None:
