@@ -239,7 +239,7 @@ def _read_streams(element: etree._Element) -> tuple[ast.StreamDefinition, ...]:
 
 def _read_stream(element: etree._Element) -> ast.StreamDefinition:
     try:
-        return parse_stream_definition((element.text or "").strip())
+        return parse_stream_definition(element.text or "")
     except SiddhiParseError as refused:
         raise _inside(element, refused) from refused
 
@@ -265,7 +265,7 @@ def _read_elements(element: etree._Element) -> tuple[ast.ExecutionElement, ...]:
 
 def _parsed(element: etree._Element, before: str = "") -> ast.App:
     try:
-        return parse(before + (element.text or "").strip())
+        return parse(before + (element.text or ""))
     except SiddhiParseError as refused:
         raise _inside(element, refused) from refused
 
@@ -292,10 +292,16 @@ def _flag(text: str | None) -> bool:
 
 
 def _inside(element: etree._Element, refused: SiddhiParseError) -> QueryPlanXmlError:
-    """The problems of a text in the XML; the XML's line is named in words, since theirs count within the text."""
+    """The problems of the text in `element`, with their lines of the XML."""
+    first = _line(element) or 1
     return QueryPlanXmlError(
         [
-            _problem("xml-invalid", f"in <{element.tag}>, {problem}", problem.hint, _line(element))
+            _problem(
+                "xml-invalid",
+                f"in <{element.tag}>: {problem.message} [{problem.code}]",
+                problem.hint,
+                first + (problem.span.line - 1 if problem.span else 0),
+            )
             for problem in refused.problems
         ]
     )

@@ -191,7 +191,7 @@ def test_document_types_and_entities_are_refused() -> None:
         ("<query-plan", "<storm-query-plan", None),
         ("define stream TradeIn (", "define strim TradeIn (", 5),
         ("define stream TradeIn (", "define table TradeIn (", 5),
-        ("select symbol, price, volume", "select select,", 14),
+        ("select symbol, price, volume", "select select,", 19),
         ("@name('bigTrades')", "define table T (a int); @name('bigTrades')", 14),
         ("<table-definitions/>", "<table-definitions>define stream T (a int);</table-definitions>", 10),
     ],
