@@ -1,7 +1,7 @@
 """Test your own plans: cases of events and expected answers, run in process on the engine.
 
-A case is one JSON object: an app, events in order, and what each stream and query callback is expected to give. `load_cases` reads
-them from JSON lines, `run_case` runs one and says what differs.
+A case is one JSON object: an app, events in order, and what each stream and query callback is expected to give.
+`load_cases` reads them from JSON lines, `run_case` runs one and says what differs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = list[Any]
 """`[timestamp, [values]]`."""
 
 _TOLERANCE = {AttributeType.DOUBLE: 1e-9, AttributeType.FLOAT: 1e-6}
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went: `passed`, or `unsupported` when the engine refused the app as not supported, else `differences` tell."""
+    """How a case went: `passed`, or `unsupported` when the engine refused the app as not supported, else `differences`
+    tell."""
 
     case: Case
     passed: bool
@@ -84,7 +85,8 @@ def load_cases(path: str | Path) -> Iterator[Case]:
 def run_case(case: Case, batch_rows: int | None = None) -> CaseResult:
     """Runs `case` and compares every listened stream and query with what it expects.
 
-    Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which changes no answer.
+    Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which
+    changes no answer.
     """
     refusal_expected = "error" in case.document
     try:
@@ -166,7 +168,11 @@ def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime) -> _Recorder:
         if stream in app.streams:
             rows = recorder.streams.setdefault(stream, [])
             recorder.schemas[stream] = app.streams[stream].schema
-            runtime.add_stream_callback(stream, lambda batch, rows=rows: rows.extend(_rows(batch)))
+
+            def receive_stream(batch: pa.RecordBatch, rows: list[Row] = rows) -> None:
+                rows.extend(_rows(batch))
+
+            runtime.add_stream_callback(stream, receive_stream)
     for query in listen.get("queries", ()):
         currents = recorder.currents.setdefault(query, [])
         expired = recorder.expired.setdefault(query, [])
@@ -220,9 +226,11 @@ def _compare(what: str, expected: list[Row], found: list[Row], schema: Schema, c
         if not _same_row(wanted, got, types):
             yield f"{what}: row {place}: expected {wanted}, got {got}"
             return
-    if len(expected) != len(found):
-        surplus = f"first missing {expected[len(found)]}" if len(expected) > len(found) else f"first surplus {found[len(expected)]}"
-        yield f"{what}: expected {len(expected)} rows, got {len(found)}; {surplus}"
+    counts = f"{what}: expected {len(expected)} rows, got {len(found)}"
+    if len(expected) > len(found):
+        yield f"{counts}; first missing {expected[len(found)]}"
+    elif len(expected) < len(found):
+        yield f"{counts}; first surplus {found[len(expected)]}"
 
 
 def _unordered(rows: list[Row]) -> list[Row]:
@@ -233,9 +241,7 @@ def _unordered(rows: list[Row]) -> list[Row]:
 def _same_row(expected: Row, found: Row, types: Sequence[AttributeType]) -> bool:
     if expected[0] != found[0] or len(expected[1]) != len(found[1]):
         return False
-    return all(
-        _same_value(wanted, got, type_) for wanted, got, type_ in zip(expected[1], found[1], types, strict=True)
-    )
+    return all(_same_value(wanted, got, type_) for wanted, got, type_ in zip(expected[1], found[1], types, strict=True))
 
 
 def _same_value(wanted: Any, got: Any, type_: AttributeType) -> bool:

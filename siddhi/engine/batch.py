@@ -195,13 +195,15 @@ class EventBatch:
     (order, clock), ties by the place of the producer.
     `chunks` int64, non-decreasing, or None: rows of one number travel as one chunk (Siddhi's aggregates give one row a
     chunk); None means that every row is a chunk of its own. Numbers mean nothing beyond their batch.
+    `deliveries` int64, non-decreasing, or None: chunks of one number, each selected by itself, leave the query together
+    as one chunk (a join's rows for one chunk of events, the matches that one event completes); None: as they are.
     `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
     `columns` by name; several inputs (joins, patterns) name theirs with `siddhi.engine.scope.slot_column`.
 
     Batches and their arrays are never changed after they were made.
     """
 
-    __slots__ = ("chunks", "clocks", "columns", "kinds", "orders", "partitions", "size", "timestamps")
+    __slots__ = ("chunks", "clocks", "columns", "deliveries", "kinds", "orders", "partitions", "size", "timestamps")
 
     def __init__(
         self,
@@ -212,6 +214,7 @@ class EventBatch:
         columns: Mapping[str, Column],
         chunks: Int64Array | None = None,
         partitions: Int64Array | None = None,
+        deliveries: Int64Array | None = None,
     ) -> None:
         self.size = len(timestamps)
         self.timestamps = timestamps
@@ -221,6 +224,7 @@ class EventBatch:
         self.columns = columns
         self.chunks = chunks
         self.partitions = partitions
+        self.deliveries = deliveries
 
     def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
         """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
@@ -233,28 +237,49 @@ class EventBatch:
             {name: column.take(positions) for name, column in picked.items()},
             None if self.chunks is None else self.chunks[positions],
             None if self.partitions is None else self.partitions[positions],
+            None if self.deliveries is None else self.deliveries[positions],
         )
 
     def slice(self, start: int, stop: int) -> EventBatch:
         """The rows from `start` up to `stop`."""
         return self.take(np.arange(start, stop))
 
+    def _like(self) -> EventBatch:
+        copy = EventBatch.__new__(EventBatch)
+        for name in EventBatch.__slots__:
+            setattr(copy, name, getattr(self, name))
+        return copy
+
     def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
         """The same rows with other columns."""
-        return EventBatch(self.timestamps, self.kinds, self.orders, self.clocks, columns, self.chunks, self.partitions)
+        copy = self._like()
+        copy.columns = columns
+        return copy
 
     def with_kinds(self, kinds: Int8Array) -> EventBatch:
         """The same rows with other kinds."""
-        return EventBatch(self.timestamps, kinds, self.orders, self.clocks, self.columns, self.chunks, self.partitions)
+        copy = self._like()
+        copy.kinds = kinds
+        return copy
 
-    def with_chunks(self, chunks: Int64Array | None) -> EventBatch:
-        """The same rows in other chunks."""
-        return EventBatch(self.timestamps, self.kinds, self.orders, self.clocks, self.columns, chunks, self.partitions)
+    def with_chunks(self, chunks: Int64Array | None, deliveries: Int64Array | None = None) -> EventBatch:
+        """The same rows in other chunks and deliveries."""
+        copy = self._like()
+        copy.chunks = chunks
+        copy.deliveries = deliveries
+        return copy
+
+    def with_partitions(self, partitions: Int64Array | None) -> EventBatch:
+        """The same rows in other partition instances."""
+        copy = self._like()
+        copy.partitions = partitions
+        return copy
 
     def at_order(self, order: int) -> EventBatch:
         """The same rows, all of the order `order`."""
-        orders = np.full(self.size, order, dtype=np.int64)
-        return EventBatch(self.timestamps, self.kinds, orders, self.clocks, self.columns, self.chunks, self.partitions)
+        copy = self._like()
+        copy.orders = np.full(self.size, order, dtype=np.int64)
+        return copy
 
     def chunk_ids(self) -> Int64Array:
         """`chunks`, with the row numbers in place of None."""
@@ -274,12 +299,12 @@ class EventBatch:
             return batches[0]
         chunks = None
         if any(batch.chunks is not None for batch in batches):
-            parts, offset = [], 0
-            for batch in batches:
-                ids = batch.chunk_ids() + offset
-                parts.append(ids)
-                offset = int(ids[-1]) + 1 if batch.size else offset
-            chunks = np.concatenate(parts)
+            chunks = _apart([batch.chunk_ids() for batch in batches])
+        deliveries = None
+        if any(batch.deliveries is not None for batch in batches):
+            deliveries = _apart(
+                [batch.chunk_ids() if batch.deliveries is None else batch.deliveries for batch in batches]
+            )
         partitions = None
         if all(batch.partitions is not None for batch in batches):
             partitions = np.concatenate([batch.partitions for batch in batches if batch.partitions is not None])
@@ -291,7 +316,25 @@ class EventBatch:
             {name: Column.concat([batch.columns[name] for batch in batches]) for name in batches[0].columns},
             chunks,
             partitions,
+            deliveries,
         )
+
+
+def _apart(numbers: Sequence[Int64Array]) -> Int64Array:
+    """Lines of non-decreasing numbers one after the other, those of later lines above those of earlier ones."""
+    parts, above = [], 0
+    for line in numbers:
+        if len(line):
+            parts.append(line - int(line[0]) + above)
+            above += int(line[-1]) - int(line[0]) + 1
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def empty_batch(attributes: tuple[tuple[str, AttributeType], ...], pool: StringPool) -> EventBatch:
+    """A batch of no rows with the columns `attributes`."""
+    none = np.zeros(0, dtype=np.int64)
+    columns: Mapping[str, Column] = {name: Column.nulls(type_, pool, 0) for name, type_ in attributes}
+    return EventBatch(none, np.zeros(0, dtype=np.int8), none, none, columns)
 
 
 def renumber_chunks(chunks: Int64Array) -> Int64Array:

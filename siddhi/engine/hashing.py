@@ -72,8 +72,8 @@ class KeyTable:
     def ids(self, rows: Int64Array) -> Int64Array:
         """The id of each row of `rows`, (n, width); new keys get the next ids in order of appearance."""
         need = self.count + len(rows)
+        self._keys = grown(self._keys, need)
         if 2 * need > len(self._slots):
-            self._keys = grown(self._keys, need)
             self._rehash(1 << int(4 * need - 1).bit_length())
         ids = np.empty(len(rows), dtype=np.int64)
         self.count = _find_or_add(self._slots, self._keys, self.count, kernel_array(rows), ids)

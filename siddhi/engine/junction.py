@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
-from siddhi.engine.batch import Column, EventBatch, renumber_chunks
+from siddhi.engine.batch import EventBatch, empty_batch, renumber_chunks
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.strings import StringPool
-from siddhi.language.ast import AttributeType
 
 Listener = Callable[[pa.RecordBatch], None]
 
@@ -39,13 +38,6 @@ class Junction:
                 listener(records)
 
 
-def empty_batch(attributes: tuple[tuple[str, AttributeType], ...], pool: StringPool) -> EventBatch:
-    """A batch of no rows with the columns `attributes`."""
-    none = np.zeros(0, dtype=np.int64)
-    columns: Mapping[str, Column] = {name: Column.nulls(type_, pool, 0) for name, type_ in attributes}
-    return EventBatch(none, np.zeros(0, dtype=np.int8), none, none, columns)
-
-
 def as_inserted(batch: EventBatch) -> EventBatch:
     """The events of a query's output as they arrive in a stream: expired events become current, resets stay behind."""
     if not batch.kinds.any():
@@ -63,14 +55,4 @@ def merge_producers(batches: list[EventBatch]) -> EventBatch:
     whole = EventBatch.concat(batches)
     place = np.lexsort((whole.clocks, whole.orders))
     merged = whole.take(place)
-    if merged.chunks is None:
-        return merged
-    return EventBatch(
-        merged.timestamps,
-        merged.kinds,
-        merged.orders,
-        merged.clocks,
-        merged.columns,
-        renumber_chunks(merged.chunks),
-        merged.partitions,
-    )
+    return merged if merged.chunks is None else merged.with_chunks(renumber_chunks(merged.chunks))

@@ -49,11 +49,13 @@ class Step:
     """What operators may know of the step that runs.
 
     `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
-    as one root chunk without rows). `opened` are the ids of partition instances that came into being in this step,
-    with the order and clock of the row that opened each.
+    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the root
+    is a chunk of several events, the clock to which these move it in one jump. `opened` are the ids of partition
+    instances that came into being in this step, with the order and clock of the row that opened each.
     """
 
     clocks: Int64Array
+    floor: int = 0
     failures: Failures = field(default_factory=Failures)
     opened: Int64Array = field(default_factory=lambda: NO_POSITIONS)
     opened_orders: Int64Array = field(default_factory=lambda: NO_POSITIONS)
@@ -177,6 +179,7 @@ class MergingOperator(Stateful):
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         """What comes out of the merged rows, which may be none when only timers are due.
 
+        Each result is selected as a chunk of its own; `deliveries` tells which of them leave the query together.
         The output's columns are named by `siddhi.engine.scope.slot_column`; orders and clocks are those of the row or
         timer that completed each result.
         """

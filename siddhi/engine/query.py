@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.chain import build_chain
 from siddhi.engine.expressions.compiler import ExpressionCompiler, MembershipTest
 from siddhi.engine.families import not_supported
 from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Stateful, Step, merge_rows
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import StateMachineOperator
+from siddhi.engine.rates.build import build_limiter
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
 from siddhi.engine.state import State
+from siddhi.language import ast
 from siddhi.language.ast import EventType
 
 
@@ -30,11 +32,19 @@ class Query:
     ) -> None:
         self.analysed = analysed
         self.name = analysed.name
-        if analysed.rate is not None:
-            raise not_supported("output rate limits", analysed.syntax.span)
         several = not isinstance(analysed.input, model.SourceInput)
         compiler = ExpressionCompiler(context, several=several, in_table=in_table)
-        self.selector = Selector(analysed.selection, analysed.output.events, compiler, context)
+        self.limiter = build_limiter(analysed, context.pool)
+        snapshot = isinstance(analysed.rate, ast.SnapshotRate)
+        self.selector = Selector(
+            analysed.selection,
+            analysed.output.events,
+            compiler,
+            context,
+            keep_resets=self.limiter is not None and (snapshot or getattr(analysed.rate, "kind", "") == "first"),
+            collapse=not snapshot,
+            tag_groups=self.limiter is not None,
+        )
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
         source = analysed.input
@@ -47,9 +57,15 @@ class Query:
             self.sources = self.head.sources
         else:
             raise not_supported("joins", analysed.syntax.span)
+        self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
         self.arrival = tuple(range(len(self.sources)))
         self.splits = self.head is not None
-        self.parts: tuple[Stateful, ...] = (*([self.head] if self.head else []), *self.chain, self.selector)
+        self.parts: tuple[Stateful, ...] = (
+            *([self.head] if self.head else []),
+            *self.chain,
+            self.selector,
+            *([self.limiter] if self.limiter else []),
+        )
 
     @property
     def timed(self) -> bool:
@@ -68,7 +84,10 @@ class Query:
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
                 batch = operator.process(batch, step)
-        return self.selector.process(batch, step) if batch.size else batch
+        batch = self.selector.process(batch, step) if batch.size else self._nothing
+        if self.limiter is not None and (batch.size or _is_due(self.limiter, step)):
+            return self.limiter.process(batch, step)
+        return batch
 
     def start(self, clock_ms: int) -> None:
         """The app has started at `clock_ms`."""

@@ -142,8 +142,9 @@ class AppRuntime:
             return
         times = [read_timestamps(part.records, now) for part in parts]
         clocks = self._clocks([(part.places, stamps) for part, stamps in zip(parts, times, strict=True)], total, now)
+        floor = self._clock
         if as_chunk:
-            clocks = np.full(1, max(self._clock, int(times[0][-1])) if self.app.playback else now, dtype=np.int64)
+            clocks, floor = self._jump(times[0], now)
         roots: dict[str, list[EventBatch]] = {}
         for part, stamps in zip(parts, times, strict=True):
             junction = self._junction(part.stream)
@@ -153,7 +154,16 @@ class AppRuntime:
             batch = batch.with_chunks(places) if as_chunk else batch
             roots.setdefault(part.stream, []).append(batch)
         self._clock = int(clocks[-1])
-        self._steps.run(roots, clocks)
+        self._steps.run(roots, clocks, floor)
+
+    def _jump(self, stamps: Int64Array, now: int) -> tuple[Int64Array, int]:
+        """The clock at a chunk, which moves it at one go from before its first to its last event; timers due between
+        show the latter."""
+        if not self.app.playback:
+            return np.full(1, now, dtype=np.int64), now
+        self.advance_time(int(stamps[0]) - 1)
+        clock = max(self._clock, int(stamps[-1]))
+        return np.full(1, clock, dtype=np.int64), clock
 
     def _clocks(self, parts: Sequence[tuple[Int64Array, Int64Array]], total: int, now: int) -> Int64Array:
         """The app's clock at each row of the whole."""
@@ -174,8 +184,9 @@ class AppRuntime:
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
+        floor = self._clock
         self._clock = max(self._clock, now_ms)
-        self._steps.run({}, np.full(1, self._clock, dtype=np.int64))
+        self._steps.run({}, np.full(1, self._clock, dtype=np.int64), floor)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""

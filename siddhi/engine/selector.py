@@ -23,13 +23,17 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.sorting import sort_positions
 from siddhi.engine.state import State
-from siddhi.language.ast import EventType
+from siddhi.language.ast import AttributeType, EventType
 
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
 
 
+GROUP = "@group"
+"""The column in which a selector tells rate limiters each row's group."""
+
+
 @kernel
-def _last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
+def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
     """Writes for each chunk the last of `positions` of each group, in order of first appearance; returns how many.
 
     `seen` (per group) is the number of the last run of the loop over a chunk in which the group appeared, counted in
@@ -55,7 +59,8 @@ class Selector(Operator):
     """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
 
     `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
-    `collapse` False hands every passing row on, for snapshots.
+    `collapse` False hands every passing row on, for snapshots. `tag_groups` adds the column `GROUP` with each row's
+    group id.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Selector(Operator):
         *,
         keep_resets: bool = False,
         collapse: bool = True,
+        tag_groups: bool = False,
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
         self.having = None if selection.having is None else compiler.compile(selection.having)
@@ -76,6 +82,7 @@ class Selector(Operator):
         self.aggregates = compiler.aggregates
         self.groups = Groups(selection.group_by, context, several=compiler.several)
         self.grouped = bool(selection.group_by)
+        self.tag_groups = tag_groups
         self.collapse = collapse and (self.grouped or selection.aggregates)
         self.accepted = ACCEPTED[events]
         self.keep_resets = keep_resets and not self.collapse
@@ -87,7 +94,7 @@ class Selector(Operator):
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        if self.plain and not self.collapse:
+        if self.plain and not self.collapse and not self.grouped:
             return self._project(batch)
         groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
         evaluation = self._evaluate(batch, groups)
@@ -98,6 +105,8 @@ class Selector(Operator):
             name: to_column(evaluation.outputs[name], type_, self.pool, batch.size).take(positions)
             for name, type_, _ in self.outputs
         }
+        if self.tag_groups and groups is not None:
+            columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
         return self._arrange(batch.take(positions, ()).with_columns(columns))
 
     def _project(self, batch: EventBatch) -> EventBatch:
@@ -145,26 +154,26 @@ class Selector(Operator):
             last = np.append(chunks[1:] != chunks[:-1], True)
             picked: Int64Array = positions[last]
             return picked
-        if groups is None:
-            groups = self.groups.ids(batch)
+        assert groups is not None  # noqa: S101 - a grouped query has groups
         count = self.groups.count
         if count >= len(self._seen):
             self._seen = np.append(grown(self._seen[:-1], count + 1), self._seen[-1])
             self._slots = grown(self._slots, count + 1)
         out = np.empty(len(positions), dtype=np.int64)
         chunks = kernel_array(batch.chunks)
-        used = _last_of_each_group(positions, chunks, kernel_array(groups), self._seen, self._slots, out)
+        used = last_of_each_group(positions, chunks, kernel_array(groups), self._seen, self._slots, out)
         result: Int64Array = out[:used]
         return result
 
     def _arrange(self, batch: EventBatch) -> EventBatch:
-        """Sorts, skips and limits within each chunk."""
-        if batch.chunks is not None and batch.size:
-            chunks = batch.chunks
-            if (chunks[1:] != chunks[:-1]).all():
-                batch = EventBatch(
-                    batch.timestamps, batch.kinds, batch.orders, batch.clocks, batch.columns, None, batch.partitions
-                )
+        """Sorts, skips and limits within each chunk; what comes out is in the chunks in which it leaves the query."""
+        deliveries = batch.deliveries
+        batch = self._ordered_and_limited(batch)
+        return batch if deliveries is None else batch.with_chunks(batch.deliveries)
+
+    def _ordered_and_limited(self, batch: EventBatch) -> EventBatch:
+        if batch.chunks is not None and batch.size and (batch.chunks[1:] != batch.chunks[:-1]).all():
+            batch = batch.with_chunks(None, batch.deliveries)
         single = self.collapse and not self.grouped
         if self.order_by and batch.chunks is not None and not single:
             batch = batch.take(sort_positions(batch, self.order_by))

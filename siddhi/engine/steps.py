@@ -77,13 +77,14 @@ class StepRunner:
         """The time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.query.next_deadline_ms()) is not None), default=None)
 
-    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array) -> None:
-        """The events `roots` and all timers due until the last of `clocks` have run through the app."""
+    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
+        """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
+        `Step`."""
         with np.errstate(all="ignore"):
             if self._graph.columnar(roots):
-                self._run_columns(roots, Step(clocks))
+                self._run_columns(roots, Step(clocks, floor))
             else:
-                self._run_chunks(roots, clocks)
+                self._run_chunks(roots, clocks, floor)
 
     # ---- column by column
 
@@ -139,14 +140,14 @@ class StepRunner:
         junction.failures += failed.size
         if junction.on_error == "STREAM":
             pool = junction.pool
-            error = Column.of(AttributeType.OBJECT, pool, [message] * failed.size)
+            error = Column.of(AttributeType.OBJECT, pool, [{"query": query, "message": message}] * failed.size)
             return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
         logger.error("event dropped stream=%s query=%s events=%d reason=%s", key, query, failed.size, message)
         return []
 
     # ---- chunk by chunk
 
-    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array) -> None:
+    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         chunks: list[tuple[int, str, EventBatch]] = []
         for key, batches in roots.items():
             for batch in batches:
@@ -154,17 +155,17 @@ class StepRunner:
         chunks.sort(key=lambda chunk: chunk[0])
         for order, key, batch in chunks:
             clock = int(clocks[order // 2])
-            self._fire_timers(clock)
-            step = Step(np.full(1, clock, dtype=np.int64))
-            self._carry(key, batch.at_order(1), step)
-        self._fire_timers(int(clocks[-1]))
+            self._fire_timers(clock, floor)
+            floor = clock
+            self._carry(key, batch.at_order(1), Step(np.full(1, clock, dtype=np.int64), clock))
+        self._fire_timers(int(clocks[-1]), floor)
 
-    def _fire_timers(self, clock: int) -> None:
+    def _fire_timers(self, clock: int, floor: int) -> None:
         """Every timer due until `clock` has fired at its own time, at one time in the order of the stages."""
         last = None
         while (due := self.next_deadline_ms()) is not None and due <= clock and due != last:
             last = due
-            step = Step(np.full(1, due, dtype=np.int64))
+            step = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
             for stage in self._timed:
                 if _is_due(stage, step):
                     inputs = [self._junctions[key].empty for key in stage.query.sources]

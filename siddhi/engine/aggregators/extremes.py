@@ -40,9 +40,7 @@ def _run_extremes(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one 
             if kinds[row] == CURRENT:
                 while tails[group] >= 0:
                     node = tails[group]
-                    if largest and items[node] >= value:
-                        break
-                    if not largest and items[node] <= value:
+                    if (largest and not items[node] < value) or (not largest and not items[node] > value):
                         break
                     tails[group] = back[node]
                     links[node] = free[0]
@@ -59,7 +57,7 @@ def _run_extremes(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one 
                 tails[group] = node
             elif kinds[row] == EXPIRED:
                 node = heads[group] if tails[group] >= 0 else -1
-                while node >= 0 and items[node] != value:
+                while node >= 0 and items[node] != value and not (np.isnan(items[node]) and np.isnan(value)):
                     node = links[node]
                 if node >= 0:
                     before, after = back[node], links[node]

@@ -18,14 +18,18 @@ from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
 _BITS = {AttributeType.INT: 32, AttributeType.LONG: 64}
-_CLASSES: dict[AttributeType, type] = {
-    AttributeType.STRING: str,
-    AttributeType.INT: int,
-    AttributeType.LONG: int,
-    AttributeType.FLOAT: float,
-    AttributeType.DOUBLE: float,
-    AttributeType.BOOL: bool,
-}
+
+
+def type_of_object(item: object) -> AttributeType | None:
+    """The attribute type of what an object column holds: whole numbers are int or, when too large, long; None for
+    others."""
+    if isinstance(item, bool):
+        return AttributeType.BOOL
+    if isinstance(item, int):
+        return AttributeType.INT if -(1 << 31) <= item < 1 << 31 else AttributeType.LONG
+    if isinstance(item, float):
+        return AttributeType.DOUBLE
+    return AttributeType.STRING if isinstance(item, str) else None
 
 
 @FUNCTIONS.register("convert")
@@ -120,7 +124,7 @@ class Cast(CallNode):
 
     def _unwrap(self, evaluation: Evaluation, source: Node, value: Value) -> Value:
         items = as_lists(evaluation, source, value, self.pool)
-        fits = [type(item) is _CLASSES[self.type] for item in items]
+        fits = [type_of_object(item) is self.type for item in items]
         wrong = np.array([item is not None and not fit for item, fit in zip(items, fits, strict=True)], dtype=np.bool_)
         evaluation.fail(wrong, f"an object cannot be cast to {self.type.value}")
         kept = [item if fit else None for item, fit in zip(items, fits, strict=True)]
@@ -145,7 +149,7 @@ class InstanceOf(CallNode):
         value = source.evaluate(evaluation)
         if source.type is AttributeType.OBJECT:
             items = as_lists(evaluation, source, value, self.pool)
-            return Value(np.array([type(item) is _CLASSES[tested] for item in items], dtype=np.bool_))
+            return Value(np.array([type_of_object(item) is tested for item in items], dtype=np.bool_))
         if source.type is not tested:
             return Value(np.zeros(evaluation.size, dtype=np.bool_))
         return Value(valid_mask(value, evaluation.size))

@@ -54,7 +54,7 @@ def timer_order(clocks, due, set_at_order):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def timer_clock(clocks, due, order):  # type: ignore[no-untyped-def]
+def timer_clock(clocks, due, order, floor):  # type: ignore[no-untyped-def]
     """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past already."""
     before = order // 2 - 1
-    return due if before < 0 else max(due, clocks[before])
+    return max(due, floor if before < 0 else clocks[before])

@@ -50,8 +50,8 @@ def _run_batches(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _run_streaming(length, expired, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Returns (rows written, sequence number of the first row of the batch in progress)."""
+def _run_streaming(length, expired, first, start, timestamps, orders, clocks, out):  # type: ignore[no-untyped-def]
+    """Each event is a chunk of its own. Returns (rows written, number of the first row of the batch in progress)."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
@@ -59,10 +59,10 @@ def _run_streaming(length, expired, first, start, timestamps, orders, clocks, ch
         if new - first >= length:
             if expired:
                 for old in range(first, new):
-                    count = emit(out, count, old, EXPIRED, clock, order, clock, chunks[row])
-            count = emit(out, count, new, RESET, clock, order, clock, chunks[row])
+                    count = emit(out, count, old, EXPIRED, clock, order, clock, row)
+            count = emit(out, count, new, RESET, clock, order, clock, row)
             first = new
-        count = emit(out, count, new, CURRENT, timestamps[row], order, clock, chunks[row])
+        count = emit(out, count, new, CURRENT, timestamps[row], order, clock, row)
     return count, first
 
 
@@ -83,11 +83,9 @@ class LengthBatchWindow(Window):
         start = self.store.append(batch)
         out = new_emission(2 * held + 3 * batch.size + 1)
         orders, clocks, first = kernel_array(batch.orders), kernel_array(batch.clocks), self.store.first
-        if self.streaming:
-            timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
-            count, keep = _run_streaming(
-                self.length, self.expired, first, start, timestamps, orders, clocks, chunks, out
-            )
+        if self.streaming and self.length > 0:
+            timestamps = kernel_array(batch.timestamps)
+            count, keep = _run_streaming(self.length, self.expired, first, start, timestamps, orders, clocks, out)
         elif self.length < 0:
             count, keep = 0, self.store.end
         else:

@@ -36,7 +36,7 @@ def _next_timer(state, stamps, offset, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _run(duration, state, start, end, stamps, offset, step_clocks, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
+def _run(duration, state, start, end, stamps, offset, step_clocks, floor, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
     """Merges rows [start, end) with the timers of all rows held; returns the number of rows written."""
     count = 0
     chunk = 0
@@ -49,7 +49,7 @@ def _run(duration, state, start, end, stamps, offset, step_clocks, orders, clock
             due = stamps[state[_TIMER] - offset] + duration
             set_at = orders[state[_TIMER] - start] if state[_TIMER] >= start else -1
             due_order = timer_order(step_clocks, due, set_at)
-            due = timer_clock(step_clocks, due, due_order)
+            due = timer_clock(step_clocks, due, due_order, floor)
         if row < end:
             order, clock = orders[row - start], clocks[row - start]
             if due_order < order or (due_order == order and due < clock):
@@ -107,6 +107,7 @@ class TimeWindow(Window):
             stamps,
             offset,
             kernel_array(step.clocks),
+            step.floor,
             kernel_array(orders),
             kernel_array(clocks),
             kernel_array(chunks),

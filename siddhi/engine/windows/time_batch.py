@@ -16,7 +16,7 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.state import State
 from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_order
+from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 _FIRST, _OPENED, _BOUNDARY = 0, 1, 2
@@ -26,7 +26,22 @@ BOUNDARY."""
 
 @kernel
 def _run(  # type: ignore[no-untyped-def]
-    duration, origin, aligned, streaming, expired, state, start, end, stamps, offset, step_clocks, orders, clocks, out
+    duration,
+    origin,
+    aligned,
+    streaming,
+    expired,
+    state,
+    start,
+    end,
+    stamps,
+    offset,
+    step_clocks,
+    floor,
+    orders,
+    clocks,
+    chunks,
+    out,
 ):
     """Merges rows [start, end) with the timers at the batch ends; returns the number of rows written."""
     count = 0
@@ -42,8 +57,8 @@ def _run(  # type: ignore[no-untyped-def]
             order, clock = orders[row - start], clocks[row - start]
             if due_order < order or (due_order == order and state[_BOUNDARY] < clock):
                 chunk += 1
-                boundary = state[_BOUNDARY]
-                count = _flush(state, streaming, expired, row, stamps, offset, boundary, due_order, chunk, out, count)
+                now = timer_clock(step_clocks, state[_BOUNDARY], due_order, floor)
+                count = _flush(state, streaming, expired, row, stamps, offset, now, due_order, chunk, out, count)
                 state[_BOUNDARY] += duration
                 continue
             if state[_BOUNDARY] == NEVER:
@@ -53,17 +68,18 @@ def _run(  # type: ignore[no-untyped-def]
                 state[_BOUNDARY] += (behind + duration - 1) // duration * duration
                 if state[_BOUNDARY] == clock and order % 2 == 1:
                     state[_BOUNDARY] += duration
-            chunk += 1
+            if row == start or chunks[row - start] != chunks[row - start - 1]:
+                chunk += 1
             if streaming:
                 count = emit(out, count, row, CURRENT, stamps[row - offset], order, clock, chunk)
             row += 1
-            if clock >= state[_BOUNDARY]:
+            if clock >= state[_BOUNDARY] and (row == end or chunks[row - start] != chunks[row - start - 1]):
                 count = _flush(state, streaming, expired, row, stamps, offset, clock, order, chunk, out, count)
                 state[_BOUNDARY] += duration
         elif due_order <= last_order:
             chunk += 1
-            boundary = state[_BOUNDARY]
-            count = _flush(state, streaming, expired, row, stamps, offset, boundary, due_order, chunk, out, count)
+            now = timer_clock(step_clocks, state[_BOUNDARY], due_order, floor)
+            count = _flush(state, streaming, expired, row, stamps, offset, now, due_order, chunk, out, count)
             state[_BOUNDARY] += duration
         else:
             return count
@@ -118,8 +134,10 @@ class TimeBatchWindow(Window):
             stamps,
             offset,
             kernel_array(step.clocks),
+            step.floor,
             kernel_array(batch.orders),
             kernel_array(batch.clocks),
+            kernel_array(batch.chunk_ids()),
             out,
         )
         result = emitted(out, count, self.store)

@@ -1,0 +1,78 @@
+"""What output rate limits have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch_state import restore_batch, snapshot_batch
+from siddhi.engine.operator import Operator
+from siddhi.engine.selector import GROUP, last_of_each_group
+from siddhi.engine.state import State
+from siddhi.engine.strings import StringPool
+
+
+class RateLimiter(Operator):
+    """Takes what a query selects and lets it out later, or not at all; timestamps stay what they were.
+
+    Rows of grouped queries carry their group in the column `GROUP`, which is gone behind the limiter. `held` are the
+    rows that wait.
+    """
+
+    def __init__(self, pool: StringPool) -> None:
+        self.pool = pool
+        self.held: EventBatch | None = None
+
+    def with_held(self, batch: EventBatch) -> EventBatch:
+        """The rows that wait, and `batch` behind them."""
+        if self.held is None or not self.held.size:
+            return batch
+        return EventBatch.concat([self.held, batch]) if batch.size else self.held
+
+    def snapshot(self) -> State:
+        return [snapshot_batch(self.held), self.own_state()]
+
+    def restore(self, state: State) -> None:
+        held, own = state
+        self.held = restore_batch(held, self.pool)
+        self.restore_own(own)
+
+    def own_state(self) -> State:
+        """What the limiter remembers besides the rows that wait."""
+        return None
+
+    def restore_own(self, state: State) -> None:
+        """The counterpart of `own_state`."""
+
+
+def groups_of(batch: EventBatch) -> Int64Array:
+    """Each row's group, 0 for all when there is no grouping."""
+    column = batch.columns.get(GROUP)
+    groups: Int64Array = np.zeros(batch.size, dtype=np.int64) if column is None else column.values
+    return groups
+
+
+def without_groups(batch: EventBatch) -> EventBatch:
+    """`batch` without the column `GROUP`."""
+    if GROUP not in batch.columns:
+        return batch
+    return batch.with_columns({name: column for name, column in batch.columns.items() if name != GROUP})
+
+
+def last_of_groups(blocks: Int64Array, groups: Int64Array) -> Int64Array:
+    """Of each block (non-decreasing numbers) the position of the last row of each group, by first appearance."""
+    if len(blocks) == 0:
+        return blocks
+    count = int(groups.max()) + 1
+    out = np.empty(len(blocks), dtype=np.int64)
+    seen, slots = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    used = last_of_each_group(np.arange(len(blocks)), blocks.copy(), groups.copy(), seen, slots, out)
+    picked: Int64Array = out[:used]
+    return picked
+
+
+def released(batch: EventBatch, orders: Int64Array, clocks: Int64Array, chunks: Int64Array) -> EventBatch:
+    """The rows of `batch` as they go out at `orders` and `clocks` in `chunks`."""
+    plain = without_groups(batch)
+    return EventBatch(plain.timestamps, plain.kinds, orders, clocks, plain.columns, chunks, plain.partitions)

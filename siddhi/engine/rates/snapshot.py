@@ -1,0 +1,176 @@
+"""`output snapshot every T`: at every tick what the query would show now, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Operator, Step
+from siddhi.engine.rates.limiter import groups_of
+from siddhi.engine.state import State
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+
+
+@dataclass(slots=True)
+class Row:
+    """One row of a query's output, its kind and the group it belongs to."""
+
+    group: int
+    kind: int
+    timestamp: int
+    values: list[object]
+
+
+@dataclass(slots=True)
+class Group:
+    """What a snapshot knows of a group: its newest row, and how many rows came and did not yet go."""
+
+    newest: Row
+    count: int = 0
+
+
+class Snapshot(Operator):
+    """Keeps what the window of the query holds and repeats it at every tick from the start on.
+
+    `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
+    hold aggregates: these show the newest value in every row. When all do, one row (of each group) stands for the
+    window.
+    """
+
+    def __init__(
+        self,
+        period: int,
+        attributes: Sequence[tuple[str, AttributeType]],
+        aggregated: Sequence[bool],
+        pool: StringPool,
+        *,
+        windowed: bool,
+        grouped: bool,
+    ) -> None:
+        self.pool = pool
+        self.period = period
+        self.attributes = tuple(attributes)
+        self.aggregated = tuple(aggregated)
+        self.windowed = windowed
+        self.grouped = grouped
+        self.tick = 0
+        self.groups: dict[int, Group] = {}
+        self.held: list[Row] = []
+
+    def start(self, clock_ms: int) -> None:
+        self.tick = clock_ms + self.period
+
+    def next_deadline_ms(self) -> int | None:
+        return self.tick
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        shown: list[tuple[int, int, list[Row]]] = []
+        if batch.size:
+            columns = [batch.columns[name].to_list() for name, _ in self.attributes]
+            values = zip(*columns, strict=True)
+            lines = zip(
+                batch.orders.tolist(),
+                batch.clocks.tolist(),
+                batch.timestamps.tolist(),
+                batch.kinds.tolist(),
+                groups_of(batch).tolist(),
+                values,
+                strict=True,
+            )
+            for order, clock, timestamp, kind, group, row in lines:
+                self._run_ticks(step, order, clock, shown)
+                self._apply(Row(group if self.grouped else 0, kind, timestamp, list(row)))
+        self._run_ticks(step, step.final_order, step.final_clock + 1, shown)
+        return self._batch(shown)
+
+    def _run_ticks(self, step: Step, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
+        """Shows the rows at every tick that goes before a row of (`order`, `clock`)."""
+        while (at := step.timer_order(self.tick)) <= order and (at, self.tick) < (order, clock):
+            shown.append((at, max(self.tick, step.floor), self._rows()))
+            self.tick += self.period
+
+    def _apply(self, row: Row) -> None:
+        kind = row.kind
+        if kind == RESET:
+            if self.windowed:
+                self.groups.clear()
+                self.held.clear()
+            return
+        if kind == EXPIRED and not self.windowed:
+            return
+        known = self.groups.setdefault(row.group, Group(row))
+        known.newest = row
+        known.count += 1 if kind == CURRENT else -1
+        if not self.windowed or all(self.aggregated):
+            return
+        if kind == CURRENT:
+            self.held.append(row)
+        else:
+            self._remove(row)
+
+    def _remove(self, row: Row) -> None:
+        """The first held row of the group with the same plain values leaves."""
+        plain = [place for place, aggregated in enumerate(self.aggregated) if not aggregated]
+        for place, held in enumerate(self.held):
+            if held.group == row.group and all(held.values[k] == row.values[k] for k in plain):
+                del self.held[place]
+                return
+
+    def _rows(self) -> list[Row]:
+        if not self.windowed:
+            return [group.newest for group in self.groups.values()]
+        if all(self.aggregated):
+            if not self.grouped:
+                return [group.newest for group in self.groups.values() if group.newest.kind == CURRENT]
+            return [group.newest for group in self.groups.values() if group.count > 0]
+        if not any(self.aggregated):
+            return list(self.held)
+        rows = self.held
+        if self.grouped:
+            firsts: dict[int, Row] = {}
+            for row in self.held:
+                firsts.setdefault(row.group, row)
+            rows = list(firsts.values())
+        return [self._refreshed(row) for row in rows]
+
+    def _refreshed(self, row: Row) -> Row:
+        newest = self.groups[row.group].newest
+        values = [
+            new if aggregated else old
+            for old, new, aggregated in zip(row.values, newest.values, self.aggregated, strict=True)
+        ]
+        return Row(row.group, row.kind, row.timestamp, values)
+
+    def _batch(self, shown: list[tuple[int, int, list[Row]]]) -> EventBatch:
+        rows = [row for _, _, listed in shown for row in listed]
+        counts = [len(listed) for _, _, listed in shown]
+        columns = {
+            name: Column.of(type_, self.pool, [row.values[place] for row in rows])
+            for place, (name, type_) in enumerate(self.attributes)
+        }
+        return EventBatch(
+            np.array([row.timestamp for row in rows], dtype=np.int64),
+            np.array([row.kind for row in rows], dtype=np.int8),
+            np.repeat(np.array([order for order, _, _ in shown], dtype=np.int64), counts),
+            np.repeat(np.array([clock for _, clock, _ in shown], dtype=np.int64), counts),
+            columns,
+            np.repeat(np.arange(len(shown)), counts),
+        )
+
+    def snapshot(self) -> State:
+        groups = [[_saved(known.newest), known.count] for known in self.groups.values()]
+        return {"tick": self.tick, "groups": groups, "held": [_saved(row) for row in self.held]}
+
+    def restore(self, state: State) -> None:
+        self.tick = state["tick"]
+        self.groups = {newest[0]: Group(Row(*newest), count) for newest, count in state["groups"]}
+        self.held = [Row(*row) for row in state["held"]]
+
+
+def _saved(row: Row) -> State:
+    return [row.group, row.kind, row.timestamp, row.values]
