@@ -50,7 +50,7 @@ def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) 
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(body), schema)
         batch.validate(full=not trusted)
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, EOFError, OSError, ValueError, TypeError) as error:
         raise DecodeError(f"a record batch that does not fit its stream: {error}") from error
     if batch.num_rows != rows:
         raise DecodeError(f"a record batch of {batch.num_rows} rows where {rows} were announced")

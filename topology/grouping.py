@@ -15,17 +15,19 @@ from topology.bundle import Bundle
 NULL_HASH = 0
 
 
-def split(bundle: Bundle, groupings: Mapping[str, Grouping], instances: int) -> list[Bundle | None]:
+def split(
+    bundle: Bundle, groupings: Mapping[str, Grouping], instances: int, every_instance: bool
+) -> list[Bundle | None]:
     """The bundle for each instance of a consumer that takes `groupings`' streams, or None for one that gets nothing.
 
-    A stage that shares everything by shuffle gets each ticket in one instance, in turn. In any other stage every
-    instance gets every ticket, so that each can put the tickets in order by itself.
+    With `every_instance` each of them gets every ticket, possibly without rows, so that each can put the tickets in
+    order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn.
     """
     batches = tuple((stream, batch) for stream, batch in bundle.batches if stream in groupings)
     if instances == 1:
         return [bundle.with_batches(batches)]
     turn = bundle.ticket % instances
-    if all(grouping.kind is GroupingKind.SHUFFLE for grouping in groupings.values()):
+    if not every_instance and all(grouping.kind is GroupingKind.SHUFFLE for grouping in groupings.values()):
         return [bundle.with_batches(batches) if index == turn else None for index in range(instances)]
     shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
     for stream, batch in batches:

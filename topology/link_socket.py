@@ -342,7 +342,8 @@ class LinkServer:
             try:
                 batch = self._batch(link, message, bodies)
             except (DecodeError, InputError) as error:
-                self.refuse_frame(link, error.code, str(error))
+                code = error.reason_code if isinstance(error, InputError) else error.code
+                self.refuse_frame(link, code, str(error))
                 link.inbox.refused(sequence)
                 self._note_due(link)
                 return

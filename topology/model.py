@@ -35,11 +35,12 @@ class Component:
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """A component that takes `groupings`' streams from another one. `every_ticket` says that it must be told of every
-    ticket, also of one that carries nothing for it."""
+    ticket, also of one that carries nothing for it; `every_instance` that each of its instances must."""
 
     component: Component
     groupings: Mapping[str, Grouping]
     every_ticket: bool
+    every_instance: bool
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ class Topology:
                 if link.producer == producer.name and link.consumer == component.name
             }
             if groupings:
-                every = bool(self.paths(component)) or self.keeps_tickets(component)
-                found.append(Consumer(component, groupings, every))
+                keeps_order = bool(self.paths(component))
+                every_ticket = keeps_order or self.keeps_tickets(component)
+                found.append(Consumer(component, groupings, every_ticket, every_instance=keeps_order))
         return tuple(found)
 
     def paths(self, consumer: Component) -> dict[str, int]:

@@ -216,7 +216,8 @@ class Task:
                 return
             bundle = replace(bundle, channel="", streams=(), batches=())
         targets = consumer.component.instances()
-        for target, share in zip(targets, split(bundle, consumer.groupings, len(targets)), strict=True):
+        shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance)
+        for target, share in zip(targets, shares, strict=True):
             if share is None:
                 continue
             task = self.topology.placement[target]
