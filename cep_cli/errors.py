@@ -1,0 +1,40 @@
+"""How errors reach the user of the command line: one message on stderr and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+import click
+
+from cep_common.errors import CepError
+from siddhi.errors import SiddhiError
+
+P = ParamSpec("P")
+
+FAILED = 1
+
+
+class RefusedError(CepError):
+    """The manager refused a request; the message is its own."""
+
+    code = "refused"
+
+
+def with_readable_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """`command`, whose known errors end it with their message and exit code."""
+
+    @wraps(command)
+    def wrapped(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except CepError as error:
+            click.echo(f"cep: {error.message}", err=True)
+            sys.exit(error.exit_code)
+        except SiddhiError as error:
+            click.echo(f"cep: {error}", err=True)
+            sys.exit(FAILED)
+
+    return wrapped

@@ -1,0 +1,111 @@
+"""Commands that move events by hand: send a file into a stream, listen to a stream."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+from cep_worker.readers import count_rows, read_batches
+from tqdm import tqdm
+
+from cep_cli.errors import with_readable_errors
+from cep_cli.plans import manager_options
+from cep_cli.rest import ManagerClient
+from cep_common.errors import PeerError
+from cep_common.ids import Endpoint
+from cep_worker.client import EventListener, EventSender, fetch_schema
+from topology.frames import KIND, TIMESTAMP
+
+STDIN = "-"
+
+
+@click.command("send")
+@click.argument("stream")
+@click.argument("file")
+@click.option(
+    "--timestamp", help="The field that holds the event time in ms; default _timestamp, else the time of sending."
+)
+@click.option("--batch-rows", type=click.IntRange(1, 65_536), default=1_000, show_default=True, help="Events a frame.")
+@click.option("--worker", help="The worker to send to, by name; default the first.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@manager_options
+@with_readable_errors
+def send_command(
+    stream: str,
+    file: str,
+    timestamp: str | None,
+    batch_rows: int,
+    worker: str | None,
+    as_json: bool,
+    manager: str,
+    tenant: int,
+) -> None:
+    """Send the events in FILE (NDJSON, Parquet; `-` reads NDJSON from standard input) to the imported stream STREAM."""
+    address = find_worker(ManagerClient(manager, tenant), worker)
+    schema = fetch_schema(address["http_address"], stream)
+    source = None if file == STDIN else Path(file)
+    with (
+        EventSender(endpoint(address["ingress"]), schema, sender="cep send") as sender,
+        tqdm(total=count_rows(source), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
+    ):
+        for batch in read_batches(source, schema, timestamp, batch_rows):
+            sender.send(batch, watermark_of(batch))
+            bar.update(batch.num_rows)
+        sender.mark_idle()
+        sender.flush()
+        sent = sender.sent_rows
+    click.echo(
+        json.dumps({"stream": schema.stream, "sent": sent}) if as_json else f"{schema.stream}: {sent} events sent"
+    )
+
+
+@click.command("listen")
+@click.argument("stream")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after so many events.")
+@click.option("--timeout", "timeout_s", type=float, help="Stop when nothing has come for so many seconds.")
+@click.option("--worker", help="The worker to listen to, by name; default the first.")
+@manager_options
+@with_readable_errors
+def listen_command(
+    stream: str, count: int | None, timeout_s: float | None, worker: str | None, manager: str, tenant: int
+) -> None:
+    """Print the events of the exported stream STREAM as they come, one JSON object a line."""
+    address = find_worker(ManagerClient(manager, tenant), worker)
+    timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+    printed = 0
+    with EventListener(endpoint(address["egress"]), stream) as listener:
+        for event in (event for batch in listener.batches(timeout_ms) for event in as_events(batch)):
+            click.echo(json.dumps(event))
+            printed += 1
+            if printed == count:
+                break
+
+
+def find_worker(client: ManagerClient, name: str | None) -> Any:
+    """The addresses of the worker called `name`, or of the first; PeerError when there is none."""
+    workers = client.cluster()["workers"]
+    found = [worker for worker in workers if name in (None, worker["worker"])]
+    if not found:
+        known = ", ".join(worker["worker"] for worker in workers) or "none"
+        raise PeerError(f"no worker {name or ''} is registered at {client.url}; registered: {known}")
+    return found[0]
+
+
+def endpoint(address: Any) -> Endpoint:
+    """The endpoint in a REST answer."""
+    return Endpoint(address["host"], address["port"])
+
+
+def watermark_of(batch: pa.RecordBatch) -> int:
+    """What the sender of a file in time order may promise after `batch`: nothing older will follow."""
+    return int(batch.column(TIMESTAMP)[batch.num_rows - 1].as_py())
+
+
+def as_events(batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
+    """The rows as JSON objects, event time first."""
+    yield from batch.drop_columns([KIND]).to_pylist()

@@ -1,0 +1,108 @@
+"""Commands that need no running system: validate, query-plan, simulate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from cep_cli.errors import FAILED, with_readable_errors
+from query_plan.builder import build
+from query_plan.explain import explain
+from query_plan.findings import Finding, Severity
+from query_plan.validation import validate
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.errors import render_problem
+from siddhi.language.parser import parse
+
+PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("validate")
+@click.argument("file", type=PLAN_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@with_readable_errors
+def validate_command(file: Path, as_json: bool) -> None:
+    """Report everything that is wrong with the execution plan in FILE; exit with 1 when something is."""
+    text = file.read_text(encoding="utf-8")
+    findings = validate(text)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if as_json:
+        click.echo(json.dumps({"valid": not errors, "findings": [_as_dict(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            click.echo(f"{file}: {finding.severity.value}: {render_problem(finding.problem, text)}\n")
+        click.echo(f"{file}: {len(errors)} errors, {len(findings) - len(errors)} warnings")
+    if errors:
+        sys.exit(FAILED)
+
+
+@click.command("query-plan")
+@click.argument("file", type=PLAN_FILE)
+@click.option("--explain", "explained", is_flag=True, help="Describe stages, groupings and hot spots in words.")
+@with_readable_errors
+def query_plan_command(file: Path, explained: bool) -> None:
+    """Print the XML query plan that the execution plan in FILE is compiled to."""
+    text = file.read_text(encoding="utf-8")
+    errors = [finding for finding in validate(text) if finding.severity is Severity.ERROR]
+    for finding in errors:
+        click.echo(f"{file}: {render_problem(finding.problem, text)}\n", err=True)
+    if errors:
+        sys.exit(FAILED)
+    plan = build(analyse(parse(text)))
+    click.echo(explain(plan) if explained else write_xml(plan))
+
+
+@click.command("simulate")
+@click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one JSON result a line to this file."
+)
+@click.option("--json", "as_json", is_flag=True, help="End with one line of JSON that sums up.")
+@click.option("--batch-rows", type=click.IntRange(min=1), help="Send at most so many single events at once.")
+@with_readable_errors
+def simulate_command(cases: Path, out: Path | None, as_json: bool, batch_rows: int | None) -> None:
+    """Run the cases in CASES (JSON lines) on the engine, in this process, and compare with what they expect."""
+    from siddhi.testing import load_cases, run_case  # noqa: PLC0415 - the engine loads for a while
+
+    passed: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    failed: list[str] = []
+    lines: list[str] = []
+    for case in load_cases(cases):
+        result = run_case(case, batch_rows)
+        total[case.feature] += 1
+        passed[case.feature] += result.passed
+        if not result.passed:
+            failed.append(case.id)
+            click.echo(f"{case.id}: {'not supported' if result.unsupported else 'differs'}")
+            for difference in result.differences:
+                click.echo(f"  {difference}")
+        if out is not None:
+            lines.append(json.dumps({"id": case.id, "passed": result.passed, "differences": result.differences}))
+    if out is not None:
+        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for feature in sorted(total):
+        click.echo(f"{feature:<40} {passed[feature]:>5} of {total[feature]:>5} pass")
+    count = sum(total.values())
+    click.echo(f"{'all':<40} {count - len(failed):>5} of {count:>5} pass")
+    if as_json:
+        click.echo(json.dumps({"cases": count, "passed": count - len(failed), "failed": failed}))
+    if failed:
+        sys.exit(FAILED)
+
+
+def _as_dict(finding: Finding) -> dict[str, object]:
+    problem = finding.problem
+    return {
+        "severity": finding.severity.value,
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+        "line": problem.span.line if problem.span else None,
+        "column": problem.span.column if problem.span else None,
+    }

@@ -1,0 +1,213 @@
+"""The whole system on this machine: manager, driver and one worker as processes of their own, watched and restarted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from cep_cli.rest import ManagerClient
+from cep_common.errors import CepError, PeerError
+from cep_common.ids import Endpoint
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 15.0
+POLL_S = 0.1
+RESTART_DELAY_S = 1.0
+
+Say = Callable[[str], None]
+
+
+class LocalSystemError(CepError):
+    """A process of the local system did not come up; the message ends with the last lines of its log."""
+
+    code = "local-system"
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The TCP ports of a local system, all on 127.0.0.1."""
+
+    control: int = 8904
+    console: int = 9080
+    http: int = 8006
+    ingress: int = 7611
+    egress: int = 7612
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Ports that nobody uses now, so that a second system does not disturb the first."""
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in cls.__struct_fields__]
+        ports = [one.getsockname()[1] for one in sockets]
+        for one in sockets:
+            one.close()
+        return cls(*ports)
+
+
+@dataclass(slots=True)
+class _Child:
+    command: list[str]
+    environment: Mapping[str, str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    died_at: float | None = None
+
+
+@dataclass(slots=True)
+class LocalSystem:
+    """Starts the system in `folder` (database and logs); leave the context to stop it, with nothing left running."""
+
+    folder: Path
+    ports: Ports = field(default_factory=Ports)
+    say: Say = lambda _: None
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    _children: dict[str, _Child] = field(default_factory=dict)
+
+    @property
+    def client(self) -> ManagerClient:
+        return ManagerClient(f"http://127.0.0.1:{self.ports.console}")
+
+    @property
+    def ingress(self) -> Endpoint:
+        return Endpoint("127.0.0.1", self.ports.ingress)
+
+    @property
+    def egress(self) -> Endpoint:
+        return Endpoint("127.0.0.1", self.ports.egress)
+
+    @property
+    def worker_http(self) -> str:
+        return f"http://127.0.0.1:{self.ports.http}"
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in ("manager", "driver", "worker"):
+            self._children[name] = _Child(
+                [sys.executable, "-m", "cep_cli", name],
+                {**self.environment, **self._settings()},
+                self.folder / f"{name}.log",
+            )
+        try:
+            for name, is_ready in (
+                ("manager", self.client.is_healthy),
+                ("driver", self._driver_lives),
+                ("worker", self._worker_lives),
+            ):
+                self._start(name)
+                if name != "driver":
+                    self._wait_for(name, is_ready)
+            self._wait_for("driver", self._driver_lives)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def pid(self, name: str) -> int:
+        """The process id of `manager`, `driver` or `worker`."""
+        process = self._children[name].process
+        if process is None:
+            raise LocalSystemError(f"the {name} is not running")
+        return process.pid
+
+    def kill(self, name: str) -> None:
+        """Ends a process without warning; for tests of what happens then."""
+        process = self._children[name].process
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def start(self, name: str) -> None:
+        """Starts a process again that has ended."""
+        self._start(name)
+
+    def watch(self) -> None:
+        """Starts processes again that ended by themselves, a moment later; call it every now and then."""
+        for name, child in self._children.items():
+            if child.process is None or child.process.poll() is None:
+                continue
+            if child.died_at is None:
+                child.died_at = time.monotonic()
+                self.say(f"the {name} ended with exit code {child.process.returncode}; starting it again")
+            elif time.monotonic() - child.died_at >= RESTART_DELAY_S:
+                self._start(name)
+
+    def stop(self) -> None:
+        """Ends all processes in order, worker first; one that does not leave in time is killed."""
+        for name in ("worker", "driver", "manager"):
+            child = self._children.get(name)
+            if child is None or child.process is None:
+                continue
+            child.process.send_signal(signal.SIGTERM)
+            try:
+                child.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.say(f"the {name} did not leave within {STOP_TIMEOUT_S:.0f} s and was killed")
+                child.process.kill()
+                child.process.wait()
+            child.process = None
+
+    def _settings(self) -> dict[str, str]:
+        ports = self.ports
+        manager = f"[127.0.0.1:{ports.control}]"
+        return {
+            "CEP_MANAGER__CONTROL__PORT": str(ports.control),
+            "CEP_MANAGER__HTTP__PORT": str(ports.console),
+            "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",
+            "CEP_DRIVER__MANAGERS": manager,
+            "CEP_WORKER__MANAGERS": manager,
+            "CEP_WORKER__NAME": self.environment.get("CEP_WORKER__NAME", "worker-1"),
+            "CEP_WORKER__HTTP__PORT": str(ports.http),
+            "CEP_WORKER__INGRESS__PORT": str(ports.ingress),
+            "CEP_WORKER__EGRESS__PORT": str(ports.egress),
+        }
+
+    def _start(self, name: str) -> None:
+        child = self._children[name]
+        child.died_at = None
+        with child.log.open("ab") as log:
+            child.process = subprocess.Popen(  # noqa: S603 - our own command
+                child.command, env=dict(child.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _wait_for(self, name: str, is_ready: Callable[[], bool]) -> None:
+        child = self._children[name]
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not is_ready():
+            if child.process is None or child.process.poll() is not None:
+                raise LocalSystemError(f"the {name} did not start; {child.log} ends with:\n{_last_lines(child.log)}")
+            if time.monotonic() > deadline:
+                raise LocalSystemError(f"the {name} is not ready after {START_TIMEOUT_S:.0f} s; see {child.log}")
+            time.sleep(POLL_S)
+
+    def _driver_lives(self) -> bool:
+        driver = self._cluster().get("driver")
+        return bool(driver and driver["live"])
+
+    def _worker_lives(self) -> bool:
+        return bool(self._cluster().get("workers"))
+
+    def _cluster(self) -> dict[str, list[object] | dict[str, object]]:
+        try:
+            cluster: dict[str, list[object] | dict[str, object]] = self.client.cluster()
+        except PeerError:
+            return {}
+        return cluster
+
+
+def _last_lines(log: Path, count: int = 8) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
