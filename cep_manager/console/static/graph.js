@@ -7,7 +7,9 @@ import { ask, repeat } from "./refresh.js";
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 14;
 const THINNEST = 1.5;
-const THICKEST = 7;
+const THICKEST = 6;
+const LINE = 13; // from one line of an edge's text to the next
+const BEND = 0.3; // the share of a link's way in which it leaves a fan
 
 const area = document.getElementById("graph");
 const details = document.getElementById("details");
@@ -84,10 +86,13 @@ function draw(nodes, links) {
   svg.append(arrowHead());
   const parts = { nodes: new Map(), links: [] };
   const labels = element("g");
+  const fans = fansOf(nodes, links);
   links.forEach((link, at) => {
-    const path = curve(layout.links[at]);
+    const points = layout.links[at];
+    const fan = Math.sign(fans.get(link.source).out - fans.get(link.target).in);
+    const path = points.length > 2 ? curve(points) : fannedCurve(points, fan);
     const part = { edge: element("path", { class: "edge", d: path, "marker-end": "url(#arrow)" }), flow: element("path", { class: "flow", d: path }), label: element("text", { class: "label" }) };
-    part.middle = middleOf(layout.links[at]);
+    part.place = labelPlace(points, fan);
     svg.append(part.edge, part.flow);
     labels.append(part.label);
     parts.links.push(part);
@@ -149,7 +154,7 @@ function fill(nodes, links) {
     part.edge.setAttribute("class", connected ? "edge" : "edge off");
     part.edge.setAttribute("stroke-width", thickness.toFixed(2));
     part.flow.setAttribute("stroke-width", Math.max(1, thickness / 2.5).toFixed(2));
-    part.flow.setAttribute("visibility", connected && rates[at] > 0 ? "visible" : "hidden");
+    part.flow.setAttribute("visibility", connected && thickness > 3 ? "visible" : "hidden");
     labelLink(part, link);
   });
   for (const node of nodes) {
@@ -157,20 +162,22 @@ function fill(nodes, links) {
   }
 }
 
+/** The edge's text, one half above its line and the other below. */
 function labelLink(part, link) {
   const lines = link.streams.flatMap((edge) => {
     const counted = edge.events === null ? [] : [[`${short(edge.events)} · ${short(edge.events_per_second ?? 0)}/s`, "quiet"]];
     return [[edge.stream, ""], ...counted];
   });
-  const top = part.middle.y - (lines.length - 1) * 6.5 + 3;
-  part.label.replaceChildren(...lines.map(([text, className], at) => element("tspan", { x: part.middle.x, y: top + at * 13, class: className }, text)));
+  const above = Math.ceil(lines.length / 2);
+  const heightOf = (at) => (at < above ? part.place.y - 6 - (above - 1 - at) * LINE : part.place.y + LINE + 1 + (at - above) * LINE);
+  part.label.replaceChildren(...lines.map(([text, className], at) => element("tspan", { x: part.place.x, y: heightOf(at), class: className }, text)));
 }
 
 function fillNode(part, node) {
   const stage = node.kind !== "source" && node.kind !== "sink";
   part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${node.id === chosen ? " chosen" : ""}`);
-  part.title.textContent = cut(node.label, 24);
-  part.sub.textContent = cut(whereOf(node), 32);
+  part.title.textContent = cut(node.label, 20);
+  part.sub.textContent = cut(whereOf(node), 27);
   part.figures.textContent = figuresOf(node);
   part.hint.textContent = `${node.label}: ${whereOf(node)}`;
   part.group.setAttribute("aria-label", `${node.kind} ${node.label}, ${whereOf(node)}, ${figuresOf(node)}`);
@@ -213,10 +220,40 @@ function curve(points) {
   return path;
 }
 
-function middleOf(points) {
-  const at = Math.floor((points.length - 1) / 2);
-  const [from, to] = [points[at], points[at + 1]];
-  return { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
+/** How many links leave and reach each node. */
+function fansOf(nodes, links) {
+  const fans = new Map(nodes.map((node) => [node.id, { in: 0, out: 0 }]));
+  for (const link of links) {
+    fans.get(link.source).out += 1;
+    fans.get(link.target).in += 1;
+  }
+  return fans;
+}
+
+/**
+ * A path that has left the side where many links meet before its middle, and lies level on the other side, where its text
+ * stands. `fan` is 1 when many leave the source, -1 when many reach the target, 0 when neither.
+ */
+function fannedCurve(points, fan) {
+  const [from, to] = points;
+  const bend = (to.x - from.x) * BEND;
+  if (fan > 0) {
+    return curve([from, { x: from.x + bend, y: to.y }, to]);
+  }
+  return fan < 0 ? curve([from, { x: to.x - bend, y: from.y }, to]) : curve(points);
+}
+
+/** Where a link's text stands: in its lane when it has one, else on the level part of its path. */
+function labelPlace(points, fan) {
+  if (points.length > 2) {
+    return { x: (points[1].x + points[2].x) / 2, y: points[1].y };
+  }
+  const [from, to] = points;
+  const level = ((to.x - from.x) * (1 - BEND)) / 2;
+  if (fan > 0) {
+    return { x: to.x - level, y: to.y };
+  }
+  return fan < 0 ? { x: from.x + level, y: from.y } : { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
 }
 
 // ---- details ----------------------------------------------------------------------------------------------------------
