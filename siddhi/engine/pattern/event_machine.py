@@ -1,0 +1,201 @@
+"""Patterns and sequences of every form, event by event: the operator that answers what no faster one can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
+from siddhi.engine.pattern.absent import Progress
+from siddhi.engine.pattern.columns import SlotReader, layouts
+from siddhi.engine.pattern.conditions import EventFilter, SlotCondition, filter_expressions, split_filter
+from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
+from siddhi.engine.pattern.partial import Match, PatternEvent
+from siddhi.engine.pattern.references import Reference, references
+from siddhi.engine.pattern.snapshot import restore_machines, snapshot_machines
+from siddhi.engine.scope import source_key
+from siddhi.engine.state import State
+
+WHOLE_APP = 0
+"""The key of the one machine of a query outside partitions."""
+
+
+@dataclass(slots=True)
+class _Output:
+    """The matches of a step; `groups` numbers those that one event completed at one slot."""
+
+    matches: list[Match]
+    orders: list[int]
+    clocks: list[int]
+    partitions: list[int]
+
+    def add(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
+        self.matches.extend(matches)
+        count = len(matches)
+        self.orders.extend([order] * count)
+        self.clocks.extend([clock] * count)
+        self.partitions.extend([partition] * count)
+
+
+class EventMachineOperator(MergingOperator):
+    """A state machine over its streams, one instance for each partition instance.
+
+    `read` are the references of the query's selection, by the name of the output column that answers each. Every match is a
+    row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
+    """
+
+    handles_partitions = True
+
+    def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
+        self._context = context
+        self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
+        places = machine_slots(machine)
+        self._layouts = layouts(machine, {**read, **references(filter_expressions(machine))})
+        splits = [split_filter(element, context) for element in machine.slots]
+        self._filters = [EventFilter(split.alone, context) for split in splits]
+        self._conditions = tuple(
+            SlotCondition(slot, split.across, places, self._layouts, context) for slot, split in enumerate(splits)
+        )
+        self._plan = MachinePlan(
+            machine, places, self._conditions, tuple(len(layout.names) for layout in self._layouts)
+        )
+        self._readers = {
+            name: SlotReader(
+                reference, places[reference.slot], self._layouts[reference.slot], context.pool, tested=False
+            )
+            for name, reference in read.items()
+        }
+        offered = sorted(range(len(places)), key=lambda slot: -places[slot])
+        self._offered = tuple(
+            tuple(slot for slot in offered if source_key(machine.slots[slot].input) == source)
+            for source in self.sources
+        )
+        self._timed = any(element.absent for element in machine.slots)
+        self._progress = Progress()
+        self._machines: dict[int, Machine] = {}
+
+    # ---- life
+
+    def start(self, clock_ms: int) -> None:
+        if not self._context.partitioned:
+            self._open(WHOLE_APP, clock_ms)
+
+    def _open(self, key: int, clock_ms: int) -> Machine:
+        machine = Machine(self._plan, self._progress)
+        self._machines[key] = machine
+        machine.start(clock_ms)
+        return machine
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        for key in partitions.tolist():
+            self._machines.pop(key, None)
+
+    def next_deadline_ms(self) -> int | None:
+        alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
+        return min((alarm.due for alarm in alarms if alarm is not None), default=None)
+
+    def snapshot(self) -> State:
+        return {
+            "machines": snapshot_machines(self._machines, self._layouts, self._plan.places),
+            "conditions": [condition.snapshot() for condition in self._conditions],
+        }
+
+    def restore(self, state: State) -> None:
+        self._machines = restore_machines(state["machines"], self._plan, self._progress)
+        for condition, kept in zip(self._conditions, state["conditions"], strict=True):
+            condition.restore(kept)
+
+    # ---- a step
+
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        output = _Output([], [], [], [])
+        self._progress.step += 1
+        for key, order, clock in zip(
+            step.opened.tolist(), step.opened_orders.tolist(), step.opened_clocks.tolist(), strict=True
+        ):
+            self._progress.order = order
+            self._open(key, clock)
+        self._progress.order = -1
+        self._offer_rows(inputs, step, output)
+        self._fire_alarms(step, step.final_order, step.final_clock + 1, output)
+        return self._batch(output)
+
+    def _offer_rows(self, inputs: MergedRows, step: Step, output: _Output) -> None:
+        events, passing = self._prepare(inputs)
+        keys = [None if batch.partitions is None else batch.partitions.tolist() for batch in inputs.batches]
+        kinds = [batch.kinds.tolist() for batch in inputs.batches]
+        rows = zip(
+            inputs.sources.tolist(), inputs.rows.tolist(), inputs.orders.tolist(), inputs.clocks.tolist(), strict=True
+        )
+        for source, row, order, clock in rows:
+            self._fire_alarms(step, order, clock, output)
+            if kinds[source][row] not in (CURRENT, EXPIRED):
+                continue
+            partitions = keys[source]
+            key = WHOLE_APP if partitions is None else partitions[row]
+            machine = self._machines[key]
+            slots = self._offered[source]
+            self._progress.order = order
+            machine.prepare(slots, events[slots[0]][row].timestamp)
+            for slot in slots:
+                self._conditions[slot].clock = clock
+                matches = machine.offer(slot, events[slot][row], passes=passing[slot][row])
+                if matches and machine.hands_out(slots):
+                    output.add(matches, order, clock, key)
+                self._book_failure(slot, order, step)
+
+    def _prepare(self, inputs: MergedRows) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:
+        events: dict[int, list[PatternEvent]] = {}
+        passing: dict[int, list[bool]] = {}
+        for source, batch in enumerate(inputs.batches):
+            for slot in self._offered[source]:
+                events[slot] = self._layouts[slot].events(batch)
+                passing[slot] = self._filters[slot].mask(batch).tolist()
+        return events, passing
+
+    def _book_failure(self, slot: int, order: int, step: Step) -> None:
+        condition = self._conditions[slot]
+        if condition.failure is not None:
+            step.failures.add(np.array([order], dtype=np.int64), condition.failure)
+            condition.failure = None
+
+    def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
+        """Fires, earliest first, every alarm that comes before a row of (order, clock)."""
+        while self._timed:
+            best = min(
+                (place for key in self._machines if (place := self._alarm_place(key, step)) is not None), default=None
+            )
+            if best is None or (best[0], best[1]) >= (order, clock):
+                return
+            due_order, due, key = best
+            now = max(due, output.clocks[-1]) if output.clocks else due
+            self._progress.order = due_order
+            output.add(self._machines[key].wake(now), due_order, now, key)
+
+    def _alarm_place(self, key: int, step: Step) -> tuple[int, int, int] | None:
+        """(order, due time, machine) of the machine's first alarm; the order is never behind what was answered already."""
+        alarm = self._machines[key].next_alarm()
+        if alarm is None:
+            return None
+        set_at = alarm.order if alarm.step == self._progress.step else -1
+        done = self._progress.order
+        return max(step.timer_order(alarm.due, set_at), done + (done & 1)), alarm.due, key
+
+    def _batch(self, output: _Output) -> EventBatch:
+        matches = output.matches
+        rows = [match.slots for match in matches]
+        return EventBatch(
+            np.array([match.timestamp for match in matches], dtype=np.int64),
+            np.full(len(matches), CURRENT, dtype=np.int8),
+            np.array(output.orders, dtype=np.int64),
+            np.array(output.clocks, dtype=np.int64),
+            {name: reader.column(rows) for name, reader in self._readers.items()},
+            None,
+            np.array(output.partitions, dtype=np.int64) if self._context.partitioned else None,
+        )
