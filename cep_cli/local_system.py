@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -195,18 +195,17 @@ class LocalSystem:
             time.sleep(POLL_S)
 
     def _driver_lives(self) -> bool:
-        driver = self._cluster().get("driver")
+        driver = self._cluster()["driver"]
         return bool(driver and driver["live"])
 
     def _worker_lives(self) -> bool:
-        return bool(self._cluster().get("workers"))
+        return bool(self._cluster()["workers"])
 
-    def _cluster(self) -> dict[str, list[object] | dict[str, object]]:
+    def _cluster(self) -> Any:
         try:
-            cluster: dict[str, list[object] | dict[str, object]] = self.client.cluster()
+            return self.client.cluster()
         except PeerError:
-            return {}
-        return cluster
+            return {"driver": None, "workers": []}
 
 
 def _last_lines(log: Path, count: int = 8) -> str:

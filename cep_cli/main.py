@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from cep_cli.demo import demo_command
-from cep_cli.events import listen_command, send_command
-from cep_cli.language import query_plan_command, simulate_command, validate_command
-from cep_cli.plans import deploy_command, plans_command, status_command, undeploy_command
-from cep_cli.processes import driver_command, manager_command, worker_command
-from cep_cli.up import up_command
+VERBS = {
+    "up": "cep_cli.up:up_command",
+    "demo": "cep_cli.demo:demo_command",
+    "manager": "cep_cli.processes:manager_command",
+    "driver": "cep_cli.processes:driver_command",
+    "worker": "cep_cli.processes:worker_command",
+    "deploy": "cep_cli.plans:deploy_command",
+    "undeploy": "cep_cli.plans:undeploy_command",
+    "plans": "cep_cli.plans:plans_command",
+    "status": "cep_cli.plans:status_command",
+    "validate": "cep_cli.language:validate_command",
+    "query-plan": "cep_cli.language:query_plan_command",
+    "send": "cep_cli.events:send_command",
+    "listen": "cep_cli.events:listen_command",
+    "simulate": "cep_cli.language:simulate_command",
+}
+"""Where each verb's command is. Only the one that is called is loaded: a manager must not carry the engine."""
 
 
-@click.group()
+class LazyGroup(click.Group):
+    """A group whose commands are loaded when they are asked for."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        where = VERBS.get(name)
+        if where is None:
+            return None
+        module, _, attribute = where.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.command(cls=LazyGroup)
 def main() -> None:
     """Complex event processing in SiddhiQL on Apache Spark."""
-
-
-for command in (
-    up_command,
-    demo_command,
-    manager_command,
-    driver_command,
-    worker_command,
-    deploy_command,
-    undeploy_command,
-    plans_command,
-    status_command,
-    validate_command,
-    query_plan_command,
-    send_command,
-    listen_command,
-    simulate_command,
-):
-    main.add_command(command)

@@ -8,7 +8,8 @@
                                                              a fault of the plan itself: FAILED
 
 A topology needs all its slots at once. Those that wait are admitted in the order in which they came: a small one does
-not overtake a large one that waits, so none of them waits for ever.
+not overtake a large one that waits, so none of them waits for ever. Only one that needs more slots than there are is
+passed over.
 """
 
 from __future__ import annotations
@@ -76,11 +77,12 @@ class Instruction:
 
 @dataclass(slots=True)
 class Run:
-    """One topology; `successor` takes its place when it has stopped."""
+    """One topology; `successor` takes its place when it has stopped. `ending` says how its last job ended."""
 
     submission: SubmitTopology
     state: RunState = "waiting"
     reason: str = ""
+    ending: str = ""
     restarts: int = 0
     backoff_ms: int = 0
     due_ms: int = 0
@@ -140,7 +142,7 @@ class TopologyRuns:
             run.backoff_ms = min(run.backoff_ms, self.longest_backoff_ms)
             run.due_ms = now_ms + run.backoff_ms
             run.restarts += 0 if unfit else 1
-            run.reason = reason
+            run.reason = run.ending = reason
         return self._move(key, Move.UNFIT if unfit else Move.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
@@ -149,11 +151,20 @@ class TopologyRuns:
             if run.state == "restarting" and run.due_ms <= now_ms:
                 self._move(key, Move.DUE)
         instructions: list[Instruction] = []
+        first: Run | None = None
         for key, run in list(self.runs.items()):
-            if run.state == "waiting":
-                if run.submission.workers > self.slots_free():
-                    self._explain(run)
-                    break
+            if run.state != "waiting":
+                continue
+            needed, free, total = run.submission.workers, self.slots_free(), self.slots_total
+            if needed > total:
+                run.reason = f"needs {needed} slots, the cluster has {total} in all"
+            elif first is not None:
+                run.reason = f"waits for {first.submission.key.topology()}, which came first"
+            elif needed > free:
+                run.reason = f"needs {needed} free slots, {free} of {total} are free"
+                first = run
+            else:
+                run.reason = run.ending
                 instructions += self._move(key, Move.ADMIT)
         return instructions
 
@@ -167,11 +178,6 @@ class TopologyRuns:
             TopologyReport(key, run.submission.epoch, run.state, run.reason, run.restarts)
             for key, run in self.runs.items()
         )
-
-    def _explain(self, run: Run) -> None:
-        needed, free = run.submission.workers, self.slots_free()
-        more = "; the cluster has fewer in all" if needed > self.slots_total else ""
-        run.reason = f"needs {needed} free slots, {free} of {self.slots_total} are free{more}"
 
     def _current(self, key: PlanKey, epoch: int) -> Run | None:
         run = self.runs.get(key)

@@ -35,6 +35,7 @@ BASE_CONF = {
     "spark.python.worker.reuse": "true",
     "spark.task.maxFailures": "1",
     "spark.ui.showConsoleProgress": "false",
+    "spark.ui.liveUpdate.period": "0ms",  # the status tracker must know at once that tasks have started
     "spark.scheduler.mode": "FIFO",
     "spark.log.level": "ERROR",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pyarrow as pa
 
@@ -47,7 +48,7 @@ class Processor:
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)
         for stream in self._outputs:
-            self._engine.add_stream_callback(stream, lambda batch, stream=stream: self._collect(stream, batch))
+            self._engine.add_stream_callback(stream, partial(self._collect, stream))
 
     def open(self, now_ms: int) -> None:
         if self._merges:
