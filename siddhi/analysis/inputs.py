@@ -144,6 +144,7 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
     if not any(streaming):
         message = f"{left.kind.value} '{left.source}' and {right.kind.value} '{right.source}' cannot be joined"
         context.problems.add("join-without-stream", message, join.span, "one side of a join must be a stream or window")
+        return None
     triggers = (
         streaming[0] and join.unidirectional != "right",
         streaming[1] and join.unidirectional != "left",

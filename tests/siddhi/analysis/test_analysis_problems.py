@@ -1,0 +1,155 @@
+"""What analysis refuses, and what it tells the user."""
+
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.errors import SiddhiAnalysisError
+from siddhi.language.parser import parse
+
+DEFINITIONS = """
+define stream S (a int, b string, c double, o object, t long);
+define stream T (a int, x bool);
+@PrimaryKey('k') define table Tb (k string, v int);
+define window W (a int) length(3);
+define trigger Tick at every 5 sec;
+define aggregation Ag from S select b, sum(a) as total group by b aggregate every sec...day;
+"""
+
+
+def refusal(text: str) -> SiddhiAnalysisError:
+    with pytest.raises(SiddhiAnalysisError) as refused:
+        analyse(parse(text))
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("from s insert into O", "unknown-stream", "did you mean 'S'?"),
+        ("from Later insert into O; from S insert into Later", "unknown-stream", "above"),
+        ("from S[d > 1] insert into O", "unknown-attribute", "no attribute 'd' in 'S'"),
+        ("from S[a == null] insert into O", "unknown-attribute", "is null"),
+        ("from S select s.a as x insert into O", "unknown-reference", "did you mean 'S'?"),
+        (
+            "from S as s join T as t on S.a == t.a select s.a as x insert into O",
+            "unknown-reference",
+            "did you mean 's'?",
+        ),
+        ("from S join T on a > 1 select S.a as x insert into O", "ambiguous-attribute", "'S.a'"),
+        ("from S[b > 'x'] insert into O", "not-comparable", "'>' cannot compare string and string"),
+        ("from S[o == o] insert into O", "not-comparable", "object"),
+        ("from S select b + o as x insert into O", "not-a-number", "string and object"),
+        ("from S[a] insert into O", "not-a-condition", "a filter must be a bool, not int"),
+        ("from S[not a > 1] insert into O", "not-a-condition", "`not` binds tightest"),
+        ("from S select SUM(a) as x insert into O", "unknown-function", "did you mean 'sum'?"),
+        ("from S select sum(b) as x insert into O", "wrong-arguments", "int | long | float | double"),
+        ("from S select coalesce(a, t) as x insert into O", "wrong-arguments", "int and long"),
+        ("from S select convert(a, 'number') as x insert into O", "wrong-arguments", "'number' is no type"),
+        ("from S#length(5) insert into O", "unknown-stream-function", "#window.length(…)"),
+        ("from S#window.length(5L) insert into O", "wrong-arguments", "does not take (long)"),
+        ("from S#window.length(a) insert into O", "wrong-arguments", "must be a constant"),
+        ("from S#window.externalTime(100L, 1 sec) insert into O", "wrong-arguments", "must be a plain attribute"),
+        ("from S#window.sort(2, a, 'up') insert into O", "wrong-arguments", "'asc' or 'desc'"),
+        ("from S#window.expression('sum(a)') insert into O", "not-a-condition", "in the expression of 'expression'"),
+        ("from S#window.length(1)#window.length(2) insert into O", "second-window", "at most one"),
+        ("from W#window.length(1) insert into O", "window-on-window", "named window"),
+        ("from Tb insert into O", "not-a-stream", "join a stream"),
+        ("from S select a, c as a insert into O", "duplicate-output", "with `as`"),
+        ("from S join T select * insert into O", "duplicate-output", "'a'"),
+        ("from S select a having c > 1.0 insert into O", "unknown-attribute", "in the output"),
+        ("from S select a limit -1 insert into O", "wrong-limit", "0 or more"),
+        ("from S select a insert into T", "schema-mismatch", "(a int, x bool)"),
+        ("from S select a as t insert into O; from S select t insert into O", "schema-mismatch", "use convert"),
+        ("from S select a insert into Ag", "not-a-target", "aggregation"),
+        ("from S select a insert into !S", "unknown-stream", "@OnError"),
+        ("from S select b as k delete Tb on v > 1", "unknown-attribute", "'Tb.v'"),
+        ("from S select b as k delete Tb", "condition-missing", "on Tb."),
+        ("from S select b as k, a as w update Tb on Tb.k == k", "unknown-attribute", "'w'"),
+        ("from S select b as k, a as v update Tb set Tb.z = v on Tb.k == k", "unknown-attribute", "'z'"),
+        ("from S[a in Nope] insert into O", "unknown-table", "no table 'Nope'"),
+        ("from Tb join Ag on k == b select k insert into O", "join-without-stream", "stream or window"),
+        ("from S join Ag on S.b == Ag.b select S.a as a insert into O", "aggregation-without-period", "within"),
+        ("from S join T within 5 sec select x insert into O", "within-without-aggregation", "windows"),
+        ("from S select a return", "return-not-here", "insert into"),
+        ("from (from S return) insert into O", "anonymous-stream", "insert into"),
+        ("from S select a output snapshot every 1 sec insert expired events into O", "wrong-event-type", "snapshot"),
+        ("from e1=S[a > e2.a] -> e2=T select e2.x as x insert into O", "forward-reference", "later element"),
+        ("from e1=S and e2=T[a > e1.a] select e2.x as x insert into O", "forward-reference", "left side"),
+        ("from e1=S -> e2=T select a insert into O", "ambiguous-attribute", "'e1' and 'e2'"),
+        ("from e1=S[(Tb.v == a) in Tb] -> e2=T select e2.x as x insert into O", "in-not-here", "`in`"),
+        ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
+        ("partition with (a of S, b of S) begin from S insert into O; end", "duplicate-partition-key", "'S'"),
+        ("partition with (a + 1 as 'x' of S) begin from S insert into O; end", "not-a-condition", "range"),
+        ("partition with (sum(a) of S) begin from S insert into O; end", "aggregate-not-here", "partition key"),
+        ("partition with (a of S) begin from #M insert into O; end", "unknown-stream", "'#M'"),
+        ("@purge(enable='true') partition with (a of S) begin from S insert into O; end", "missing-option", "idle"),
+    ],
+)
+def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: str) -> None:
+    text = DEFINITIONS + query
+    error = refusal(text)
+    assert [problem.code for problem in error.problems] == [code]
+    assert words in error.render(text)
+
+
+@pytest.mark.parametrize(
+    ("definition", "code"),
+    [
+        ("define stream S (a long)", "duplicate-definition"),
+        ("define table S (a int)", "duplicate-definition"),
+        ("define window V (a int) nothing(3)", "unknown-window"),
+        ("@PrimaryKey('z') define table U (k string)", "unknown-attribute"),
+        ("@Index('k', 'v') define table U (k string, v int)", "wrong-option"),
+        ("@IndexBy('k') define table U (k string)", "unknown-annotation"),
+        ("@OnError(action='SHOUT') define stream U (a int)", "unknown-option"),
+        ("@async(workers='0') define stream U (a int)", "wrong-option"),
+        ("define function f[cobol] return int { 1 }", "unknown-script-language"),
+        ("define aggregation B from S select stdDev(a) as d aggregate every sec", "not-incremental"),
+        ("define aggregation B from S select sum(a + 1) as d aggregate every sec", "not-incremental"),
+        ("define aggregation B from S select sum(a) as d aggregate by a every sec", "wrong-time"),
+        ("define aggregation B from S select sum(a) as d aggregate every day...sec", "wrong-durations"),
+    ],
+)
+def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
+    assert [problem.code for problem in refusal(DEFINITIONS + definition).problems] == [code]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "code"),
+    [
+        ("@app:playback(idle.time='1 sec')", "missing-option"),
+        ("@app:playback(idle.tame='1 sec', increment='1 sec')", "unknown-option"),
+        ("@app:playback(idle.time='soon', increment='1 sec')", "not-a-time"),
+        ("@app:name('a') @app:name('b')", "duplicate-annotation"),
+        ("@app:async", "unknown-annotation"),
+    ],
+)
+def test_each_wrong_app_annotation_has_its_code(annotation: str, code: str) -> None:
+    assert code in [problem.code for problem in refusal(f"{annotation} define stream S (a int)").problems]
+
+
+def test_all_problems_of_an_app_are_told_at_once_in_text_order() -> None:
+    text = """define stream S (a int);
+        from S[b > 1 and c] select nope(a) as x, d insert into O;
+        from O select whatever insert into P;
+        from Q select a insert into R;
+        from S select A insert into O2;"""
+    error = refusal(text)
+    assert [(problem.code, problem.span.line) for problem in error.problems if problem.span] == [
+        ("unknown-attribute", 2),
+        ("unknown-attribute", 2),
+        ("unknown-function", 2),
+        ("unknown-attribute", 2),
+        ("unknown-stream", 4),
+        ("unknown-attribute", 5),
+    ]
+
+
+def test_a_problem_is_shown_under_the_words_that_are_wrong() -> None:
+    text = "define stream Departures (origin string);\nfrom Departure select origin insert into Out;"
+    assert refusal(text).render(text) == (
+        "line 2, column 6: stream 'Departure' is not defined [unknown-stream]\n"
+        "    from Departure select origin insert into Out;\n"
+        "         ^^^^^^^^^\n"
+        "hint: did you mean 'Departures'?"
+    )

@@ -1,0 +1,98 @@
+"""Refused texts: what the user is told, and that nothing but a SiddhiParseError comes out."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siddhi.errors import SiddhiParseError
+from siddhi.language.parser import MAXIMUM_DEPTH, parse, parse_expression
+
+DEFINE = "define stream S (a int, b string);\n"
+
+
+def refusal(text: str) -> SiddhiParseError:
+    with pytest.raises(SiddhiParseError) as refused:
+        parse(text)
+    return refused.value
+
+
+def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
+    text = DEFINE + "from S[a = 5]\nselect a insert into Out;"
+    assert refusal(text).render(text) == (
+        "line 2, column 10: '=' cannot stand here: an operator, ']', 'is', ':', '.', '#', '(' or '[' expected "
+        "[syntax-error]\n"
+        "    from S[a = 5]\n"
+        "             ^\n"
+        "hint: compare with `==`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("from S selct a insert into O", "syntax-error", "did you mean 'select'?"),
+        ("from S[a is not null] insert into O", "syntax-error", "write `not (x is null)`"),
+        ("from S select a, insert into O", "syntax-error", "'insert' was taken as a name here"),
+        ("from S select -a as x insert into O", "syntax-error", "write `0 - x`"),
+        ("from S select (a + 1 as x insert into O", "syntax-error", "')'"),
+        ("from S[b == 'x] insert into O", "unclosed-text", "does not end"),
+        ("from S select a + 1 insert into O", "output-without-name", "as <name>"),
+        ("from S select a", "syntax-error", "ends too early"),
+        ("from S select 1 sec 1 min as x insert into O", "time-units-out-of-order", "largest first"),
+        ("from S select 2147483648 as x insert into O", "number-out-of-range", "2147483648L"),
+        ("from every (every S -> S) insert into O", "nested-every", "every"),
+        ("from S -> not S insert into O", "absent-without-time", "for <time>"),
+        ("from S, every S insert into O", "every-in-sequence", "first element"),
+        ("from S+ -> S insert into O", "repetition-in-pattern", "<1:>"),
+        ("from (S, S) -> S insert into O", "mixed-pattern-and-sequence", "two queries"),
+        ("from a=S#window.length(1) -> S insert into O", "window-in-pattern", "query of its own"),
+        ("from S insert into O; define stream T (a int)", "definition-after-query", "in front of the first query"),
+    ],
+)
+def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: str) -> None:
+    error = refusal(DEFINE + query)
+    assert [problem.code for problem in error.problems] == [code]
+    assert words in error.render(DEFINE + query)
+
+
+def test_all_problems_of_form_are_told_at_once_in_text_order() -> None:
+    error = refusal("define stream S (a int, a int); from S select a + 1, 3 insert into O")
+    assert [(problem.code, problem.span.column) for problem in error.problems if problem.span] == [
+        ("duplicate-attribute", 25),
+        ("output-without-name", 47),
+        ("output-without-name", 54),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not " * 5000 + "true",
+        " or ".join(["a"] * 5000),
+        "f(" * 5000 + "a" + ")" * 5000,
+        "a + (" * 5000 + "a" + ")" * 5000,
+    ],
+)
+def test_texts_deeper_than_any_stack_are_refused_in_words(text: str) -> None:
+    with pytest.raises(SiddhiParseError, match=f"more than {MAXIMUM_DEPTH} levels"):
+        parse_expression(text)
+
+
+def test_parentheses_that_mean_nothing_have_no_depth() -> None:
+    assert parse_expression("(" * 5000 + "a" + ")" * 5000) == parse_expression("a")
+
+
+_WORDS = """
+    from S select a insert into O every -> , ; ( ) [ ] < > <2:3> * # ! @ . 'a' " ` ${X} { } 1. 1e 5L sec \x00 é
+"""
+_PIECES = st.sampled_from(_WORDS.split())
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.one_of(st.text(), st.lists(_PIECES).map(" ".join)))
+def test_no_text_raises_anything_but_a_parse_error(text: str) -> None:
+    for whole in (text, DEFINE + text, f"{DEFINE}from S[{text}] select {text} as x insert into O"):
+        try:
+            parse(whole)
+        except SiddhiParseError as error:
+            error.render(whole)
