@@ -7,9 +7,9 @@
                  └────────── RESTARTING ◀───────────┘        kill, or a newer epoch, from anywhere: STOPPING, then gone
                                                              a fault of the plan itself: FAILED
 
-A topology needs all its slots at once. Those that wait are admitted in the order in which they came: a small one does
-not overtake a large one that waits, so none of them waits for ever. Only one that needs more slots than there are is
-passed over.
+A topology needs all its slots at once. Those that wait are admitted in the order in which they began to wait: a small
+one does not overtake a large one that waits, so none of them waits for ever. Only one that needs more slots than there
+are is passed over.
 """
 
 from __future__ import annotations
@@ -146,10 +146,11 @@ class TopologyRuns:
         return self._move(key, Move.UNFIT if unfit else Move.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
-        """Lets topologies start that are due and fit, in the order in which they came."""
+        """Lets topologies start that are due and fit, in the order in which they began to wait."""
         for key, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
                 self._move(key, Move.DUE)
+                self.runs[key] = self.runs.pop(key)  # behind those that wait already
         instructions: list[Instruction] = []
         first: Run | None = None
         for key, run in list(self.runs.items()):

@@ -82,7 +82,7 @@ class Driver:
             self._do(self._runs.job_ended(ending.key, ending.epoch, ending.reason, ending.unfit, now_ms))
         for report in self._runs.reports():
             job = self._jobs.get((report.key, report.epoch))
-            if report.state == "starting" and job is not None and job.is_running():
+            if report.state in ("starting", "stopping") and job is not None and job.is_running():
                 self._do(self._runs.job_running(report.key, report.epoch, now_ms))
         self._do(self._runs.on_time(now_ms))
         if now_ms >= self._next_beat_ms or self._runs.reports() != self._reported:

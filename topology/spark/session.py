@@ -77,7 +77,8 @@ class TopologyJob:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ends the job; its tasks are gone within a second."""
+        """Ends the job; its tasks are gone within a second. One that Spark does not know of yet goes on: when it turns
+        out to run, cancel it again."""
         self._cancelled.set()
         self._context.cancelJobGroup(self._group)
 

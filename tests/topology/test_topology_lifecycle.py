@@ -1,0 +1,340 @@
+"""Which topologies run, wait or start again; every move in every state; slots are never given twice."""
+
+from __future__ import annotations
+
+import itertools
+from typing import get_args
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RunState, SubmitTopology
+from topology.lifecycle import HOLDS_SLOTS, STABLE_MS, TRANSITIONS, Action, Instruction, Move, Run, TopologyRuns
+
+FIRST_MS, LONGEST_MS = 500, 4_000
+STATES: tuple[RunState, ...] = get_args(RunState)
+
+
+def key(name: str) -> PlanKey:
+    return PlanKey(1, name)
+
+
+def submission(name: str, epoch: int = 1, workers: int = 1) -> SubmitTopology:
+    return SubmitTopology(key(name), epoch, "<query-plan/>", workers)
+
+
+def runs(slots: int = 4) -> TopologyRuns:
+    return TopologyRuns(slots, FIRST_MS, LONGEST_MS)
+
+
+def states(topologies: TopologyRuns) -> dict[str, str]:
+    return {report.key.plan: report.state for report in topologies.reports()}
+
+
+def reasons(topologies: TopologyRuns) -> dict[str, str]:
+    return {report.key.plan: report.reason for report in topologies.reports()}
+
+
+def started(instructions: list[Instruction]) -> list[str]:
+    return [one.submission.key.plan for one in instructions if one.action is Action.START_JOB]
+
+
+def running(*names: str, slots: int = 4) -> TopologyRuns:
+    topologies = runs(slots)
+    for name in names:
+        topologies.submit(submission(name))
+    topologies.on_time(0)
+    for name in names:
+        topologies.job_running(key(name), 1, 0)
+    return topologies
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+MOVES = [pair for pair in itertools.product(STATES, Move) if pair != ("waiting", Move.DUE)]
+"""Time admits what waits: for that, DUE is ADMIT."""
+
+
+@pytest.mark.parametrize(("state", "move"), MOVES)
+def test_every_move_in_every_state_does_what_the_table_says_or_nothing(state: RunState, move: Move) -> None:
+    topologies = runs()
+    topologies.runs[key("p")] = Run(submission("p"), state)
+    act = {
+        Move.ADMIT: lambda: topologies.on_time(-1),
+        Move.RUNNING: lambda: topologies.job_running(key("p"), 1, 0),
+        Move.ENDED: lambda: topologies.job_ended(key("p"), 1, "died", unfit=False, now_ms=0),
+        Move.UNFIT: lambda: topologies.job_ended(key("p"), 1, "unfit", unfit=True, now_ms=0),
+        Move.DUE: lambda: topologies.on_time(0),
+        Move.KILL: lambda: topologies.kill(key("p")),
+    }[move]
+    instructions = act()
+    expected, action = TRANSITIONS.get((state, move), (state, Action.NOTHING))
+    if move is Move.DUE and state == "restarting":  # due, and admitted in the same turn, since there is room
+        expected, action = TRANSITIONS["waiting", Move.ADMIT]
+    if action is Action.FORGET:
+        assert states(topologies) == {}
+        assert instructions == []
+    else:
+        assert states(topologies) == {"p": expected}
+        assert [one.action for one in instructions] == ([] if action is Action.NOTHING else [action])
+
+
+def test_the_table_leads_from_every_state_to_the_end() -> None:
+    """A kill, and the end of the job if there is one, forgets a topology in whatever state it is."""
+    for state in STATES:
+        after, action = TRANSITIONS[state, Move.KILL]
+        assert after == "stopping"
+        assert action is Action.FORGET or TRANSITIONS["stopping", Move.ENDED][1] is Action.FORGET
+
+
+def test_slots_are_held_exactly_while_there_may_be_a_job() -> None:
+    assert set(HOLDS_SLOTS) == {"starting", "running", "stopping"}
+
+
+# ---- slots -----------------------------------------------------------------------------------------------------------
+
+
+def test_topologies_start_in_the_order_in_which_they_came_and_say_why_they_wait() -> None:
+    topologies = runs(slots=3)
+    for name, workers in (("a", 2), ("b", 2), ("c", 1)):
+        topologies.submit(submission(name, workers=workers))
+    assert started(topologies.on_time(0)) == ["a"]
+    assert states(topologies) == {"a": "starting", "b": "waiting", "c": "waiting"}
+    assert reasons(topologies) == {
+        "a": "",
+        "b": "needs 2 free slots, 1 of 3 are free",
+        "c": "waits for b[1], which came first",
+    }
+
+
+def test_freed_slots_go_to_who_waits_not_to_who_starts_again() -> None:
+    topologies = running("a", slots=1)
+    topologies.submit(submission("b"))
+    topologies.on_time(0)
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=10)
+    assert started(topologies.on_time(10)) == ["b"]
+    assert started(topologies.on_time(10 + FIRST_MS)) == []
+    assert states(topologies) == {"a": "waiting", "b": "starting"}
+
+
+def test_a_topology_that_can_never_fit_says_so_and_holds_up_nobody() -> None:
+    topologies = runs(slots=2)
+    topologies.submit(submission("large", workers=3))
+    topologies.submit(submission("small"))
+    assert started(topologies.on_time(0)) == ["small"]
+    assert reasons(topologies)["large"] == "needs 3 slots, the cluster has 2 in all"
+
+
+def test_why_it_waited_is_forgotten_when_it_starts() -> None:
+    topologies = running("a", slots=1)
+    topologies.submit(submission("b"))
+    topologies.on_time(0)
+    assert reasons(topologies)["b"]
+    topologies.kill(key("a"))
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=1)
+    topologies.on_time(1)
+    assert (states(topologies), reasons(topologies)) == ({"b": "starting"}, {"b": ""})
+
+
+# ---- restarts --------------------------------------------------------------------------------------------------------
+
+
+def test_the_delay_before_a_restart_doubles_up_to_the_longest() -> None:
+    topologies = running("a")
+    now_ms, delays = 0, []
+    for restarts in range(1, 7):
+        topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=now_ms)
+        assert topologies.reports()[0].restarts == restarts
+        due_ms = topologies.runs[key("a")].due_ms
+        assert started(topologies.on_time(due_ms - 1)) == []
+        assert started(topologies.on_time(due_ms)) == ["a"]
+        delays.append(due_ms - now_ms)
+        now_ms = due_ms
+        topologies.job_running(key("a"), 1, now_ms)
+    assert delays == [500, 1_000, 2_000, 4_000, 4_000, 4_000]
+
+
+def test_after_a_stable_run_the_delay_begins_anew() -> None:
+    topologies = running("a")
+    for _ in range(3):
+        topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=0)
+        topologies.on_time(LONGEST_MS)
+        topologies.job_running(key("a"), 1, 0)
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=STABLE_MS)
+    assert topologies.runs[key("a")].due_ms == STABLE_MS + FIRST_MS
+
+
+def test_the_reason_of_a_restart_is_told_until_it_runs_again() -> None:
+    topologies = running("a")
+    topologies.job_ended(key("a"), 1, "a stage process died", unfit=False, now_ms=0)
+    assert reasons(topologies) == {"a": "a stage process died"}
+    topologies.on_time(FIRST_MS)
+    assert reasons(topologies) == {"a": "a stage process died"}
+    topologies.job_running(key("a"), 1, FIRST_MS)
+    assert reasons(topologies) == {"a": ""}
+
+
+def test_a_plan_that_cannot_run_fails_and_is_not_tried_again() -> None:
+    topologies = running("a")
+    topologies.job_ended(key("a"), 1, "no such window", unfit=True, now_ms=0)
+    assert topologies.on_time(10 * LONGEST_MS) == []
+    (report,) = topologies.reports()
+    assert (report.state, report.reason, report.restarts) == ("failed", "no such window", 0)
+    topologies.submit(submission("a", epoch=2))
+    assert started(topologies.on_time(0)) == ["a"]
+
+
+# ---- replacing and killing -------------------------------------------------------------------------------------------
+
+
+def test_a_newer_epoch_stops_the_older_first_and_then_takes_its_place() -> None:
+    topologies = running("a", slots=1)
+    (cancel,) = topologies.submit(submission("a", epoch=2))
+    assert (cancel.action, cancel.submission.epoch) == (Action.CANCEL_JOB, 1)
+    assert started(topologies.on_time(0)) == []
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    (start,) = topologies.on_time(0)
+    assert (start.action, start.submission.epoch) == (Action.START_JOB, 2)
+
+
+def test_the_same_or_an_older_epoch_changes_nothing() -> None:
+    topologies = running("a")
+    topologies.submit(submission("b", epoch=5))
+    for again in (submission("a"), submission("b", epoch=4), submission("b", epoch=5)):
+        assert topologies.submit(again) == []
+    assert {report.key.plan: report.epoch for report in topologies.reports()} == {"a": 1, "b": 5}
+
+
+def test_of_several_newer_epochs_the_newest_is_started() -> None:
+    topologies = running("a")
+    for epoch in (2, 4, 3):
+        topologies.submit(submission("a", epoch))
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    assert [one.submission.epoch for one in topologies.on_time(0)] == [4]
+
+
+def test_a_newer_epoch_replaces_one_that_waits_at_once() -> None:
+    topologies = running("a", slots=1)
+    topologies.submit(submission("b"))
+    assert topologies.submit(submission("b", epoch=2)) == []
+    assert [report.epoch for report in topologies.reports()] == [1, 2]
+
+
+def test_a_kill_while_the_job_starts_cancels_it_again_once_it_runs() -> None:
+    """The first order may have come before Spark knew of the job."""
+    topologies = runs()
+    topologies.submit(submission("a"))
+    topologies.on_time(0)
+    assert [one.action for one in topologies.kill(key("a"))] == [Action.CANCEL_JOB]
+    assert [one.action for one in topologies.job_running(key("a"), 1, 0)] == [Action.CANCEL_JOB]
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    assert topologies.reports() == ()
+    assert topologies.slots_free() == 4
+
+
+def test_a_kill_takes_the_successor_with_it_and_a_submission_after_it_counts() -> None:
+    topologies = running("a")
+    topologies.submit(submission("a", epoch=2))
+    topologies.kill(key("a"))
+    topologies.submit(submission("a", epoch=2))
+    topologies.kill(key("a"))
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    assert topologies.reports() == ()
+    assert topologies.kill(key("a")) == []
+
+
+def test_news_of_another_epoch_or_of_nobody_are_ignored() -> None:
+    topologies = running("a")
+    assert topologies.job_ended(key("a"), 0, "old", unfit=True, now_ms=0) == []
+    assert topologies.job_ended(key("nobody"), 1, "old", unfit=True, now_ms=0) == []
+    assert topologies.job_running(key("nobody"), 1, 0) == []
+    assert states(topologies) == {"a": "running"}
+
+
+# ---- any story -------------------------------------------------------------------------------------------------------
+
+SLOTS = 4
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+class AnyStory(RuleBasedStateMachine):
+    """A driver that does what it is told, jobs that end when they like, and everything that a manager may send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topologies = runs(SLOTS)
+        self.jobs: dict[str, SubmitTopology] = {}
+        self.now_ms = 0
+        self.epoch = 0
+
+    def obey(self, instructions: list[Instruction]) -> None:
+        for one in instructions:
+            name = one.submission.key.plan
+            if one.action is Action.START_JOB:
+                assert name not in self.jobs, "two jobs of one plan"
+                self.jobs[name] = one.submission
+            else:
+                assert one.action is Action.CANCEL_JOB
+                assert self.jobs[name] == one.submission
+
+    @rule(name=NAMES, workers=st.integers(1, SLOTS + 1))
+    def submit(self, name: str, workers: int) -> None:
+        self.epoch += 1
+        self.obey(self.topologies.submit(submission(name, self.epoch, workers)))
+
+    @rule(name=NAMES)
+    def kill(self, name: str) -> None:
+        self.obey(self.topologies.kill(key(name)))
+
+    @rule(milliseconds=st.integers(0, 2 * LONGEST_MS))
+    def time_goes_by(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.obey(self.topologies.on_time(self.now_ms))
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def job_runs(self, data: st.DataObject) -> None:
+        job = self.jobs[data.draw(st.sampled_from(sorted(self.jobs)))]
+        self.obey(self.topologies.job_running(job.key, job.epoch, self.now_ms))
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), unfit=st.booleans())
+    def job_ends(self, data: st.DataObject, unfit: bool) -> None:
+        job = self.jobs.pop(data.draw(st.sampled_from(sorted(self.jobs))))
+        self.obey(self.topologies.job_ended(job.key, job.epoch, "ended", unfit=unfit, now_ms=self.now_ms))
+
+    @invariant()
+    def slots_are_never_given_twice(self) -> None:
+        used = sum(job.workers for job in self.jobs.values())
+        assert used <= SLOTS
+        assert self.topologies.slots_free() == SLOTS - used
+
+    @invariant()
+    def whoever_waits_knows_why(self) -> None:
+        self.obey(self.topologies.on_time(self.now_ms))
+        assert all(report.reason for report in self.topologies.reports() if report.state == "waiting")
+
+    def teardown(self) -> None:
+        """Nothing waits for ever: when every job that is cancelled or runs ends in time, all that fit have run."""
+        ran: set[str] = set()
+        for _ in range(20):
+            self.now_ms += LONGEST_MS
+            self.obey(self.topologies.on_time(self.now_ms))
+            for name, job in list(self.jobs.items()):
+                ran.add(name)
+                del self.jobs[name]
+                self.obey(self.topologies.job_ended(job.key, job.epoch, "ended", unfit=False, now_ms=self.now_ms))
+        left = {
+            name: state
+            for name, state in states(self.topologies).items()
+            if self.topologies.runs[key(name)].submission.workers <= SLOTS and state != "failed"
+        }
+        assert set(left) <= ran
+
+
+TestAnyStory = AnyStory.TestCase
+TestAnyStory.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
