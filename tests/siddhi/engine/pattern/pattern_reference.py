@@ -1,0 +1,104 @@
+"""Patterns and sequences one row at a time, in the plainest words: what every engine has to answer.
+
+A chain is a list of elements, each with its stream, a condition over (event, events so far) and how many events it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pattern_runs import Event
+
+Held = list[list[Event]]
+Condition = Callable[[Event, Held], bool]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One element of a chain."""
+
+    stream: str
+    condition: Condition = lambda _event, _held: True
+    minimum: int = 1
+    maximum: int = 1
+
+
+@dataclass
+class Attempt:
+    """A partial match: the events of each element so far; `waits` is the element that it waits at."""
+
+    held: Held = field(default_factory=list)
+    waits: int = 0
+    collecting: bool = False
+
+
+def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
+    """The matches of `[every] parts[0] -> parts[1] -> …` of plain parts, in the order in which they complete."""
+    attempts = [Attempt()]
+    matches: list[Held] = []
+    for event in events:
+        attempts = [a for a in attempts if not a.held or within is None or abs(event.time - a.held[0][0].time) <= within]
+        born: list[Attempt] = []
+        for at in reversed(range(len(parts))):
+            if parts[at].stream != event.stream:
+                continue
+            for attempt in [a for a in attempts if a.waits == at]:
+                if not parts[at].condition(event, attempt.held):
+                    continue
+                attempt.held.append([event])
+                attempt.waits += 1
+                attempts.remove(attempt)
+                if attempt.waits == len(parts):
+                    matches.append(attempt.held)
+                else:
+                    born.append(attempt)
+                if every and at == 0:
+                    born.append(Attempt())
+        attempts.extend(born)
+    return matches
+
+
+def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None = None) -> list[Held]:
+    """The matches of `every (parts[0] -> parts[1] -> …)`: one attempt at a time, a new one when it is done or too old."""
+    held: Held = []
+    matches: list[Held] = []
+    for event in events:
+        if held and within is not None and abs(event.time - held[0][0].time) > within:
+            held = []
+        part = parts[len(held)]
+        if part.stream == event.stream and part.condition(event, held):
+            held.append([event])
+            if len(held) == len(parts):
+                matches.append(held)
+                held = []
+    return matches
+
+
+def sequence(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
+    """The matches of `[every] parts[0], parts[1], …` of plain parts: neighbours only; without `every` one attempt from the first event."""
+    matches: list[Held] = []
+    starts = range(len(events)) if every else range(min(1, len(events)))
+    for start in starts:
+        run = events[start : start + len(parts)]
+        held: Held = []
+        for part, event in zip(parts, run, strict=False):
+            too_late = within is not None and bool(held) and event.time - held[0][0].time > within
+            if too_late or part.stream != event.stream or not part.condition(event, held):
+                break
+            held.append([event])
+        if len(held) == len(parts):
+            matches.append(held)
+    return matches
+
+
+def collected(first: Part, second: Part, events: Sequence[Event]) -> list[Held]:
+    """The matches of `first<m:n> -> second` without `every`: the run takes events until n or until `second` comes."""
+    run: list[Event] = []
+    for event in events:
+        if event.stream == second.stream and len(run) >= first.minimum and second.condition(event, [run]):
+            return [[run, [event]]]
+        room = first.maximum < 0 or len(run) < first.maximum
+        if event.stream == first.stream and room and first.condition(event, [run]):
+            run.append(event)
+    return []

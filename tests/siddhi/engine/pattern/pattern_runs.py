@@ -1,0 +1,139 @@
+"""Runs a state query's operator on plain rows, cut into steps as a test likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.kinds import CURRENT
+from siddhi.engine.operator import MergingOperator, OperatorContext, Step, merge_rows
+from siddhi.engine.pattern.event_machine import EventMachineOperator
+from siddhi.engine.pattern.references import selection_references
+from siddhi.engine.pattern.state_machine import StateMachineOperator
+from siddhi.engine.state import decode_state, encode_state
+from siddhi.engine.strings import StringPool
+from siddhi.language.parser import parse
+
+STREAMS = "define stream A (k string, v int, p double); define stream B (k string, v int, p double);\n"
+
+
+@dataclass(frozen=True)
+class Event:
+    stream: str
+    time: int
+    k: str | None
+    v: int | None
+    p: float | None = None
+
+
+Output = tuple[int, tuple[Any, ...]]
+Make = Callable[[model.StateMachine, Any, OperatorContext], MergingOperator]
+
+
+@cache
+def analysed(query: str) -> model.AnalysedApp:
+    return analyse(parse(STREAMS + f"from {query} insert into Out;"))
+
+
+class PatternRun:
+    """One query's operator with its events; `answers` collects (timestamp, selected attributes in order)."""
+
+    def __init__(self, query: str, make: Make = StateMachineOperator, *, partitioned: bool = False) -> None:
+        app = analysed(query)
+        self.query = app.elements[0]
+        self.pool = StringPool()
+        self.context = OperatorContext(self.pool, playback=True, partitioned=partitioned)
+        self.read = selection_references(self.query)
+        self.make = make
+        self.operator = self._build()
+        self.operator.start(0)
+        self.schemas = {stream: app.streams[stream].schema for stream in ("A", "B")}
+        self.clock = 0
+        self.partitions: dict[str | None, int] = {}
+        self.answers: list[Output] = []
+
+    def _build(self) -> MergingOperator:
+        return self.make(self.query.input, self.read, self.context)
+
+    def step(self, events: Sequence[Event], until: int | None = None) -> None:
+        """One step with these events as root chunks and, with `until`, a last move of the clock."""
+        clocks: list[int] = []
+        rows: dict[str, list[tuple[Event, int]]] = {"A": [], "B": []}
+        opened: list[tuple[int, int, int]] = []
+        for event in events:
+            self.clock = max(self.clock, event.time)
+            order = 2 * len(clocks) + 1
+            clocks.append(self.clock)
+            rows[event.stream].append((event, order))
+            if self.context.partitioned and event.k not in self.partitions:
+                self.partitions[event.k] = len(self.partitions)
+                opened.append((self.partitions[event.k], order, self.clock))
+        if until is not None:
+            self.clock = max(self.clock, until)
+            clocks.append(self.clock)
+        if not clocks:
+            return
+        step = Step(np.array(clocks, dtype=np.int64))
+        step.opened, step.opened_orders, step.opened_clocks = np.array(opened, dtype=np.int64).reshape(-1, 3).T
+        batches = [self._batch(source, rows.get(source, []), clocks) for source in self.operator.sources]
+        self._collect(self.operator.process(merge_rows(batches, range(len(batches))), step))
+
+    def _batch(self, source: str, rows: Sequence[tuple[Event, int]], clocks: Sequence[int]) -> EventBatch:
+        columns = {
+            name: Column.of(type_, self.pool, [getattr(event, name) for event, _ in rows])
+            for name, type_ in self.schemas[source].attributes
+        }
+        orders = np.array([order for _, order in rows], dtype=np.int64)
+        partitions = np.array([self.partitions.get(event.k, 0) for event, _ in rows], dtype=np.int64)
+        return EventBatch(
+            np.array([event.time for event, _ in rows], dtype=np.int64),
+            np.full(len(rows), CURRENT, dtype=np.int8),
+            orders,
+            np.array(clocks, dtype=np.int64)[orders // 2],
+            columns,
+            None,
+            partitions if self.context.partitioned else None,
+        )
+
+    def _collect(self, batch: EventBatch) -> None:
+        assert (np.diff(batch.orders) >= 0).all()
+        columns = [column.to_list() for column in batch.columns.values()]
+        for row, time in enumerate(batch.timestamps.tolist()):
+            self.answers.append((time, tuple(column[row] for column in columns)))
+
+    def restart(self) -> None:
+        """The operator is replaced by one restored from its snapshot's bytes."""
+        saved = encode_state(self.operator.snapshot())
+        self.operator = self._build()
+        self.operator.restore(decode_state(saved))
+
+
+def answers(
+    query: str,
+    events: Sequence[Event],
+    cuts: Iterable[int] = (),
+    restarts: Iterable[int] = (),
+    make: Make = StateMachineOperator,
+    *,
+    partitioned: bool = False,
+) -> list[Output]:
+    """What `query` answers when a new step begins at each of `cuts`, and a snapshot is restored at each of `restarts`."""
+    run = PatternRun(query, make, partitioned=partitioned)
+    edges = sorted({0, len(events), *cuts, *restarts})
+    for start, stop in zip(edges, edges[1:], strict=False):
+        if start in restarts:
+            run.restart()
+        run.step(events[start:stop])
+    return run.answers
+
+
+def event_by_event(query: str, events: Sequence[Event], *, partitioned: bool = False) -> list[Output]:
+    """What the event-by-event machine answers."""
+    return answers(query, events, make=EventMachineOperator, partitioned=partitioned)
