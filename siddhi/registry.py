@@ -80,8 +80,9 @@ class Declaration:
     """One thing that a plan may call.
 
     `result` gives the type of a function's or an aggregator's call, `appends` the attributes that a stream function
-    adds behind those of its input; both and `check` may raise `CallError`. `spelling_3x` is the name of the same thing
-    in execution plans of the 3.x dialect.
+    adds behind those of its input; both and `check` may raise `CallError`. `in_patterns` False keeps a stream function
+    out of patterns, whose elements take one event after the other. `spelling_3x` is the name of the same thing in
+    execution plans of the 3.x dialect.
     """
 
     kind: Kind
@@ -93,6 +94,7 @@ class Declaration:
     result: Callable[[Arguments], AttributeType] | None = None
     appends: Callable[[Arguments], Attributes] | None = None
     check: Callable[[Arguments], None] | None = None
+    in_patterns: bool = True
     spelling_3x: str | None = None
 
     @property

@@ -117,6 +117,10 @@ class _ChainBuilder:
         declaration = context.calls.find(Kind.STREAM_FUNCTION, call)
         if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):
             return None
+        if self._in_pattern and not declaration.in_patterns:
+            hint = "put it into a query of its own and read its output"
+            context.problems.add("not-in-patterns", f"'{call.name}' cannot stand in a pattern", call.span, hint)
+            return None
         appended: Attributes = ()
         try:
             if declaration.appends is not None:

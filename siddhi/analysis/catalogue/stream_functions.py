@@ -46,6 +46,7 @@ STREAM_FUNCTIONS: tuple[Declaration, ...] = (
         ),
         appends=_nothing,
         check=_check_priority,
+        in_patterns=False,
     ),
     Declaration(
         Kind.STREAM_FUNCTION,
