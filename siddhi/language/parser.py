@@ -86,8 +86,9 @@ def _lark() -> Lark:
 
 
 def _parse(text: str, start: str) -> object:
+    lark = _lark()
     try:
-        tree = _lark().parse(text, start=start)
+        tree = lark.parse(text, start=start)
     except UnexpectedInput as error:
         raise SiddhiParseError(problem_of(error, text)) from None
     transformer = PlanTransformer(text)
