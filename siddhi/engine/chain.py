@@ -19,11 +19,12 @@ def build_chain(
     context: OperatorContext,
     *,
     expired: bool,
+    selected: tuple[str, ...],
     in_table: MembershipTest | None = None,
 ) -> list[Operator]:
     """The operators of `source`, first to last, when the attributes `needed` are read behind them.
 
-    `expired` says whether expired rows are asked for.
+    `expired` says whether expired rows are asked for, `selected` which attributes the query selects as they are.
     """
     wanted = dict(needed)
     after = _steps(source.after, wanted, context, in_table)
@@ -31,7 +32,7 @@ def build_chain(
     if source.window is not None:
         compiler = ExpressionCompiler(context, in_table=in_table)
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
-        window.append(make(WindowContext(source.window, context, dict(wanted), expired, compiler)))
+        window.append(make(WindowContext(source.window, context, dict(wanted), expired, compiler, selected)))
         wanted |= compiler.columns
     before = _steps(source.before, wanted, context, in_table)
     return [*before, *window, *after]

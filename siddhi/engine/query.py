@@ -51,7 +51,14 @@ class Query:
         if isinstance(source, model.SourceInput):
             self.sources: tuple[str, ...] = (source_key(source),)
             wanted = analysed.output.events is not EventType.CURRENT
-            self.chain = build_chain(source, compiler.columns, context, expired=wanted, in_table=in_table)
+            self.chain = build_chain(
+                source,
+                compiler.columns,
+                context,
+                expired=wanted,
+                selected=plainly_selected(analysed.selection),
+                in_table=in_table,
+            )
         elif isinstance(source, model.StateMachine):
             self.head = StateMachineOperator(source, selection_references(analysed), context)
             self.sources = self.head.sources
@@ -105,3 +112,9 @@ class Query:
 def _is_due(operator: Operator, step: Step) -> bool:
     due = operator.next_deadline_ms()
     return due is not None and due <= step.final_clock
+
+
+def plainly_selected(selection: model.AnalysedSelection) -> tuple[str, ...]:
+    """The input attributes that `selection` selects as they are."""
+    expressions = (output.expression for output in selection.attributes)
+    return tuple(expression.name for expression in expressions if isinstance(expression, model.AttributeValue))

@@ -24,7 +24,8 @@ class WindowContext:
     """What a window is built from.
 
     `columns` are the attributes that its readers need, with their types; `expired` says whether somebody wants to see
-    expired events or look into the window, without which batch windows need not keep their last batch.
+    expired events or look into the window, without which batch windows need not keep their last batch. `selected`
+    names the attributes that the query selects as they are.
     """
 
     call: model.HandlerCall
@@ -32,6 +33,7 @@ class WindowContext:
     columns: Mapping[str, AttributeType]
     expired: bool
     compiler: ExpressionCompiler
+    selected: tuple[str, ...]
 
     def arguments(self) -> tuple[Node, ...]:
         """The nodes of the arguments."""

@@ -1,0 +1,51 @@
+"""`batch()`: each chunk of events is a batch; `batch(n)` cuts a chunk into batches of n."""
+
+from __future__ import annotations
+
+from siddhi.engine.state import State
+from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+
+
+@WINDOWS.register("batch")
+class BatchWindow(RowWindow):
+    """With the first batch of a chunk the events of the chunk before expire, then its own events pass."""
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        (self.length,) = [int(str(length)) for length in context.constants()] or [0]
+        self.last: list[int] = []
+        self.opened: list[tuple[int, int]] = []
+        self.passed: list[int] = []
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        self.opened.append((event.slot, event.timestamp))
+        if self.length and len(self.opened) == self.length:
+            self._flush(out)
+            out.new_chunk()
+
+    def end_chunk(self, out: Emission) -> None:
+        if self.opened:
+            self._flush(out)
+        self.last, self.passed = self.passed, []
+
+    def _flush(self, out: Emission) -> None:
+        for slot in self.last:
+            if self.expired:
+                out.expired(slot)
+            self.release(slot)
+        self.last = []
+        out.reset(self.opened[0][0])
+        for slot, timestamp in self.opened:
+            out.current(slot, timestamp)
+        self.passed.extend(slot for slot, _ in self.opened)
+        self.opened = []
+
+    def held(self) -> list[int]:
+        return self.last
+
+    def own_state(self) -> State:
+        return self.last
+
+    def restore_own(self, state: State) -> None:
+        self.last = state

@@ -1,0 +1,138 @@
+"""`frequent(n, attribute…)` and `lossyFrequent(support, error, attribute…)`: events whose values come often."""
+
+from __future__ import annotations
+
+import math
+
+from siddhi.analysis import model
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.state import State
+from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+
+
+class _KeyedWindow(RowWindow):
+    """Keeps the newest event of each key; a key is the text of the given attributes.
+
+    When none are given it is that of the attributes which the query selects just as they are, as in Siddhi.
+    """
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        nodes = context.arguments()
+        self.numbers = [scalar_or_none(node) for node in nodes if scalar_or_none(node) is not None]
+        keys = [node for node in nodes if scalar_or_none(node) is None]
+        self.key_nodes: list[Node] = keys or [
+            context.compiler.compile(model.AttributeValue(0, name, type_))
+            for name, type_ in context.call.output.attributes
+            if name in context.selected
+        ]
+        self.newest: dict[str, int] = {}
+        self.keys: list[str] = []
+
+    def prepare(self, batch: EventBatch) -> None:
+        evaluation = Evaluation(batch)
+        columns = [
+            [
+                java_text(item, node.type) or "null"
+                for item in to_column(node.evaluate(evaluation), node.type, self.slots.pool, batch.size).to_list()
+            ]
+            for node in self.key_nodes
+        ]
+        self.keys = [":-:".join(values) for values in zip(*columns, strict=True)]
+
+    def put(self, key: str, slot: int) -> bool:
+        """Makes the row in `slot` the newest of `key`; returns whether the key was known."""
+        old = self.newest.get(key)
+        if old is not None:
+            self.release(old)
+        self.newest[key] = slot
+        return old is not None
+
+    def held(self) -> list[int]:
+        return list(self.newest.values())
+
+
+@WINDOWS.register("frequent")
+class FrequentWindow(_KeyedWindow):
+    """Misra and Gries: n counters; a newcomer that finds none free lowers all, and takes the place of one that reached
+    zero."""
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        self.length = int(str(self.numbers[0]))
+        self.counts: dict[str, int] = {}
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        key = self.keys[event.row]
+        if self.put(key, event.slot):
+            self.counts[key] += 1
+            out.current(event.slot, event.timestamp)
+            return
+        if len(self.newest) > self.length:
+            for known in list(self.counts):
+                self.counts[known] -= 1
+                if self.counts[known] == 0:
+                    del self.counts[known]
+                    slot = self.newest.pop(known)
+                    out.expired(slot)
+                    self.release(slot)
+            if len(self.newest) > self.length:
+                self.release(self.newest.pop(key))
+                return
+        self.counts[key] = 1
+        out.current(event.slot, event.timestamp)
+
+    def own_state(self) -> State:
+        return [list(self.newest), list(self.newest.values()), [self.counts[key] for key in self.newest]]
+
+    def restore_own(self, state: State) -> None:
+        keys, slots, counts = state
+        self.newest = dict(zip(keys, slots, strict=True))
+        self.counts = dict(zip(keys, counts, strict=True))
+
+
+@WINDOWS.register("lossyFrequent")
+class LossyFrequentWindow(_KeyedWindow):
+    """Lossy counting in buckets of 1 / error events: events of keys that come in at least (support - error) of all
+    pass."""
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        self.support = float(str(self.numbers[0]))
+        self.error = float(str(self.numbers[1])) if len(self.numbers) > 1 else self.support / 10
+        self.width = math.ceil(1 / self.error)
+        self.total = 0
+        self.bucket = 1
+        self.counts: dict[str, list[int]] = {}
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        key = self.keys[event.row]
+        self.total += 1
+        if self.total != 1:
+            self.bucket = math.ceil(self.total / self.width)
+        if self.put(key, event.slot):
+            self.counts[key][0] += 1
+        else:
+            self.counts[key] = [1, self.bucket - 1]
+        if self.counts[key][0] >= (self.support - self.error) * self.total:
+            out.current(event.slot, event.timestamp)
+        if self.total % self.width == 0:
+            for known, (count, bucket) in list(self.counts.items()):
+                if count + bucket <= self.bucket:
+                    del self.counts[known]
+                    slot = self.newest.pop(known)
+                    out.expired(slot)
+                    self.release(slot)
+
+    def own_state(self) -> State:
+        counts = [self.counts[key] for key in self.newest]
+        return [list(self.newest), list(self.newest.values()), counts, self.total, self.bucket]
+
+    def restore_own(self, state: State) -> None:
+        keys, slots, counts, self.total, self.bucket = state
+        self.newest = dict(zip(keys, slots, strict=True))
+        self.counts = dict(zip(keys, counts, strict=True))

@@ -1,0 +1,166 @@
+"""Windows that look at one event after the other."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Step
+from siddhi.engine.slots import SlotStore
+from siddhi.engine.state import State
+from siddhi.engine.windows.window import Window, WindowContext
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that arrives: the slot in which it lies, its place in the batch, its timestamp, and the clock."""
+
+    slot: int
+    row: int
+    timestamp: int
+    clock: int
+
+
+@dataclass(slots=True)
+class Emission:
+    """The rows that a window lets out, with the order, clock and chunk of what makes it do so now."""
+
+    slots: list[int] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)
+    clocks: list[int] = field(default_factory=list)
+    chunks: list[int] = field(default_factory=list)
+    order: int = 0
+    clock: int = 0
+    chunk: int = 0
+
+    def current(self, slot: int, timestamp: int) -> None:
+        """Lets the row out as current."""
+        self._emit(slot, CURRENT, timestamp)
+
+    def expired(self, slot: int, timestamp: int | None = None) -> None:
+        """Lets the row out as expired, now or with `timestamp`."""
+        self._emit(slot, EXPIRED, self.clock if timestamp is None else timestamp)
+
+    def reset(self, slot: int) -> None:
+        """Sends a reset, which needs some row to stand in for it."""
+        self._emit(slot, RESET, self.clock)
+
+    def new_chunk(self) -> None:
+        """What follows is a chunk of its own."""
+        self.chunk += 1
+
+    def _emit(self, slot: int, kind: int, timestamp: int) -> None:
+        self.slots.append(slot)
+        self.kinds.append(kind)
+        self.timestamps.append(timestamp)
+        self.orders.append(self.order)
+        self.clocks.append(self.clock)
+        self.chunks.append(self.chunk)
+
+
+class RowWindow(Window):
+    """Calls `arrive` for each event and `fire` for each timer, in order.
+
+    Rows lie in `slots`; `release` gives a slot back when what was let out of it has left the window. Timers are set
+    with `schedule`.
+    """
+
+    def __init__(self, context: WindowContext) -> None:
+        self.slots = SlotStore(context.columns, context.operator.pool)
+        self.expired = context.expired
+        self._timers: list[tuple[int, int]] = []
+        self._order = -1
+        self._released: list[int] = []
+
+    @abstractmethod
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        """What the window does with `event`."""
+
+    def fire(self, due: int, out: Emission) -> None:
+        """What the window does at a timer that was set for `due`; `out.clock` may be later."""
+
+    def end_chunk(self, out: Emission) -> None:
+        """What the window does when the last event of a chunk has arrived."""
+
+    def prepare(self, batch: EventBatch) -> None:
+        """Called before the rows of `batch` arrive."""
+
+    @abstractmethod
+    def held(self) -> list[int]:
+        """The slots of the rows that a look into the window shows, in order."""
+
+    def schedule(self, due: int) -> None:
+        """Sets a timer."""
+        heappush(self._timers, (due, self._order))
+
+    def release(self, slot: int) -> None:
+        """The row in `slot` is gone once this step's output has been taken."""
+        self._released.append(slot)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        out = Emission()
+        slots = self.slots.add(batch)
+        if batch.size:
+            self.prepare(batch)
+        chunks = batch.chunk_ids().tolist()
+        lines = zip(slots, batch.timestamps.tolist(), batch.orders.tolist(), batch.clocks.tolist(), chunks, strict=True)
+        last = len(chunks) - 1
+        for row, (slot, timestamp, order, clock, chunk) in enumerate(lines):
+            self._fire_timers(step, order, clock, out)
+            out.order, out.clock, self._order = order, clock, order
+            if row == 0 or chunk != chunks[row - 1]:
+                out.new_chunk()
+            self.arrive(Arrival(slot, row, timestamp, clock), out)
+            if row == last or chunks[row + 1] != chunk:
+                self.end_chunk(out)
+        self._fire_timers(step, step.final_order, step.final_clock + 1, out)
+        self._order = -1
+        self._timers = [(due, -1) for due, _ in self._timers]
+        return self._batch(out)
+
+    def _fire_timers(self, step: Step, order: int, clock: int, out: Emission) -> None:
+        """Fires the timers that go before a row of (`order`, `clock`)."""
+        while self._timers:
+            due, set_at = self._timers[0]
+            at = step.timer_order(due, set_at)
+            before = int(step.clocks[at // 2 - 1]) if at >= 2 else step.floor
+            now = max(due, before)
+            if at > step.final_order or (at, now) >= (order, clock):
+                return
+            heappop(self._timers)
+            out.order, out.clock, self._order = at, now, at
+            out.new_chunk()
+            self.fire(due, out)
+
+    def _batch(self, out: Emission) -> EventBatch:
+        slots: Int64Array = np.array(out.slots, dtype=np.int64)
+        batch = EventBatch(
+            np.array(out.timestamps, dtype=np.int64),
+            np.array(out.kinds, dtype=np.int8),
+            np.array(out.orders, dtype=np.int64),
+            np.array(out.clocks, dtype=np.int64),
+            self.slots.take(slots),
+            np.array(out.chunks, dtype=np.int64),
+        )
+        self.slots.free(self._released)
+        self._released = []
+        return batch
+
+    def next_deadline_ms(self) -> int | None:
+        return self._timers[0][0] if self._timers else None
+
+    def snapshot(self) -> State:
+        return {"slots": self.slots.snapshot(), "timers": [due for due, _ in self._timers], "own": self.own_state()}
+
+    def restore(self, state: State) -> None:
+        self.slots.restore(state["slots"])
+        self._timers = [(due, -1) for due in state["timers"]]
+        self.restore_own(state["own"])

@@ -1,0 +1,72 @@
+"""`sort(n, attribute, 'asc'|'desc', …)`: the n first events in the order of attributes.
+
+n = 2    in     5     3     4          1
+         out    +5    +3    +4 -5      +1 -4
+"""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import Any
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.state import State
+from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+
+
+@WINDOWS.register("sort")
+class SortWindow(RowWindow):
+    """Sorts stably, nulls last; the newcomer itself may be the one that leaves."""
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        length, *rest = context.arguments()
+        self.length = int(str(scalar_or_none(length)))
+        self.keys: list[tuple[Node, bool]] = []
+        for node in rest:
+            order = scalar_or_none(node)
+            if order is None:
+                self.keys.append((node, False))
+            else:
+                self.keys[-1] = (self.keys[-1][0], order == "desc")
+        self.sorted: list[tuple[list[Any], int]] = []
+        self._values: list[list[Any]] = []
+
+    def prepare(self, batch: EventBatch) -> None:
+        evaluation = Evaluation(batch)
+        columns = [
+            to_column(node.evaluate(evaluation), node.type, self.slots.pool, batch.size).to_list()
+            for node, _ in self.keys
+        ]
+        self._values = [list(values) for values in zip(*columns, strict=True)]
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        out.current(event.slot, event.timestamp)
+        self.sorted.append((self._values[event.row], event.slot))
+        if len(self.sorted) > self.length:
+            self.sorted.sort(key=cmp_to_key(lambda left, right: self._compare(left[0], right[0])))
+            _, slot = self.sorted.pop()
+            out.expired(slot)
+            self.release(slot)
+
+    def _compare(self, left: list[Any], right: list[Any]) -> int:
+        for place, (_, descending) in enumerate(self.keys):
+            first, second = left[place], right[place]
+            if first == second:
+                continue
+            if first is None or second is None:
+                return 1 if first is None else -1
+            return (1 if first > second else -1) * (-1 if descending else 1)
+        return 0
+
+    def held(self) -> list[int]:
+        return [slot for _, slot in self.sorted]
+
+    def own_state(self) -> State:
+        return [[values, slot] for values, slot in self.sorted]
+
+    def restore_own(self, state: State) -> None:
+        self.sorted = [(values, slot) for values, slot in state]
