@@ -8,7 +8,6 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
-from cep_manager.api.failures import failure
 from cep_manager.api.requests import read_flag, read_tenant, read_text
 from cep_manager.manager_view import ManagerView, PlanSummary
 
@@ -82,10 +81,6 @@ def _cluster_routes(api: Blueprint, view: ManagerView) -> None:
     def show_health() -> Response:
         health = view.health()
         return _json(health, 200 if health.ok else 503)
-
-    @api.route("/<path:_rest>", methods=["GET", "POST", "PUT", "DELETE"])
-    def unknown_path(_rest: str) -> Response:
-        return failure(404, "not-found", "there is nothing at this address; docs/rest.md lists what there is")
 
 
 def _key(name: str) -> PlanKey:

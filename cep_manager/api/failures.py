@@ -32,7 +32,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
 
 HTTP_CODES = {
     400: ("bad-request", "the request cannot be understood"),
-    404: ("not-found", "there is nothing at this address"),
+    404: ("not-found", "there is nothing at this address; docs/rest.md lists what there is"),
     405: ("method-not-allowed", "this address does not take that method"),
     413: ("body-too-large", "the request's body is too large; see http.body_bytes in the manager's configuration"),
     414: ("address-too-long", "the request's address is too long"),
@@ -57,7 +57,7 @@ def failure(status: int, code: str, message: str, details: dict[str, Any] | None
 def answer_failures(app: Flask) -> None:
     """Every error of `app` is answered in the API's form; what nobody expected is logged once."""
     app.register_error_handler(CepError, answer_known)
-    app.register_error_handler(HTTPException, _answer_http)
+    app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(Exception, _answer_unexpected)
 
 
@@ -74,7 +74,8 @@ def answer_known(error: CepError) -> Response:
     return failure(status_of(error), error.code, error.message, details)
 
 
-def _answer_http(error: HTTPException) -> Response:
+def answer_http(error: HTTPException) -> Response:
+    """The answer to a request that HTTP itself refuses."""
     status = error.code or 500
     code, message = HTTP_CODES.get(status, (f"http-{status}", error.name.lower()))
     answer = failure(status, code, message)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.text import count, duration, iso, plural, utc
 from cep_manager.graph_model import Connection, TopologyGraph
 from cep_manager.manager_view import Cluster, DriverView, PlanDetails, PlanSummary, TaskView, WorkerView
@@ -40,7 +41,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class StatusText(msgspec.Struct, frozen=True):
-    """A plan's status in its three parts. `summary` says in one line how the whole fares."""
+    """A plan's status in its three parts."""
 
     state: str
     tone: str
@@ -49,7 +50,6 @@ class StatusText(msgspec.Struct, frozen=True):
     last_error: str
     inflow: tuple[Line, ...]
     outflow: Line
-    summary: Line
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -116,6 +116,15 @@ class TaskRow(msgspec.Struct, frozen=True):
     state: Line
 
 
+class ProblemText(msgspec.Struct, frozen=True):
+    """A problem in a plan's text; `snippet` is the line in question with its caret."""
+
+    message: str
+    snippet: str
+    hint: str
+    place: str
+
+
 class ClusterText(msgspec.Struct, frozen=True):
     """Everything on the cluster page."""
 
@@ -156,7 +165,16 @@ def present_status(status: PlanStatus) -> StatusText:
         last_error=topology.last_error,
         inflow=tuple(_inflow(worker) for worker in status.inflow),
         outflow=_outflow(status.outflow),
-        summary=_summary(status),
+    )
+
+
+def present_problem(problem: PlanProblem) -> ProblemText:
+    """A problem with its place in words."""
+    _, _, below = problem.rendered.partition("\n")
+    snippet = [line for line in below.splitlines() if not line.startswith("hint: ")]
+    place = f"Line {problem.line}, column {problem.column} · " if problem.line else ""
+    return ProblemText(
+        message=problem.message, snippet="\n".join(snippet), hint=problem.hint, place=f"{place}{problem.code}"
     )
 
 
@@ -182,14 +200,6 @@ def present_cluster(cluster: Cluster) -> ClusterText:
         workers=tuple(_worker(worker) for worker in cluster.workers),
         tasks=tuple(_task(task) for task in cluster.tasks),
     )
-
-
-def _summary(status: PlanStatus) -> Line:
-    if status.topology.state is PlanState.ACTIVE and status.connected:
-        return Line("", "active, all connected", "good")
-    if status.topology.state is PlanState.ACTIVE:
-        return Line("", "active, not all connected", "busy")
-    return Line("", status.topology.state.value, STATE_TONES[status.topology.state])
 
 
 def _inflow(worker: InflowStatus) -> Line:

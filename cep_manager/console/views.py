@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
+from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from cep_common.errors import CepError
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.api.failures import status_of
+from cep_manager.api.failures import answer_http, status_of
 from cep_manager.api.requests import read_tenant
+from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.highlight import siddhi_lines, xml_lines
-from cep_manager.console.presenters import present_cluster, present_connections, present_plan
+from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
 from cep_manager.errors import PlanExistsError, PlanInvalidError
 from cep_manager.manager_view import ManagerView
 
@@ -83,7 +85,8 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         text = request.form.get("text", "").replace("\r\n", "\n")
         replace = request.form.get("replace") == "yes"
         if request.form.get("action") == "validate":
-            return _deploy_page(text, replace, validation=view.validate(text))
+            found = view.validate(text)
+            return _deploy_page(text, replace, problems=found.problems, warnings=found.warnings, valid_plan=found.plan)
         try:
             deployed = view.deploy(read_tenant(request), text, replace)
         except PlanInvalidError as error:
@@ -94,8 +97,23 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
 
 
-def _deploy_page(text: str, replace: bool, **found: object) -> str:
-    return render_template("deploy.html", text=text, replace=replace, **found)
+def _deploy_page(
+    text: str,
+    replace: bool,
+    problems: tuple[PlanProblem, ...] = (),
+    warnings: tuple[PlanProblem, ...] = (),
+    refusal: str = "",
+    valid_plan: str = "",
+) -> str:
+    return render_template(
+        "deploy.html",
+        text=text,
+        replace=replace,
+        problems=[present_problem(problem) for problem in problems],
+        warnings=[present_problem(problem) for problem in warnings],
+        refusal=refusal,
+        valid_plan=valid_plan,
+    )
 
 
 def _plan_pages(console: Blueprint, view: ManagerView) -> None:
@@ -144,7 +162,10 @@ def _cluster_pages(console: Blueprint, view: ManagerView) -> None:
         return render_template("fragments/cluster.html", cluster=present_cluster(view.cluster()))
 
 
-def _no_page(_error: Exception) -> Page:
+def _no_page(error: HTTPException) -> Page:
+    """What is under `/api` is asked for by programs; all else by people."""
+    if request.path.startswith("/api/"):
+        return answer_http(error)
     return render_template("failure.html", code="not-found", message="There is no such page."), 404
 
 

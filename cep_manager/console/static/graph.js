@@ -165,7 +165,8 @@ function fill(nodes, links) {
 /** The edge's text, one half above its line and the other below. */
 function labelLink(part, link) {
   const lines = link.streams.flatMap((edge) => {
-    const counted = edge.events === null ? [] : [[`${short(edge.events)} · ${short(edge.events_per_second ?? 0)}/s`, "quiet"]];
+    const untold = edge.events === null || (!edge.connected && edge.events === 0);
+    const counted = untold ? [] : [[`${short(edge.events)} · ${short(edge.events_per_second ?? 0)}/s`, "quiet"]];
     return [[edge.stream, ""], ...counted];
   });
   const above = Math.ceil(lines.length / 2);

@@ -1,0 +1,303 @@
+"""REST API and console over a made-up cluster, through Flask's test client."""
+
+import re
+
+import pytest
+from flask.testing import FlaskClient
+from manager_world import KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_manager.api.failures import HTTP_STATUS, status_of
+from cep_manager.errors import ManagerError, ManagerUnavailableError, StoreError
+from cep_manager.web import create_app
+
+BODY_BYTES = 2_000
+PAGES = ["/", "/deploy", "/deploy?plan=Storms", "/plans/Storms", "/plans/Storms/undeploy", "/cluster"]
+FRAGMENTS = ["/fragments/plans", "/fragments/plans/Storms", "/fragments/cluster"]
+READS = [
+    "/api/v1/plans",
+    "/api/v1/plans/Storms",
+    "/api/v1/plans/Storms/status",
+    "/api/v1/plans/Storms/query-plan",
+    "/api/v1/plans/Storms/topology",
+    "/api/v1/cluster",
+    "/api/v1/health",
+]
+
+
+@pytest.fixture
+def view() -> FakeView:
+    world = World()
+    world.active(events=1_000)
+    return FakeView(world)
+
+
+@pytest.fixture
+def client(view: FakeView) -> FlaskClient:
+    return create_app(view, BODY_BYTES).test_client()
+
+
+# ---- REST -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", READS)
+def test_everything_that_can_be_read_is_answered(client: FlaskClient, address: str) -> None:
+    assert client.get(address).status_code == 200
+
+
+def test_the_list_gives_each_plans_status_in_three_parts(client: FlaskClient) -> None:
+    (found,) = client.get("/api/v1/plans").get_json()["plans"]
+    assert (found["plan"], found["topology"], found["epoch"]) == ("Storms", "Storms[-1234]", 1)
+    assert found["status"]["topology"]["state"] == "active"
+    assert found["status"]["inflow"] == [{"worker": "worker-1", "host": "10.0.0.3", "established": 2, "required": 2}]
+    assert found["status"]["outflow"] == {"connected": 1, "required": 1}
+    assert found["status"]["connected"] is True
+
+
+def test_the_graph_gives_nodes_edges_and_connections(client: FlaskClient) -> None:
+    found = client.get("/api/v1/plans/Storms/topology").get_json()
+    assert {node["kind"] for node in found["nodes"]} == {"source", "receiver", "processor", "publisher", "sink"}
+    assert {"source", "target", "stream", "connected", "events", "events_per_second"} == set(found["edges"][0])
+    assert len(found["connections"]) == 3
+
+
+def test_a_tenant_sees_its_own_plans_only(client: FlaskClient, view: FakeView) -> None:
+    view.world.put(plan(key=PlanKey(7, "Theirs")))
+    assert [one["plan"] for one in client.get("/api/v1/plans").get_json()["plans"]] == ["Storms"]
+    assert [one["plan"] for one in client.get("/api/v1/plans?tenant=7").get_json()["plans"]] == ["Theirs"]
+    assert [one["plan"] for one in client.get("/api/v1/plans", headers={"tenant": "7"}).get_json()["plans"]] == [
+        "Theirs"
+    ]
+    assert client.get("/api/v1/plans/Storms?tenant=7").status_code == 404
+
+
+def test_deploying_answers_created_or_done(client: FlaskClient, view: FakeView) -> None:
+    assert client.post("/api/v1/plans", data="text").status_code == 201
+    assert client.post("/api/v1/plans?replace=true&tenant=7", data="again").status_code == 200
+    assert client.put("/api/v1/plans/Storms", data="other").status_code == 201
+    assert view.deployed == [(-1234, "text", False), (7, "again", True), (-1234, "other", True)]
+
+
+def test_a_refused_text_comes_back_with_its_problems(client: FlaskClient) -> None:
+    answer = client.post("/api/v1/plans", data="broken")
+    assert answer.status_code == 422
+    body = answer.get_json()
+    assert body["code"] == "plan-invalid"
+    (problem,) = body["details"]["problems"]
+    assert (problem["line"], problem["column"], problem["code"]) == (2, 6, PROBLEM.code)
+
+
+def test_validation_tells_problems_and_warnings_and_deploys_nothing(client: FlaskClient, view: FakeView) -> None:
+    good = client.post("/api/v1/validate", data="odd").get_json()
+    assert (good["valid"], good["problems"], good["warnings"][0]["code"]) == (True, [], WARNING.code)
+    bad = client.post("/api/v1/validate", data="broken").get_json()
+    assert (bad["valid"], bad["problems"][0]["code"]) == (False, PROBLEM.code)
+    assert view.deployed == []
+
+
+def test_undeploying_answers_without_a_body(client: FlaskClient, view: FakeView) -> None:
+    answer = client.delete("/api/v1/plans/Storms")
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert view.undeployed == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "data", "status", "code"),
+    [
+        ("GET", "/api/v1/plans/None", None, 404, "unknown-plan"),
+        ("GET", "/api/v1/plans/None/status", None, 404, "unknown-plan"),
+        ("GET", "/api/v1/plans/None/topology", None, 404, "unknown-plan"),
+        ("GET", "/api/v1/plans/None/query-plan", None, 404, "unknown-plan"),
+        ("DELETE", "/api/v1/plans/None", None, 404, "unknown-plan"),
+        ("POST", "/api/v1/plans", "clash", 409, "plan-exists"),
+        ("GET", "/api/v1/plans?tenant=seven", None, 400, "bad-request"),
+        ("POST", "/api/v1/plans?replace=perhaps", "text", 400, "bad-request"),
+        ("POST", "/api/v1/plans", b"\xff\xfe", 400, "bad-request"),
+        ("POST", "/api/v1/plans", "x" * (BODY_BYTES + 1), 413, "body-too-large"),
+        ("GET", "/api/v1/nothing", None, 404, "not-found"),
+        ("POST", "/api/v1/cluster", "", 405, "method-not-allowed"),
+    ],
+)
+def test_every_failure_has_the_same_form(
+    client: FlaskClient, method: str, address: str, data: str | bytes | None, status: int, code: str
+) -> None:
+    answer = client.open(address, method=method, data=data)
+    body = answer.get_json()
+    assert (answer.status_code, body["code"]) == (status, code)
+    assert set(body) == {"code", "message", "details"}
+    assert body["message"]
+
+
+@pytest.mark.parametrize("error", [StoreError("database is locked"), ManagerUnavailableError("no loop")])
+def test_what_may_heal_is_answered_with_503(client: FlaskClient, view: FakeView, error: ManagerError) -> None:
+    view.failure = error
+    answer = client.get("/api/v1/plans")
+    assert (answer.status_code, answer.get_json()["message"]) == (503, error.message)
+
+
+def test_an_unexpected_error_is_logged_once_and_tells_the_client_nothing(
+    client: FlaskClient, view: FakeView, caplog: pytest.LogCaptureFixture
+) -> None:
+    view.failure = RuntimeError("a secret path")
+    client.application.config["PROPAGATE_EXCEPTIONS"] = False
+    answer = client.get("/api/v1/plans")
+    assert (answer.status_code, answer.get_json()["code"]) == (500, "internal")
+    assert b"secret" not in answer.data
+    assert len(caplog.records) == 1
+
+
+def test_every_error_of_the_manager_has_a_status() -> None:
+    assert {kind for kind in ManagerError.__subclasses__() if kind not in HTTP_STATUS} == set()
+    assert status_of(CepError("anything else")) == 500
+
+
+def test_health_is_503_when_the_loop_is_gone(client: FlaskClient, view: FakeView) -> None:
+    view.healthy = False
+    answer = client.get("/api/v1/health")
+    assert (answer.status_code, answer.get_json()["ok"]) == (503, False)
+
+
+# ---- console --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", PAGES + FRAGMENTS)
+def test_every_page_is_shown_and_brings_nothing_from_elsewhere(client: FlaskClient, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    text = answer.get_data(as_text=True)
+    assert re.findall(r"(?:src|href|action)=\"(?:https?:)?//(?!10\.0\.0\.)", text) == []
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=", text) == []
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_pages_forbid_inline_code_and_framing(client: FlaskClient, address: str) -> None:
+    policy = client.get(address).headers["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+def test_every_asset_that_a_page_asks_for_is_there(client: FlaskClient) -> None:
+    assets = {
+        asset for page in PAGES for asset in re.findall(r"/static/[\w.]+", client.get(page).get_data(as_text=True))
+    }
+    assert {"/static/console.css", "/static/refresh.js", "/static/graph.js", "/static/icon.svg"} <= assets
+    assert {client.get(asset).status_code for asset in assets} == {200}
+
+
+def test_the_list_tells_the_status_in_words(client: FlaskClient, view: FakeView) -> None:
+    page = client.get("/").get_data(as_text=True)
+    assert "active" in page
+    assert page.count("all established") == 2
+    view.world.tick(LEASE_MS)
+    page = client.get("/fragments/plans").get_data(as_text=True)
+    assert "the driver driver-1 on 10.0.0.1 (process 100) is silent" in page
+    assert "no workers found" in page
+    assert "0/1 established" in page
+
+
+def test_an_empty_list_says_what_to_do() -> None:
+    page = create_app(FakeView(World()), BODY_BYTES).test_client().get("/").get_data(as_text=True)
+    assert "No execution plans yet" in page
+    assert 'href="/deploy"' in page
+
+
+def test_deploying_by_the_form_leads_to_the_plan(client: FlaskClient, view: FakeView) -> None:
+    answer = client.post("/deploy", data={"text": "line\r\nline", "action": "deploy"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/plans/Storms?notice=deployed")
+    assert view.deployed == [(-1234, "line\nline", False)]
+    assert "Storms was deployed." in client.get(answer.headers["Location"]).get_data(as_text=True)
+
+
+def test_the_form_keeps_a_refused_text_and_shows_the_caret(client: FlaskClient) -> None:
+    answer = client.post("/deploy", data={"text": "broken <text>", "action": "deploy"})
+    page = answer.get_data(as_text=True)
+    assert answer.status_code == 422
+    assert "broken &lt;text&gt;" in page
+    assert "         ^^^^^^^^^" in page
+    assert "Line 2, column 6" in page
+    assert "did you mean &#39;Departures&#39;?" in page
+
+
+def test_the_form_validates_without_deploying(client: FlaskClient, view: FakeView) -> None:
+    assert "Storms is valid" in client.post("/deploy", data={"text": "odd", "action": "validate"}).get_data(
+        as_text=True
+    )
+    assert "1 problem" in client.post("/deploy", data={"text": "broken", "action": "validate"}).get_data(as_text=True)
+    assert view.deployed == []
+
+
+def test_a_name_clash_says_how_to_replace(client: FlaskClient) -> None:
+    answer = client.post("/deploy", data={"text": "clash", "action": "deploy"})
+    assert answer.status_code == 409
+    assert "Replace the deployed plan" in answer.get_data(as_text=True)
+    assert client.post("/deploy", data={"text": "clash", "action": "deploy", "replace": "yes"}).status_code == 303
+
+
+def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: FakeView) -> None:
+    page = client.get("/plans/Storms/undeploy").get_data(as_text=True)
+    assert "what its windows and patterns remember is lost" in page
+    assert view.undeployed == []
+    answer = client.post("/plans/Storms/undeploy")
+    assert answer.headers["Location"] == "/?notice=undeployed&plan=Storms"
+    assert view.undeployed == [KEY]
+
+
+def test_links_stay_with_the_tenant(client: FlaskClient, view: FakeView) -> None:
+    view.world.put(plan(key=PlanKey(7, "Theirs")))
+    page = client.get("/?tenant=7").get_data(as_text=True)
+    assert 'href="/plans/Theirs?tenant=7"' in page
+    assert 'data-refresh="/fragments/plans?tenant=7"' in page
+
+
+def test_what_users_write_is_shown_as_text(client: FlaskClient, view: FakeView) -> None:
+    view.world.put(plan(epoch=2, text="<script>alert(1)</script>", compiled="<img src=x>"))
+    for address in ("/", "/plans/Storms", "/deploy?plan=Storms"):
+        page = client.get(address).get_data(as_text=True)
+        assert "<script>alert" not in page
+        assert "<img src=x>" not in page
+    assert "the query plan" not in page
+    assert "no query plan" in client.get("/plans/Storms").get_data(as_text=True)
+
+
+def test_a_page_that_is_not_there_is_said_in_a_page(client: FlaskClient) -> None:
+    for address in ("/plans/None", "/nothing"):
+        answer = client.get(address)
+        assert answer.status_code == 404
+        assert answer.mimetype == "text/html"
+        assert "This cannot be shown" in answer.get_data(as_text=True)
+
+
+def test_a_page_says_when_the_manager_cannot_answer(client: FlaskClient, view: FakeView) -> None:
+    view.failure = ManagerUnavailableError("the control loop does not run")
+    for address in ("/", "/fragments/plans"):
+        answer = client.get(address)
+        assert answer.status_code == 503
+        assert "the control loop does not run" in answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [
+        ("POST", "/api/v1/plans"),
+        ("DELETE", "/api/v1/plans/Storms"),
+        ("POST", "/deploy"),
+        ("POST", "/plans/Storms/undeploy"),
+    ],
+)
+def test_other_sites_cannot_change_anything(
+    client: FlaskClient, view: FakeView, headers: dict[str, str], method: str, address: str
+) -> None:
+    answer = client.open(address, method=method, headers=headers, data={"text": "text", "action": "deploy"})
+    assert (answer.status_code, answer.get_json()["code"]) == (403, "cross-site")
+    assert (view.deployed, view.undeployed) == ([], [])
+
+
+def test_the_consoles_own_pages_and_scripts_may(client: FlaskClient, view: FakeView) -> None:
+    own = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+    assert client.post("/api/v1/plans", data="text", headers=own).status_code == 201
+    assert client.post("/api/v1/plans", data="text").status_code == 201
