@@ -36,12 +36,11 @@ class _MachineBuilder:
         self._context = context
         self._state = state
         self._leaves = _leaves(state.element)
-        self._numbers = {id(leaf): number for number, leaf in enumerate(self._leaves)}
         self._done: dict[int, PatternElement] = {}
         self._known = self._all_slots()
 
     def build(self) -> StateMachine | None:
-        steps = self._steps(self._state.element)
+        steps = self._steps(self._state.element, 0)
         if len(self._done) < len(self._leaves):
             return None
         slots = tuple(self._done[number] for number in range(len(self._leaves)))
@@ -58,24 +57,31 @@ class _MachineBuilder:
                 known[number] = Slot(number, reference, schema, _is_counted(leaf), hidden=True)
         return known
 
-    def _steps(self, element: ast.StateElement) -> tuple[PatternStep, ...]:
+    def _steps(self, element: ast.StateElement, first: int) -> tuple[PatternStep, ...]:
+        """The steps of `element`, whose slots are numbered from `first`."""
         match element:
             case ast.NextElement():
-                steps = tuple(step for part in element.elements for step in self._steps(part))
+                steps = self._chain(element, first)
                 return (BoundScope(steps, element.within.milliseconds),) if element.within is not None else steps
             case ast.EveryElement():
-                return (EveryScope(self._steps(element.element), _milliseconds(element.within)),)
+                return (EveryScope(self._steps(element.element, first), _milliseconds(element.within)),)
             case ast.LogicalElement():
                 # Siddhi builds the right side first: the left one may refer to it, not the other way round.
-                right = self._element(element.right)
-                left = self._element(element.left)
+                right = self._element(element.right, first + 1)
+                left = self._element(element.left, first)
                 return (LogicalPair(element.operator, left, right),) if left is not None and right is not None else ()
             case _:
-                built = self._element(element)
+                built = self._element(element, first)
                 return (built,) if built is not None else ()
 
-    def _element(self, leaf: _Leaf) -> PatternElement | None:
-        number = self._numbers[id(leaf)]
+    def _chain(self, chain: ast.NextElement, first: int) -> tuple[PatternStep, ...]:
+        steps: list[PatternStep] = []
+        for part in chain.elements:
+            steps += self._steps(part, first)
+            first += len(_leaves(part))
+        return tuple(steps)
+
+    def _element(self, leaf: _Leaf, number: int) -> PatternElement | None:
         others = tuple(slot for other, slot in sorted(self._known.items()) if other != number)
         source = analyse_chain(self._context, leaf.input, number, others, in_pattern=True)
         if source is None:
@@ -97,7 +103,7 @@ class _MachineBuilder:
 
 
 def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
-    """The elements in text order, each an object of its own even when two are written alike."""
+    """The elements in text order."""
     match element:
         case ast.NextElement():
             return tuple(leaf for part in element.elements for leaf in _leaves(part))

@@ -9,8 +9,6 @@ from siddhi.language.ast import EventType
 from siddhi.language.literals import is_plain_name, name_text, string_text
 from siddhi.language.print_expressions import print_attribute, print_call, print_expression, print_time
 
-__all__ = ["print_app", "print_definition", "print_element", "print_expression", "print_on_demand_query"]
-
 _INDENT = "    "
 _REPETITIONS = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}
 

@@ -8,6 +8,7 @@ from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.analysis.windows import analyse_window_condition
 from siddhi.errors import SiddhiAnalysisError
+from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventIndex, EventType
 from siddhi.language.parser import parse, parse_on_demand_query
 
@@ -128,6 +129,16 @@ def test_a_pattern_is_a_flat_chain_over_slots_in_text_order() -> None:
     assert isinstance(condition.condition, model.Comparison)
     assert condition.condition.left == model.AttributeValue(1, "i", INT)
     assert condition.condition.right == model.AttributeValue(0, "i", INT, EventIndex(0, from_last=True))
+
+
+def test_two_elements_written_alike_are_two_slots() -> None:
+    element = ast.StreamElement(ast.SingleInput("S"))
+    source = ast.StateInput(ast.NextElement((element, element)), sequence=False)
+    query = ast.Query(source, ast.InsertInto("O"), ast.Selection((ast.OutputAttribute(ast.Constant(1, INT), "x"),)))
+    app = analyse(ast.App(definitions=parse(DEFINITIONS).definitions, elements=(query,)))
+    machine = app.elements[0].input  # type: ignore[union-attr]
+    assert isinstance(machine, model.StateMachine)
+    assert [slot.slot for slot in machine.slots] == [0, 1]
 
 
 def test_a_whole_event_can_be_asked_for_its_time_or_its_absence() -> None:

@@ -10,11 +10,11 @@ from siddhi.analysis.analyser import analyse
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_definition, parse_expression, parse_on_demand_query, parse_query
+from siddhi.language.print_expressions import print_expression
 from siddhi.language.printer import (
     print_app,
     print_definition,
     print_element,
-    print_expression,
     print_on_demand_query,
 )
 
