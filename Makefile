@@ -1,0 +1,40 @@
+# Everything runs in a virtual environment of the project's own; the first target that needs it makes it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo up test check lint unit lock clean
+
+help:            ## say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
+
+demo: $(READY)   ## start a system, feed it a month of flights, show what it finds, stop it
+	@$(BIN)/cep demo
+
+up: $(READY)     ## start a system and keep it running until Ctrl-C
+	@$(BIN)/cep up
+
+test: check      ## all tests, those with real processes and a real Spark included
+	$(BIN)/pytest -m "spark or cluster"
+
+check: lint unit ## what needs no process of its own: style, types, layers, fast tests
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/pytest -m "not spark and not cluster"
+
+lock:            ## choose the newest versions that fit pyproject.toml and write them down
+	./tools/lock.sh
+
+clean:           ## remove the environment and everything that was made
+	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+$(READY): pyproject.toml requirements.lock tools/setup.sh
+	@PYTHON=$(PYTHON) ./tools/setup.sh $(VENV)
+	@touch $@
