@@ -63,9 +63,9 @@ class EventSender:
             raise
 
     def send(self, batch: pa.RecordBatch, watermark_ms: int = NO_WATERMARK) -> None:
-        """`batch`, of `arrow_schema`, is under way; later events are of `watermark_ms` or after (`NO_WATERMARK`: nothing
-        is promised). Waits while as much as the worker allows is unacknowledged, however long that takes, as long as
-        the worker lives."""
+        """`batch`, of `arrow_schema`, is under way; later events are of `watermark_ms` or after (`NO_WATERMARK`:
+        nothing is promised). Waits while as much as the worker allows is unacknowledged, however long that takes, as
+        long as the worker lives."""
         if batch.schema != self.arrow_schema:
             batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
         self._look()
@@ -220,8 +220,8 @@ class EventListener:
 
 
 def fetch_schema(http_address: str, event_stream: str, timeout_ms: int = 5_000) -> StreamSchema:
-    """The schema of an imported event stream, asked for at a worker's HTTP address (`http://host:port`). InputError when
-    there is no such stream, PeerError when the worker does not answer."""
+    """The schema of an imported event stream, asked for at a worker's HTTP address (`http://host:port`). InputError
+    when there is no such stream, PeerError when the worker does not answer."""
     url = f"{http_address}/streams/{event_stream}"
     try:
         answer = requests.get(url, timeout=timeout_ms / 1000)

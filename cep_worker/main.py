@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from types import FrameType
+from typing import Any
 
 import zmq
 
@@ -17,6 +18,7 @@ from cep_worker.config import WorkerConfig
 from cep_worker.connectors import read_artefacts
 from cep_worker.control import ControlLoop
 from cep_worker.data_plane import DataPlane
+from cep_worker.plan_flow import PlanSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +59,16 @@ class Worker:
         self._data_thread.join()
         self._control.stop()
         self._control_thread.join()
-        self._context.term()
+        self._context.destroy(linger=0)  # only what a failure left open is still there
         logger.info("worker left: worker=%s", self.name)
+
+    def health(self) -> dict[str, Any]:
+        """How the worker is, as `GET /health` tells it."""
+        return self._data.health()
+
+    def snapshots(self) -> tuple[PlanSnapshot, ...]:
+        """How its plans stand."""
+        return self._data.snapshots()
 
     def _changed(self) -> None:
         self._control.wake()

@@ -1,0 +1,40 @@
+"""Fixtures of the worker's tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+from worker_world import World
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    made: zmq.Context[Any] = zmq.Context()
+    yield made
+    made.destroy(linger=0)
+
+
+@pytest.fixture
+def make_world(context: zmq.Context[Any]) -> Iterator[Callable[..., World]]:
+    """Makes a manager and a worker that is not started yet; afterwards nothing of them may be left."""
+    before = set(threading.enumerate())
+    made: list[World] = []
+
+    def make(**changes: Any) -> World:
+        made.append(World.make(context, **changes))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+    left = [thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()]
+    assert not left, f"threads that did not end: {left}"
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    return make_world()

@@ -1,0 +1,319 @@
+"""A small world around a worker: a manager, receiver stages and publisher stages, all played by the test."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import (
+    DeployedPlan,
+    EndpointAssigned,
+    EndpointRegistered,
+    ListPlans,
+    Message,
+    OpenLink,
+    PlansListed,
+    RegisterEndpoint,
+    RegisterWorker,
+    Rejected,
+    RequestEndpoint,
+    StreamBinding,
+    StreamSchema,
+    WorkerRegistered,
+)
+from cep_common.transport import ControlServer
+from cep_worker.client import EventListener, EventSender
+from cep_worker.config import (
+    EgressConfig,
+    HttpConfig,
+    InflowConfig,
+    IngressConfig,
+    OutflowConfig,
+    RegistryConfig,
+    WorkerConfig,
+)
+from cep_worker.main import Worker
+from topology.frames import arrow_schema, encode_batch
+from topology.link_socket import FrameArrived, LinkEvent, LinkSender, LinkServer, LinkState
+
+DEADLINE_MS = 8_000
+KEY = PlanKey(-1234, "KnockOnDelays")
+DEPARTURES = (("carrier", "string"), ("dep_delay", "int"), ("price", "double"))
+ALERTS = (("carrier", "string"), ("late", "long"))
+PLAN = DeployedPlan(
+    key=KEY,
+    epoch=7,
+    imported=(StreamBinding("Departures", "Departures:1.0.0", DEPARTURES),),
+    exported=(StreamBinding("Alerts", "Alerts:1.0.0", ALERTS),),
+)
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def departures(*rows: tuple[int, str | None, int | None, float | None], stream: str = "Departures:1.0.0") -> pa.RecordBatch:
+    """Rows of (timestamp, carrier, dep_delay, price)."""
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
+    schema = arrow_schema(StreamSchema(stream, DEPARTURES))
+    arrays = [pa.array(column, field.type) for column, field in zip(
+        [columns[0], [0] * len(rows), *columns[1:]], schema, strict=True)]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def alerts(*rows: tuple[int, str, int]) -> pa.RecordBatch:
+    """Rows of (timestamp, carrier, late)."""
+    columns = list(zip(*rows, strict=True))
+    schema = arrow_schema(StreamSchema("Alerts", ALERTS))
+    arrays = [pa.array(column, field.type) for column, field in zip(
+        [columns[0], [0] * len(rows), *columns[1:]], schema, strict=True)]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def values(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """The rows of a batch without `_kind`."""
+    return [tuple(row.values()) for row in batch.drop_columns(["_kind"]).to_pylist()]
+
+
+@dataclass
+class FakeManager:
+    """Answers a worker on a thread of its own; `receivers` are handed out by stream."""
+
+    port: int = field(default_factory=free_port)
+    plans: tuple[DeployedPlan, ...] = ()
+    revision: int = 1
+    heartbeat_ms: int = 50
+    receivers: dict[str, Endpoint] = field(default_factory=dict)
+    heard: list[Message] = field(default_factory=list)
+    refuse: set[str] = field(default_factory=set)
+    _stopping: bool = False
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self._stopping = True
+            self._thread.join()
+            self._thread = None
+
+    def deploy(self, *plans: DeployedPlan) -> None:
+        self.plans = plans
+        self.revision += 1
+
+    def last(self, kind: type[Message]) -> Any:
+        return next((message for message in reversed(self.heard) if isinstance(message, kind)), None)
+
+    def _serve(self) -> None:
+        context = zmq.Context()
+        server = ControlServer(context, "127.0.0.1", self.port)
+        while not self._stopping:
+            if server.socket.poll(20):
+                try:
+                    peer, envelope = server.receive()
+                except DecodeError:
+                    continue
+                self.heard.append(envelope.message)
+                server.send(peer, self._answer(envelope.message), envelope.correlation)
+        server.close()
+        context.term()
+
+    def _answer(self, message: Message) -> Message:
+        if message.TYPE in self.refuse:
+            return Rejected("refused", "as the test wishes")
+        match message:
+            case RegisterWorker():
+                return WorkerRegistered(self.heartbeat_ms, self.revision)
+            case ListPlans():
+                return PlansListed(self.revision, self.plans)
+            case RegisterEndpoint():
+                return EndpointRegistered(self.heartbeat_ms, 3_000)
+            case RequestEndpoint(stream=stream) if stream in self.receivers:
+                return EndpointAssigned(self.receivers[stream], "receiver#0")
+        return Rejected("no-endpoint", "not yet")
+
+
+class FakeReceiver:
+    """A receiver stage; it takes frames only while it is pumped, and acknowledges them unless told not to."""
+
+    def __init__(self, context: zmq.Context[Any], window_rows: int = 65_536, port: int | None = None) -> None:
+        self.openings: list[OpenLink] = []
+        self.frames: list[FrameArrived] = []
+        self.acknowledge = True
+        self.server = LinkServer.listen(context, "127.0.0.1", port or free_port(), window_rows, self._accept)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.server.endpoint
+
+    def pump(self) -> None:
+        self.server.socket.poll(5)
+        for event in self.server.receive(now_ms()):
+            self._take(event)
+        self.server.flush()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return [row for frame in self.frames if frame.batch is not None for row in values(frame.batch)]
+
+    def close(self) -> None:
+        self.server.close()
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        self.openings.append(opening)
+        return None
+
+    def _take(self, event: LinkEvent) -> None:
+        if isinstance(event, FrameArrived):
+            self.frames.append(event)
+            if self.acknowledge:
+                self.server.done(event.link, event.sequence)
+
+
+class FakePublisher:
+    """A publisher stage linked to a worker's outflow."""
+
+    def __init__(self, context: zmq.Context[Any], endpoint: Endpoint, plan: DeployedPlan, name: str = "publisher#0") -> None:
+        streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
+        self.link = LinkSender(context, endpoint, OpenLink(name, streams, plan.key, plan.epoch), now_ms())
+
+    def pump(self) -> None:
+        self.link.socket.poll(5)
+        self.link.handle()
+        self.link.tick(now_ms())
+
+    def open(self) -> FakePublisher:
+        until(lambda: self.link.state is LinkState.OPEN, self)
+        return self
+
+    def send(self, stream: str, batch: pa.RecordBatch) -> None:
+        until(self.link.has_room, self)
+        self.link.send(stream, encode_batch(batch), batch.num_rows, 0)
+
+    def close(self) -> None:
+        self.link.close()
+
+
+def until(condition: Callable[[], Any], *pumped: Any, deadline_ms: int = DEADLINE_MS) -> None:
+    """`condition` holds; whatever is `pumped` works meanwhile. Fails after the deadline."""
+    end_ms = now_ms() + deadline_ms
+    pause = threading.Event()
+    while not condition():
+        assert now_ms() < end_ms, "the deadline has passed"
+        for thing in pumped:
+            thing.pump()
+        if not pumped:
+            pause.wait(0.002)
+
+
+@dataclass
+class World:
+    """A manager and a worker on free ports, and what the test adds."""
+
+    context: zmq.Context[Any]
+    manager: FakeManager
+    config: WorkerConfig
+    worker: Worker | None = None
+    closing: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, context: zmq.Context[Any], **changes: Any) -> World:
+        manager = FakeManager()
+        first_port = free_port()
+        config = WorkerConfig(
+            name="worker-1",
+            managers=(f"127.0.0.1:{manager.port}",),
+            leave_ms=1_000,
+            registry=RegistryConfig(timeout_ms=200, heartbeat_ms=50, reconnect_ms=20),
+            inflow=InflowConfig(idle_ms=300),
+            outflow=OutflowConfig(first_port=first_port, last_port=min(first_port + 50, 65_535)),
+            ingress=IngressConfig(port=free_port()),
+            egress=EgressConfig(port=free_port()),
+            http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
+        )
+        return cls(context, manager, msgspec.structs.replace(config, **changes))
+
+    def start(self, *plans: DeployedPlan) -> None:
+        self.manager.plans = plans
+        self.manager.start()
+        worker = Worker(self.config)
+        worker.start()
+        self.worker = worker
+        if plans:
+            until(lambda: len(self.health()["plans"]) == len(plans))
+
+    def health(self) -> dict[str, Any]:
+        assert self.worker is not None
+        return self.worker.health()
+
+    def receiver(self, stream: str = "Departures", **options: Any) -> FakeReceiver:
+        receiver = FakeReceiver(self.context, **options)
+        self.manager.receivers[stream] = receiver.endpoint
+        self.closing.append(receiver)
+        return receiver
+
+    def connected_receiver(self, stream: str = "Departures", **options: Any) -> FakeReceiver:
+        receiver = self.receiver(stream, **options)
+        until(lambda: self.inflow(stream).connected, receiver)
+        return receiver
+
+    def inflow(self, stream: str = "Departures") -> Any:
+        reports = [report for plan in self.reports() for report in plan.inflow if report.stream == stream]
+        return reports[0]
+
+    def reports(self) -> Any:
+        assert self.worker is not None
+        return [snapshot.report for snapshot in self.worker.snapshots()]
+
+    def publisher(self, plan: DeployedPlan = PLAN, name: str = "publisher#0") -> FakePublisher:
+        def registered() -> RegisterEndpoint | None:
+            message = self.manager.last(RegisterEndpoint)
+            return message if message is not None and message.epoch == plan.epoch and message.key == plan.key else None
+
+        until(registered)
+        message = registered()
+        assert message is not None
+        publisher = FakePublisher(self.context, message.endpoint, plan, name)
+        self.closing.append(publisher)
+        return publisher
+
+    def sender(self, stream: str = "Departures", attributes: tuple[tuple[str, str], ...] = DEPARTURES) -> EventSender:
+        sender = EventSender(Endpoint("127.0.0.1", self.config.ingress.port), StreamSchema(stream, attributes))
+        self.closing.append(sender)
+        return sender
+
+    def listener(self, stream: str = "Alerts") -> EventListener:
+        listener = EventListener(Endpoint("127.0.0.1", self.config.egress.port), stream)
+        self.closing.append(listener)
+        return listener
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.config.http.port}{path}"
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as last:
+            last.callback(self.manager.stop)
+            if self.worker is not None:
+                last.callback(self.worker.stop)
+            for thing in self.closing:
+                last.callback(thing.close)
+        assert self.worker is None or self.worker.failure is None
