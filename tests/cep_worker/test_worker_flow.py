@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import requests
-from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departures, free_port, until, values
-
-from cep_common.errors import InputError
-from cep_common.messages import RegisterEndpoint, RegisterWorker
+from worker_world import KEY, PLAN, World, alerts, departures, until, values
 
 
 def test_an_event_sent_by_a_client_reaches_the_receiver_stage(world: World) -> None:

@@ -69,7 +69,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def departures(*rows: tuple[int, str | None, int | None, float | None], stream: str = "Departures:1.0.0") -> pa.RecordBatch:
+def departures(
+    *rows: tuple[int, str | None, int | None, float | None], stream: str = "Departures:1.0.0"
+) -> pa.RecordBatch:
     """Rows of (timestamp, carrier, dep_delay, price)."""
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
     schema = arrow_schema(StreamSchema(stream, DEPARTURES))
@@ -192,7 +194,9 @@ class FakeReceiver:
 class FakePublisher:
     """A publisher stage linked to a worker's outflow."""
 
-    def __init__(self, context: zmq.Context[Any], endpoint: Endpoint, plan: DeployedPlan, name: str = "publisher#0") -> None:
+    def __init__(
+        self, context: zmq.Context[Any], endpoint: Endpoint, plan: DeployedPlan, name: str = "publisher#0"
+    ) -> None:
         streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
         self.link = LinkSender(context, endpoint, OpenLink(name, streams, plan.key, plan.epoch), now_ms())
 
