@@ -16,6 +16,7 @@ from siddhi.language.ast import AttributeType
 
 TIMESTAMP = "_timestamp"
 KIND = "_kind"
+_LEADING_FIELDS = (pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False))
 
 DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
     AttributeType.STRING: np.dtype(np.int64),
@@ -290,7 +291,11 @@ class EventBatch:
         listed = list(self.columns if names is None else names)
         arrays = [pa.array(self.timestamps), pa.array(self.kinds)]
         arrays.extend(self.columns[name].to_arrow() for name in listed)
-        return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, KIND, *listed])
+        fields = [
+            *_LEADING_FIELDS,
+            *(pa.field(name, array.type) for name, array in zip(listed, arrays[2:], strict=True)),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
