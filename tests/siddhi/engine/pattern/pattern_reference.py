@@ -24,13 +24,12 @@ class Part:
     maximum: int = 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Attempt:
     """A partial match: the events of each element so far; `waits` is the element that it waits at."""
 
     held: Held = field(default_factory=list)
     waits: int = 0
-    collecting: bool = False
 
 
 def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:

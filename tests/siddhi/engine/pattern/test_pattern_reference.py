@@ -51,6 +51,14 @@ CHAINS: dict[str, tuple[str, Callable[[list[Event]], list[Held]]]] = {
         "every e1=A[v > 4] -> e2=B[k == e1.k] within 60 milliseconds select e1.v as a, e2.v as b",
         lambda events: pattern([Part("A", over(4)), Part("B", same_key)], events, every=True, within=60),
     ),
+    "every, no condition": (
+        "every e1=A -> e2=B within 60 milliseconds select e1.v as a, e2.v as b",
+        lambda events: pattern([Part("A"), Part("B")], events, every=True, within=60),
+    ),
+    "every, rare end, no limit": (
+        "every e1=A -> e2=B[v > 7] select e1.v as a, e2.v as b",
+        lambda events: pattern([Part("A"), Part("B", over(7))], events, every=True),
+    ),
     "every, one stream, rising": (
         "every e1=A -> e2=A[k == e1.k and v > e1.v] select e1.v as a, e2.v as b",
         lambda events: pattern(
@@ -120,8 +128,8 @@ def test_a_counted_run_answers_as_the_reference(minimum: int, maximum: int, seed
 @pytest.mark.parametrize("name", CHAINS)
 def test_the_compiled_chain_and_the_event_machine_agree_on_late_events(name: str, seed: int) -> None:
     query, _ = CHAINS[name]
-    events = random_events(seed, late=0.2)
-    cuts = random_cuts(seed)
+    events = random_events(seed, count=400, late=0.4)
+    cuts = random_cuts(seed, count=400)
     assert answers(query, events, cuts, cuts[:5]) == event_by_event(query, events)
 
 
