@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from cep_worker.readers import read_batches
 
 from benchmarks.bare_chain import bare_chain
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
+from cep_common.clock import SystemClock
 from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.readers import read_events
 from topology.frames import encode_batch
 
 PLAN = """
@@ -48,7 +49,8 @@ def main() -> None:
         system.client.deploy(PLAN, replace=False)
         wait_until_connected(system.client, "Throughput", 60)
         schema = fetch_schema(system.worker_http, "Departures")
-        batches = [one for one in read_batches(SAMPLE, schema, "ts", options.batch) if one.num_rows == options.batch]
+        events = read_events(str(SAMPLE), schema, SystemClock().now_ms, "ts", options.batch)
+        batches = [one for one in events if one.num_rows == options.batch]
         with (
             EventListener(system.egress, "Flown") as listener,
             EventSender(system.ingress, schema) as sender,

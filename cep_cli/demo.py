@@ -14,15 +14,16 @@ from typing import Any
 
 import click
 import pyarrow as pa
-from cep_worker.readers import count_rows, read_batches
 from tqdm import tqdm
 
 from cep_cli.errors import RefusedError, with_readable_errors
 from cep_cli.events import as_events, watermark_of
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
+from cep_common.clock import SystemClock
 from cep_common.errors import CepError
 from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.readers import count_events, read_events
 
 DEPLOY_TIMEOUT_S = 60.0
 RESULT_TIMEOUT_S = 120.0
@@ -31,6 +32,9 @@ QUIET_S = 2.5
 
 BATCH_ROWS = 200
 LISTEN_MS = 200
+BAR_S = 0.2 if sys.stderr.isatty() else 2.0
+"""How often the progress bar is drawn; in a log, less often."""
+
 TIMESTAMP_FIELD = "ts"
 
 
@@ -44,8 +48,8 @@ class Sample:
     def text(self) -> str:
         return next(self.folder.glob("*.siddhiql")).read_text(encoding="utf-8")
 
-    def file(self, stream: str) -> Path:
-        return self.folder / f"{stream.lower()}.parquet"
+    def file(self, stream: str) -> str:
+        return str(self.folder / f"{stream.lower()}.parquet")
 
 
 @click.command("demo")
@@ -112,8 +116,8 @@ class Demo:
 
     def _send_all(self, plan: str, imported: list[str]) -> int:
         """Sends all streams at once, each over its own connection, at the pace of the whole; the number of events."""
-        total = sum(count_rows(self._sample.file(stream)) or 0 for stream in imported)
-        with tqdm(total=total, unit=" events", file=sys.stderr, mininterval=0.5) as bar:
+        total = sum(count_events(self._sample.file(stream)) or 0 for stream in imported)
+        with tqdm(total=total, unit=" events", file=sys.stderr, mininterval=BAR_S) as bar:
             schemas = {stream: fetch_schema(self._system.worker_http, f"{plan}/{stream}") for stream in imported}
             senders = {stream: EventSender(self._system.ingress, schema, "demo") for stream, schema in schemas.items()}
             threads = [self._thread(self._send, stream, sender, bar) for stream, sender in senders.items()]
@@ -132,22 +136,23 @@ class Demo:
     def _paced(self, stream: str, sender: EventSender) -> Iterator[pa.RecordBatch]:
         """The stream's batches, each not before its share of the time has passed."""
         file = self._sample.file(stream)
-        total = count_rows(file) or 1
+        total = count_events(file) or 1
         start, rows = time.monotonic(), 0
-        for batch in read_batches(file, sender.schema, TIMESTAMP_FIELD, BATCH_ROWS):
+        for batch in read_events(file, sender.schema, SystemClock().now_ms, TIMESTAMP_FIELD, BATCH_ROWS):
             due = start + self._seconds * rows / total
             time.sleep(max(0.0, due - time.monotonic()))
             yield batch
             rows += batch.num_rows
 
     def _listen(self, stream: str, listener: EventListener) -> None:
+        say = tqdm.write if sys.stderr.isatty() else click.echo
         with listener:
             while not self._stop_listening.is_set():
                 batch = listener.receive(LISTEN_MS)
                 if batch is not None:
                     self._counts[stream] += batch.num_rows
                     for event in as_events(batch):
-                        tqdm.write(f"{stream} {_in_words(event)}")
+                        say(f"{stream} {_in_words(event)}")
 
     def _await_results(self, plan: str, sent: int) -> None:
         """Returns when the topology has worked off `sent` events and every result has arrived here."""

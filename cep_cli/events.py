@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 import pyarrow as pa
-from cep_worker.readers import count_rows, read_batches
 from tqdm import tqdm
 
 from cep_cli.errors import with_readable_errors
 from cep_cli.plans import manager_options
 from cep_cli.rest import ManagerClient
+from cep_common.clock import SystemClock
 from cep_common.errors import PeerError
 from cep_common.ids import Endpoint
 from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.readers import count_events, read_events
 from topology.frames import KIND, TIMESTAMP
-
-STDIN = "-"
 
 
 @click.command("send")
@@ -45,15 +43,17 @@ def send_command(
     manager: str,
     tenant: int,
 ) -> None:
-    """Send the events in FILE (NDJSON, Parquet; `-` reads NDJSON from standard input) to the imported stream STREAM."""
+    """Send the events in FILE to the imported stream STREAM.
+
+    FILE is Parquet, CSV, JSON or NDJSON by its suffix; `-` reads NDJSON from standard input, and sends as it comes.
+    """
     address = find_worker(ManagerClient(manager, tenant), worker)
     schema = fetch_schema(address["http_address"], stream)
-    source = None if file == STDIN else Path(file)
     with (
         EventSender(endpoint(address["ingress"]), schema, sender="cep send") as sender,
-        tqdm(total=count_rows(source), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
+        tqdm(total=count_events(file), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
     ):
-        for batch in read_batches(source, schema, timestamp, batch_rows):
+        for batch in read_events(file, schema, SystemClock().now_ms, timestamp, batch_rows):
             sender.send(batch, watermark_of(batch))
             bar.update(batch.num_rows)
         sender.mark_idle()
