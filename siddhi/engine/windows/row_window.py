@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class RowWindow(Window):
     def __init__(self, context: WindowContext) -> None:
         self.slots = SlotStore(context.columns, context.operator.pool)
         self.expired = context.expired
-        self._timers: list[tuple[int, int]] = []
+        self._timers: deque[tuple[int, int]] = deque()
         self._order = -1
         self._released: list[int] = []
 
@@ -98,8 +98,8 @@ class RowWindow(Window):
         """The slots of the rows that a look into the window shows, in order."""
 
     def schedule(self, due: int) -> None:
-        """Sets a timer."""
-        heappush(self._timers, (due, self._order))
+        """Sets a timer. Timers are a queue: one that is due earlier than those set before it waits for them."""
+        self._timers.append((due, self._order))
 
     def release(self, slot: int) -> None:
         """The row in `slot` is gone once this step's output has been taken."""
@@ -123,19 +123,21 @@ class RowWindow(Window):
                 self.end_chunk(out)
         self._fire_timers(step, step.final_order, step.final_clock + 1, out)
         self._order = -1
-        self._timers = [(due, -1) for due, _ in self._timers]
+        self._timers = deque((due, -1) for due, _ in self._timers)
         return self._batch(out)
 
     def _fire_timers(self, step: Step, order: int, clock: int, out: Emission) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
+        last_at, last_now = 0, 0
         while self._timers:
             due, set_at = self._timers[0]
-            at = step.timer_order(due, set_at)
+            at = max(step.timer_order(due, set_at), last_at)
             before = int(step.clocks[at // 2 - 1]) if at >= 2 else step.floor
-            now = max(due, before)
+            now = max(due, before, last_now)
             if at > step.final_order or (at, now) >= (order, clock):
                 return
-            heappop(self._timers)
+            last_at, last_now = at, now
+            self._timers.popleft()
             out.order, out.clock, self._order = at, now, at
             out.new_chunk()
             self.fire(due, out)
@@ -162,5 +164,5 @@ class RowWindow(Window):
 
     def restore(self, state: State) -> None:
         self.slots.restore(state["slots"])
-        self._timers = [(due, -1) for due in state["timers"]]
+        self._timers = deque((due, -1) for due in state["timers"])
         self.restore_own(state["own"])

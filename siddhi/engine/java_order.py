@@ -1,0 +1,25 @@
+"""The order in which a Java hash map goes through its keys, where an answer depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode`, as an unsigned 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """`keys`, given in order of insertion, as a `HashMap` of them is walked: by bucket, inside one by insertion."""
+    listed = list(keys)
+    size = 16
+    while len(listed) > size * 3 // 4:
+        size *= 2
+    hashes = [string_hash(key) for key in listed]
+    buckets = [(value ^ value >> 16) & (size - 1) for value in hashes]
+    return [listed[place] for place in sorted(range(len(listed)), key=buckets.__getitem__)]

@@ -1,0 +1,258 @@
+"""`expression('…')` and `expressionBatch('…')`: windows that hold events for which an expression over them is true.
+
+    expression('count() <= 2')         in   a    b    c            d
+                                       out  +a   +b   -a +c        -b +d
+    expressionBatch('count() <= 2')    out  ·    ·    +a +b        ·
+
+Plain names in the expression mean the event that is looked at, `first` and `last` the ends of the window; aggregates
+run over what the window holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.analysis.windows import analyse_window_condition
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.pattern.references import references
+from siddhi.engine.scope import EVENT_TIMESTAMP
+from siddhi.engine.state import State
+from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.language.ast import AttributeType
+
+_NOW = np.zeros(1, dtype=np.int64)
+
+
+class Condition:
+    """One expression over a window's events, with the state of its aggregates."""
+
+    def __init__(self, expression: model.TypedExpression, context: OperatorContext) -> None:
+        self.expression = expression
+        self.context = context
+        compiler = ExpressionCompiler(context, several=True)
+        self.node = compiler.compile(expression)
+        self.aggregates = compiler.aggregates
+        self.read = references([expression])
+
+    def holds(self, window: ExpressionWindowBase, slot: int, kind: int) -> bool:
+        """Whether the expression is true when the row in `slot` comes (current) or goes (expired)."""
+        columns: dict[str, Column] = {}
+        for name, reference in self.read.items():
+            index = reference.index
+            ends = window.queue
+            if index is None:
+                chosen = slot
+            else:
+                chosen = -1 if not ends else ends[-1] if index.from_last else ends[0]
+            columns[name] = self._column(reference, window, chosen)
+        batch = EventBatch(_NOW, np.array([kind], dtype=np.int8), _NOW, _NOW, columns)
+        return bool(self.node.truth(Evaluation(batch))[0])
+
+    def _column(
+        self,
+        reference: model.AttributeValue | model.EventReference | model.IsEmptySlot,
+        window: ExpressionWindowBase,
+        slot: int,
+    ) -> Column:
+        if isinstance(reference, model.IsEmptySlot):
+            return Column(AttributeType.BOOL, self.context.pool, values=np.array([slot >= 0]))
+        name = reference.name if isinstance(reference, model.AttributeValue) else EVENT_TIMESTAMP
+        type_ = reference.type if isinstance(reference, model.AttributeValue) else AttributeType.LONG
+        if slot < 0:
+            return Column.nulls(type_, self.context.pool, 1)
+        if name == EVENT_TIMESTAMP:
+            return Column(type_, self.context.pool, values=window.slots.timestamps[[slot]])
+        return window.slots.take(np.array([slot]))[name]
+
+    def fresh(self) -> Condition:
+        """The same condition with its aggregates at the start."""
+        return Condition(self.expression, self.context)
+
+    def snapshot(self) -> State:
+        return [node.aggregator.snapshot() for node in self.aggregates]
+
+    def restore(self, state: State) -> None:
+        for node, part in zip(self.aggregates, state, strict=True):
+            node.aggregator.restore(part)
+
+
+class ExpressionWindowBase(RowWindow):
+    """Holds the slots of its events in `queue`; a changed expression text is tried on the held events one by one."""
+
+    def __init__(self, context: WindowContext) -> None:
+        call = context.call
+        self.schema = call.output
+        wanted = dict(context.columns)
+        arguments = context.arguments()
+        wanted |= dict(self.schema.attributes)
+        super().__init__(WindowContext(call, context.operator, wanted, context.expired, context.compiler, ()))
+        for name, type_ in self.schema.attributes:
+            context.compiler.compile(model.AttributeValue(0, name, type_))
+        self.context = context.operator
+        self.text: str | None = None
+        self.text_node: Node | None = None
+        self.queue: list[int] = []
+        if call.condition is not None:
+            self.condition: Condition | None = Condition(call.condition, context.operator)
+        else:
+            self.condition, self.text_node = None, arguments[0]
+        self._texts: list[str | None] = []
+
+    def prepare(self, batch: EventBatch) -> None:
+        if self.text_node is not None:
+            value = self.text_node.evaluate(Evaluation(batch))
+            column = to_column(value, AttributeType.STRING, self.slots.pool, batch.size)
+            self._texts = [None if text is None else str(text) for text in column.to_list()]
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        if self.text_node is not None and self._texts[event.row] != self.text:
+            self.text = self._texts[event.row]
+            self.condition = self._parsed(self.text)
+            self.changed(out)
+        self.take(event, out)
+
+    def _parsed(self, text: str | None) -> Condition | None:
+        if text is None:
+            return None
+        return Condition(analyse_window_condition(text, self.schema, 0, builtin_registry()), self.context)
+
+    def holds(self, slot: int, kind: int = CURRENT) -> bool:
+        """Whether the window's expression is true as the row in `slot` comes or goes."""
+        return self.condition is None or self.condition.holds(self, slot, kind)
+
+    @abstractmethod
+    def take(self, event: Arrival, out: Emission) -> None:
+        """What the window does with an event when the expression is the same as before."""
+
+    @abstractmethod
+    def changed(self, out: Emission) -> None:
+        """What the window does with what it holds when the expression has changed."""
+
+    def held(self) -> list[int]:
+        return self.queue
+
+    def own_state(self) -> State:
+        return [self.text, None if self.condition is None else self.condition.snapshot(), self.queue, self.more_state()]
+
+    def restore_own(self, state: State) -> None:
+        text, condition, self.queue, more = state
+        if self.text_node is not None:
+            self.text, self.condition = text, self._parsed(text)
+        if self.condition is not None:
+            self.condition.restore(condition)
+        self.restore_more(more)
+
+    def more_state(self) -> State:
+        """What a window remembers besides."""
+        return None
+
+    def restore_more(self, state: State) -> None:
+        """The counterpart of `more_state`."""
+
+
+@WINDOWS.register("expression")
+class ExpressionWindow(ExpressionWindowBase):
+    """The oldest events leave until the expression holds; the newcomer itself may leave at once."""
+
+    def take(self, event: Arrival, out: Emission) -> None:
+        self._admit(event.slot, out)
+        out.current(event.slot, event.timestamp)
+
+    def _admit(self, slot: int, out: Emission) -> None:
+        self.queue.append(slot)
+        if self.holds(slot):
+            return
+        while self.queue:
+            oldest = self.queue.pop(0)
+            holds = self.holds(oldest, EXPIRED)
+            out.expired(oldest)
+            self.release(oldest)
+            if holds:
+                return
+
+    def changed(self, out: Emission) -> None:
+        held, self.queue = self.queue, []
+        for slot in held:
+            self._admit(slot, out)
+
+
+@WINDOWS.register("expressionBatch")
+class ExpressionBatchWindow(ExpressionWindowBase):
+    """An event for which the expression fails ends the batch and opens the next; or, included, is the last of its
+    batch.
+
+    Aggregates in the expression start anew with that event either way, as in Siddhi. Streaming lets events pass at
+    once and only their expiry is a batch.
+    """
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        _, *options = context.constants()
+        self.including = bool(options and options[0])
+        self.streaming = bool(len(options) > 1 and options[1])
+        self.last: list[int] = []
+
+    def take(self, event: Arrival, out: Emission) -> None:
+        self._admit(event.slot, event.timestamp, out)
+
+    def _admit(self, slot: int, timestamp: int, out: Emission) -> None:
+        out.new_chunk()
+        self.queue.append(slot)
+        if self.holds(slot):
+            if self.streaming:
+                out.current(slot, timestamp)
+            return
+        if self.condition is not None:
+            self.condition = self.condition.fresh()
+        batch = self.queue if self.including else self.queue[:-1]
+        self.queue = [] if self.including else [slot]
+        if self.streaming:
+            if self.including:
+                out.current(slot, timestamp)
+            self._expire(batch, out)
+            if not self.including:
+                out.current(slot, timestamp)
+        else:
+            self._let_out(batch or [slot], slot, timestamp, out)
+            if not batch:
+                self.queue = []
+        self.holds(slot)
+
+    def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
+        """The last batch expires and `batch` takes its place; one of a single event expires at once.
+
+        Events of a batch get the clock as timestamp, but for the one that ends it. There is no reset: what expires is
+        subtracted.
+        """
+        self._expire(self.last, out)
+        for slot in batch:
+            out.current(slot, timestamp if slot == trigger else out.clock)
+        self.last = batch
+        if len(batch) == 1 and not self.queue:
+            self._expire(batch, out)
+            self.last = []
+
+    def _expire(self, slots: list[int], out: Emission) -> None:
+        for slot in slots:
+            out.expired(slot)
+            self.release(slot)
+
+    def changed(self, out: Emission) -> None:
+        held, self.queue = self.queue, []
+        for slot in held:
+            self._admit(slot, int(self.slots.timestamps[slot]), out)
+
+    def more_state(self) -> State:
+        return self.last
+
+    def restore_more(self, state: State) -> None:
+        self.last = state

@@ -1,0 +1,156 @@
+"""`session(gap)`: events with less than a gap of silence between them, for each key.
+
+    gap = 10    clock   0    4               14             30
+                in      a    b                              c
+                out     +a   +b              -a -b (as one) +c
+
+Events pass at once; a session's events leave together when its time is over, with their own timestamps. With an
+allowed latency a session that is over still takes late events for so long before it leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.java_order import hash_map_order
+from siddhi.engine.state import State
+from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.language.ast import AttributeType
+
+
+@dataclass(slots=True)
+class Session:
+    """Events (slot, timestamp) from `start` on; over at `end`, gone at `alive`."""
+
+    events: list[tuple[int, int]] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    alive: int = 0
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The session of a key that goes on, and the one before it that still takes late events."""
+
+    current: Session = field(default_factory=Session)
+    previous: Session = field(default_factory=Session)
+
+
+@WINDOWS.register("session")
+class SessionWindow(RowWindow):
+    """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi."""
+
+    def __init__(self, context: WindowContext) -> None:
+        super().__init__(context)
+        gap, *rest = context.arguments()
+        self.gap = int(str(scalar_or_none(gap)))
+        self.key: Node | None = None
+        self.latency = 0
+        for node in rest:
+            if node.type is AttributeType.STRING:
+                self.key = node
+            else:
+                self.latency = int(str(scalar_or_none(node)))
+        self.sessions: dict[str, Sessions] = {}
+        self._keys: list[str] = []
+
+    def prepare(self, batch: EventBatch) -> None:
+        self._keys = [""] * batch.size
+        if self.key is not None:
+            column = to_column(self.key.evaluate(Evaluation(batch)), AttributeType.STRING, self.slots.pool, batch.size)
+            self._keys = [str(key) for key in column.to_list()]
+
+    def arrive(self, event: Arrival, out: Emission) -> None:
+        sessions = self.sessions.setdefault(self._keys[event.row], Sessions())
+        current, time = sessions.current, event.timestamp
+        if not current.events:
+            self._open(current, event)
+        elif time >= current.start:
+            if time <= current.end:
+                self._extend(current, event)
+            elif self.latency:
+                sessions.previous, sessions.current = current, Session()
+                self._open(sessions.current, event)
+            else:
+                self.release(event.slot)
+        elif not self._take_late(sessions, event):
+            self.release(event.slot)
+            return
+        out.current(event.slot, time)
+
+    def _open(self, session: Session, event: Arrival) -> None:
+        session.start = event.timestamp
+        self._extend(session, event)
+
+    def _extend(self, session: Session, event: Arrival) -> None:
+        session.events.append((event.slot, event.timestamp))
+        session.end = event.timestamp + self.gap
+        session.alive = session.end + self.latency
+        self.schedule(session.end)
+
+    def _take_late(self, sessions: Sessions, event: Arrival) -> bool:
+        """Puts an event from before the current session where it belongs; False when it comes too late for any."""
+        current, previous, time = sessions.current, sessions.previous, event.timestamp
+        if time >= current.start - self.gap:
+            current.events.insert(0, (event.slot, time))
+            current.start = time
+            if previous.events and previous.end >= current.start:
+                current.events[:0] = previous.events
+                current.start = previous.start
+                sessions.previous = Session()
+            return True
+        if previous.events and time >= previous.start - self.gap:
+            if time < previous.start:
+                previous.events.insert(0, (event.slot, time))
+                previous.start = time
+            else:
+                previous.events.append((event.slot, time))
+                previous.end = max(previous.end, time + self.gap)
+            return True
+        return False
+
+    def fire(self, due: int, out: Emission) -> None:
+        for key in hash_map_order(self.sessions):
+            sessions = self.sessions[key]
+            if sessions.previous.events and out.clock >= sessions.previous.alive:
+                self._leave(sessions.previous, out)
+                sessions.previous = Session()
+            current = sessions.current
+            if current.events and out.clock >= current.end:
+                if self.latency:
+                    if sessions.previous.events:
+                        self._leave(sessions.previous, out)
+                    sessions.previous, sessions.current = current, Session()
+                    self.schedule(current.alive)
+                else:
+                    self._leave(current, out)
+                    sessions.current = Session()
+            if not sessions.current.events and not sessions.previous.events:
+                del self.sessions[key]
+
+    def _leave(self, session: Session, out: Emission) -> None:
+        for slot, timestamp in session.events:
+            out.expired(slot, timestamp)
+            self.release(slot)
+
+    def held(self) -> list[int]:
+        return []
+
+    def own_state(self) -> State:
+        return [
+            [key, *([session.events, session.start, session.end, session.alive] for session in (s.current, s.previous))]
+            for key, s in self.sessions.items()
+        ]
+
+    def restore_own(self, state: State) -> None:
+        self.sessions = {}
+        for key, *both in state:
+            current, previous = (
+                Session([(slot, timestamp) for slot, timestamp in events], start, end, alive)
+                for events, start, end, alive in both
+            )
+            self.sessions[key] = Sessions(current, previous)
