@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from cep_common.messages import Connector, StreamBinding
-
-ComponentKind = Literal["receiver", "trigger", "processor", "publisher"]
-
+from cep_common.messages import ComponentKind, Connector, StreamBinding
 
 class PlanProblem(msgspec.Struct, frozen=True):
     """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the

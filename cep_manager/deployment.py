@@ -161,7 +161,9 @@ class Deployments:
             if record.submission is not Submission.SENT or record.sent_to != process:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
             return []
-        lost = now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
+        # While the driver ends the plan's former topology it lists that one only.
+        making_room = report is not None and report.state == "stopping"
+        lost = not making_room and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
         match record.submission:
             case Submission.NEW:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)

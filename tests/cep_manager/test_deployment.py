@@ -118,6 +118,16 @@ def test_a_submission_that_the_driver_never_lists_is_made_again_under_a_new_epoc
     assert pushed(world) == [submit(2)]
 
 
+def test_a_submission_is_not_lost_while_the_driver_still_ends_the_plans_former_topology(world: World) -> None:
+    world.active()
+    world.put(plan(epoch=2, text="other"))
+    for _ in range(5):
+        world.now_ms += LEASE_MS
+        world.hear(driver(topology("stopping", epoch=1)))
+    assert state(world)[0] is PlanState.DEPLOYING
+    assert world.taken(RaiseEpoch) == []
+
+
 # ---- losses ---------------------------------------------------------------------------------------------------------
 
 
