@@ -195,7 +195,7 @@ class ChainOperator(MergingOperator):
 
     # ---- life
 
-    def start(self, clock_ms: int) -> None:  # noqa: ARG002 - nothing here waits for the clock
+    def start(self, clock_ms: int) -> None:
         if not self._context.partitioned:
             self._open(np.zeros(1, dtype=np.int64))
 
