@@ -7,36 +7,59 @@ from collections.abc import Sequence
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.chain import build_chain
-from siddhi.engine.expressions.compiler import ExpressionCompiler, MembershipTest
-from siddhi.engine.families import not_supported
-from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Stateful, Step, merge_rows
+from siddhi.engine.environment import Environment
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.joins.build import build_join
+from siddhi.engine.named_window import window_inlet
+from siddhi.engine.node import Node as GraphNode
+from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Step, merge_rows
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import StateMachineOperator
 from siddhi.engine.rates.build import build_limiter
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
-from siddhi.engine.state import State
+from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
 
+_TARGETS = {
+    model.TargetKind.STREAM: "",
+    model.TargetKind.INNER_STREAM: "#",
+    model.TargetKind.FAULT_STREAM: "!",
+    model.TargetKind.WINDOW: window_inlet(""),
+}
 
-class Query:
-    """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output asks.
 
-    `sources` are the streams read; `arrival` gives each its place among rows of one cause. `splits` says that one
-    chunk coming in may become several going out.
-    """
+class Query(GraphNode):
+    """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output asks."""
 
-    def __init__(
-        self, analysed: model.AnalysedQuery, context: OperatorContext, in_table: MembershipTest | None = None
-    ) -> None:
+    def __init__(self, analysed: model.AnalysedQuery, context: OperatorContext, environment: Environment) -> None:
+        environment.looked_into = set()
         self.analysed = analysed
         self.name = analysed.name
-        several = not isinstance(analysed.input, model.SourceInput)
-        compiler = ExpressionCompiler(context, several=several, in_table=in_table)
+        self.head: MergingOperator | None = None
+        self.chain: list[Operator] = []
         self.limiter = build_limiter(analysed, context.pool)
+        several = not isinstance(analysed.input, model.SourceInput)
+        compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
+        self.selector = self._build_selector(compiler, context)
+        self._build_input(compiler, context, environment)
+        self._build_output(context, environment)
+        self.splits = self.head is not None
+        self.arrival = tuple(range(len(self.sources)))
+        self.reads = frozenset(environment.looked_into)
+        self.parts = (
+            *([self.head] if self.head else []),
+            *self.chain,
+            self.selector,
+            *([self.limiter] if self.limiter else []),
+        )
+        self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
+
+    def _build_selector(self, compiler: ExpressionCompiler, context: OperatorContext) -> Selector:
+        analysed = self.analysed
         snapshot = isinstance(analysed.rate, ast.SnapshotRate)
-        self.selector = Selector(
+        return Selector(
             analysed.selection,
             analysed.output.events,
             compiler,
@@ -45,48 +68,39 @@ class Query:
             collapse=not snapshot,
             tag_groups=self.limiter is not None,
         )
-        self.head: MergingOperator | None = None
-        self.chain: list[Operator] = []
-        source = analysed.input
+
+    def _build_input(self, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment) -> None:
+        source = self.analysed.input
         if isinstance(source, model.SourceInput):
-            self.sources: tuple[str, ...] = (source_key(source),)
-            wanted = analysed.output.events is not EventType.CURRENT
+            self.sources = (source_key(source),)
             self.chain = build_chain(
                 source,
                 compiler.columns,
                 context,
-                expired=wanted,
-                selected=plainly_selected(analysed.selection),
-                in_table=in_table,
+                expired=self.analysed.output.events is not EventType.CURRENT,
+                selected=plainly_selected(self.analysed.selection),
+                in_table=environment.in_table,
             )
-        elif isinstance(source, model.StateMachine):
-            self.head = StateMachineOperator(source, selection_references(analysed), context)
-            self.sources = self.head.sources
+            return
+        if isinstance(source, model.StateMachine):
+            self.head = StateMachineOperator(source, selection_references(self.analysed), context)
         else:
-            raise not_supported("joins", analysed.syntax.span)
-        self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
-        self.arrival = tuple(range(len(self.sources)))
-        self.splits = self.head is not None
-        self.parts: tuple[Stateful, ...] = (
-            *([self.head] if self.head else []),
-            *self.chain,
-            self.selector,
-            *([self.limiter] if self.limiter else []),
-        )
+            self.head = build_join(source, compiler, context, environment)
+            for side in (source.left, source.right):
+                if side.kind in (model.SourceKind.TABLE, model.SourceKind.WINDOW):
+                    environment.looked_into.add(side.source)
+        self.sources = self.head.sources
 
-    @property
-    def timed(self) -> bool:
-        """True when timers may make the query send."""
-        return any(type(part).next_deadline_ms is not Stateful.next_deadline_ms for part in self.parts)
-
-    def next_deadline_ms(self) -> int | None:
-        """The time at which the query's earliest timer is due, or None."""
-        deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]
-        return min(deadlines) if deadlines else None
+    def _build_output(self, context: OperatorContext, environment: Environment) -> None:
+        output = self.analysed.output
+        self.writer: TableWriter | None = None
+        if output.kind in _TARGETS:
+            self.target = _TARGETS[output.kind] + output.target
+        elif output.kind is model.TargetKind.TABLE:
+            self.writer = TableWriter(output, environment.tables[output.target], context)
+            self.writes = frozenset({output.target})
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """What the query sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
-        step."""
         batch = self.head.process(merge_rows(inputs, self.arrival), step) if self.head else inputs[0]
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
@@ -96,17 +110,8 @@ class Query:
             return self.limiter.process(batch, step)
         return batch
 
-    def start(self, clock_ms: int) -> None:
-        """The app has started at `clock_ms`."""
-        for part in self.parts:
-            part.start(clock_ms)
-
-    def snapshot(self) -> State:
-        return [part.snapshot() for part in self.parts]
-
-    def restore(self, state: State) -> None:
-        for part, saved in zip(self.parts, state, strict=True):
-            part.restore(saved)
+    def write(self, batch: EventBatch) -> int:
+        return 0 if self.writer is None else self.writer.write(batch)
 
 
 def _is_due(operator: Operator, step: Step) -> bool:

@@ -13,14 +13,19 @@ import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.environment import Environment
 from siddhi.engine.families import not_supported
 from siddhi.engine.inlet import read_columns, read_timestamps, root_batch
 from siddhi.engine.junction import Junction, Listener
+from siddhi.engine.named_window import NamedWindow, window_inlet
+from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.query import Query
 from siddhi.engine.state import StateError, decode_state, encode_state
 from siddhi.engine.steps import Stage, StepRunner
 from siddhi.engine.strings import StringPool
+from siddhi.engine.tables.table import Table
+from siddhi.engine.trigger import Trigger
 from siddhi.errors import Problem, SiddhiRuntimeError
 
 logger = logging.getLogger(__name__)
@@ -55,30 +60,37 @@ class AppRuntime:
         self.pool = StringPool()
         self._context = OperatorContext(self.pool, playback=app.playback)
         self._refuse_unsupported()
-        self._junctions = {
-            key: Junction(key, stream.schema, self.pool, stream.on_error) for key, stream in app.streams.items()
+        self.tables = {key: Table(table, self.pool) for key, table in app.tables.items()}
+        self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
+        self._environment = Environment(self.tables, self.windows)
+        self._junctions = self._build_junctions()
+        self._queries = {
+            query.name: Query(query, self._context, self._environment) for query in self._analysed_queries()
         }
-        self._junctions |= {
-            f"!{key}": Junction(f"!{key}", stream.fault, self.pool)
-            for key, stream in app.streams.items()
-            if stream.fault is not None
-        }
-        self._queries = {query.name: Query(query, self._context) for query in self._analysed_queries()}
-        stages = [Stage(query) for query in self._queries.values()]
-        self._steps = StepRunner(stages, self._junctions)
+        triggers = [Trigger(trigger, self._context) for trigger in app.triggers.values()]
+        self._nodes: list[Node] = [*self.windows.values(), *self._queries.values(), *triggers]
+        self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
         self._clock = 0
         self._started = False
 
+    def _build_junctions(self) -> dict[str, Junction]:
+        """The streams of the app: also fault streams, and what named windows take in and send."""
+        junctions: dict[str, Junction] = {}
+        for key, stream in self.app.streams.items():
+            junctions[key] = Junction(key, stream.schema, self.pool, stream.on_error)
+            if stream.fault is not None:
+                junctions[f"!{key}"] = Junction(f"!{key}", stream.fault, self.pool)
+        for key, window in self.app.windows.items():
+            for name in (key, window_inlet(key)):
+                junctions[name] = Junction(name, window.schema, self.pool)
+        return junctions
+
     def _refuse_unsupported(self) -> None:
-        app = self.app
-        defined = [
-            *(("tables", table.syntax.span) for table in app.tables.values()),
-            *(("named windows", window.syntax.span) for window in app.windows.values()),
-            *(("triggers", trigger.span) for trigger in app.triggers.values()),
-            *(("aggregations", None) for _ in app.aggregations),
-        ]
-        for kind, span in defined:
-            raise not_supported(kind, span)
+        for aggregation in self.app.aggregations.values():
+            raise not_supported("aggregations", aggregation.syntax.span)
+        for trigger in self.app.triggers.values():
+            if trigger.cron is not None:
+                raise not_supported("cron triggers", trigger.span)
 
     def _analysed_queries(self) -> list[model.AnalysedQuery]:
         queries = []
@@ -94,8 +106,10 @@ class AppRuntime:
         """The app runs and its clock stands at `now_ms`; events may be sent."""
         self._clock = now_ms
         self._started = True
-        for query in self._queries.values():
-            query.start(now_ms)
+        for node in self._nodes:
+            node.start(now_ms)
+        if self.app.triggers:
+            self.advance_time(now_ms)
 
     def add_stream_callback(self, stream: str, listener: Listener) -> None:
         """`listener` gets every batch of events on `stream` (`!id` for a fault stream); KeyError when there is none."""
@@ -200,7 +214,8 @@ class AppRuntime:
             {
                 "clock": self._clock,
                 "strings": self.pool.snapshot(),
-                "queries": {name: query.snapshot() for name, query in self._queries.items()},
+                "nodes": {node.name: node.snapshot() for node in self._nodes},
+                "tables": {name: table.snapshot() for name, table in self.tables.items()},
             }
         )
 
@@ -213,13 +228,15 @@ class AppRuntime:
             state = decode_state(data)
         except StateError as error:
             raise SiddhiRuntimeError(Problem("bad-snapshot", f"the snapshot cannot be restored: {error}")) from error
-        if set(state["queries"]) != set(self._queries):
-            raise SiddhiRuntimeError(Problem("bad-snapshot", "the snapshot is of an app with other queries"))
+        if set(state["nodes"]) != {node.name for node in self._nodes} or set(state["tables"]) != set(self.tables):
+            raise SiddhiRuntimeError(Problem("bad-snapshot", "the snapshot is of another app"))
         self._clock = state["clock"]
         self._started = True
         self.pool.restore(state["strings"])
-        for name, query in self._queries.items():
-            query.restore(state["queries"][name])
+        for node in self._nodes:
+            node.restore(state["nodes"][node.name])
+        for name, table in self.tables.items():
+            table.restore(state["tables"][name])
 
     def statistics(self) -> Statistics:
         """Counts since the app was built."""

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
+from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
-from siddhi.engine.query import Query
 from siddhi.language.ast import AttributeType
 
 logger = logging.getLogger(__name__)
@@ -23,29 +22,29 @@ logger = logging.getLogger(__name__)
 _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
 
-_TARGETS = {model.TargetKind.STREAM: "", model.TargetKind.INNER_STREAM: "#", model.TargetKind.FAULT_STREAM: "!"}
-
-
 class Stage:
-    """A query in its place: what it feeds and who listens to it."""
+    """A node in its place, and who listens to what it sends."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        output = query.analysed.output
-        self.target = _TARGETS[output.kind] + output.target if output.kind in _TARGETS else None
+    def __init__(self, node: Node) -> None:
+        self.node = node
         self.listeners: list[Listener] = []
 
     def place(self) -> Place:
         """Where the stage stands in the graph."""
-        outputs = () if self.target is None else (self.target,)
-        return Place(self.query.sources, outputs, splits=self.query.splits, timed=self.query.timed)
+        node = self.node
+        outputs = () if node.target is None else (node.target,)
+        return Place(node.sources, outputs, node.splits, node.timed, node.reads, node.writes)
 
     def tell(self, batch: EventBatch) -> None:
-        """Hands what the query let out to its listeners."""
+        """Hands what the node sent to its listeners."""
         if self.listeners and batch.size:
             records = batch.to_arrow()
             for listener in self.listeners:
                 listener(records)
+
+    def deliver(self, out: EventBatch) -> EventBatch:
+        """What the node sent as it arrives in the stream that it feeds."""
+        return as_inserted(out) if self.node.inserts else out
 
 
 class StepRunner:
@@ -56,10 +55,10 @@ class StepRunner:
         self._junctions = junctions
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
-        self._timed = [stage for stage in self._stages if stage.query.timed]
+        self._timed = [stage for stage in self._stages if stage.node.timed]
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
-            stage.query.arrival = tuple(ranks[source] for source in stage.query.sources)
+            stage.node.arrival = tuple(ranks[source] for source in stage.node.sources)
 
     def _with_faults(self, place: Place) -> Place:
         """`place` that also feeds the fault streams of the streams it reads."""
@@ -69,13 +68,13 @@ class StepRunner:
     def stage(self, query: str) -> Stage:
         """The stage of the query of that name; KeyError when there is none."""
         for stage in self._stages:
-            if stage.query.name == query:
+            if stage.node.name == query:
                 return stage
         raise KeyError(query)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer is due, or None."""
-        return min((due for stage in self._timed if (due := stage.query.next_deadline_ms()) is not None), default=None)
+        return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
@@ -93,13 +92,13 @@ class StepRunner:
         arrived: dict[str, EventBatch] = {}
         for node in self._graph.order:
             stage = self._stages[node]
-            inputs = [self._arrived(key, sent, arrived) for key in stage.query.sources]
+            inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
             if any(batch.size for batch in inputs) or _is_due(stage, step):
                 out, faults = self._run_stage(stage, inputs, step, arrived)
                 for key, batch in faults:
                     sent.setdefault(key, []).append((node, batch))
-                if stage.target is not None and out.size:
-                    sent.setdefault(stage.target, []).append((node, as_inserted(out)))
+                if stage.node.target is not None and out.size:
+                    sent.setdefault(stage.node.target, []).append((node, stage.deliver(out)))
         for key in sent:
             batch = self._arrived(key, sent, arrived)
             if batch.size:
@@ -121,17 +120,19 @@ class StepRunner:
         """What the stage sends, and what goes to fault streams. Failed events are taken out of `arrived` for later
         readers."""
         step.failures = Failures()
-        out = stage.query.process(inputs, step)
+        out = stage.node.process(inputs, step)
         stage.tell(out)
+        if out.size and (refused := stage.node.write(out)):
+            logger.error("table refused events query=%s events=%d", stage.node.name, refused)
         faults: list[tuple[str, EventBatch]] = []
         if step.failures.orders:
             failed = np.unique(np.concatenate(step.failures.orders))
             message = step.failures.messages[0]
-            for key, batch in zip(stage.query.sources, inputs, strict=True):
+            for key, batch in zip(stage.node.sources, inputs, strict=True):
                 hit = np.isin(batch.orders, failed)
                 if hit.any():
                     arrived[key] = batch.take(np.flatnonzero(~hit))
-                    faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), stage.query.name, message))
+                    faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), stage.node.name, message))
         return out, faults
 
     def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
@@ -168,14 +169,14 @@ class StepRunner:
             step = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
             for stage in self._timed:
                 if _is_due(stage, step):
-                    inputs = [self._junctions[key].empty for key in stage.query.sources]
+                    inputs = [self._junctions[key].empty for key in stage.node.sources]
                     out, _ = self._run_stage(stage, inputs, step, {})
                     self._carry_on(stage, out, step)
 
     def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
-        if stage.target is not None:
-            for chunk in split_chunks(as_inserted(out)):
-                self._carry(stage.target, chunk, step)
+        if stage.node.target is not None:
+            for chunk in split_chunks(stage.deliver(out)):
+                self._carry(stage.node.target, chunk, step)
 
     def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
         """Takes one chunk of stream `key` through everything that follows from it, receiver after receiver.
@@ -190,14 +191,14 @@ class StepRunner:
                 self._junctions[key].tell(chunk)
                 work.pop()
                 continue
-            inputs = [chunk if source == key else self._junctions[source].empty for source in stage.query.sources]
+            inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
             arrived: dict[str, EventBatch] = {}
             out, faults = self._run_stage(stage, inputs, step, arrived)
             if key in arrived:
                 work.pop()
             deliveries = list(faults)
-            if stage.target is not None:
-                deliveries.extend((stage.target, part) for part in split_chunks(as_inserted(out)))
+            if stage.node.target is not None:
+                deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
             work.extend((target, part, iter(self._readers(target))) for target, part in reversed(deliveries))
 
     def _readers(self, key: str) -> list[Stage]:
@@ -205,7 +206,7 @@ class StepRunner:
 
 
 def _is_due(stage: Stage, step: Step) -> bool:
-    due = stage.query.next_deadline_ms() if stage.query.timed else None
+    due = stage.node.next_deadline_ms() if stage.node.timed else None
     return due is not None and due <= step.final_clock
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, broadcast
 from siddhi.engine.expressions.leaves import scalar_or_none
@@ -104,6 +105,9 @@ class ExternalTimeBatchWindow(Window):
         result = emitted(out, count, self.store)
         self.store.forget(int(self.lines[_FIRST]))
         return result
+
+    def visible(self) -> Int64Array:
+        return np.arange(int(self.lines[_FIRST]), int(self.lines[_OPENED]))
 
     def own_state(self) -> State:
         return self.lines.copy()

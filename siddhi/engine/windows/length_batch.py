@@ -7,6 +7,9 @@ streaming    out   +a   +b         -a -b reset +c    +d
 
 from __future__ import annotations
 
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
@@ -96,6 +99,9 @@ class LengthBatchWindow(Window):
         result = emitted(out, count, self.store)
         self.store.forget(keep)
         return result
+
+    def visible(self) -> Int64Array:
+        return super().visible() if self.streaming else np.arange(self.store.first, self.opened)
 
     def own_state(self) -> State:
         return self.opened

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.slots import SlotStore
@@ -96,6 +96,10 @@ class RowWindow(Window):
     @abstractmethod
     def held(self) -> list[int]:
         """The slots of the rows that a look into the window shows, in order."""
+
+    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+        slots: Int64Array = np.array(self.held(), dtype=np.int64)
+        return self.slots.timestamps[slots], self.slots.take(slots)
 
     def schedule(self, due: int) -> None:
         """Sets a timer. Timers are a queue: one that is due earlier than those set before it waits for them."""

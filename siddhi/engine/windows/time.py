@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED
@@ -116,6 +117,9 @@ class TimeWindow(Window):
         result = emitted(out, count, self.store)
         self.store.forget(int(min(self.lines[_FIRST], self.lines[_TIMER])))
         return result
+
+    def visible(self) -> Int64Array:
+        return np.arange(int(self.lines[_FIRST]), self.store.end)
 
     def next_deadline_ms(self) -> int | None:
         timer = int(self.lines[_TIMER])

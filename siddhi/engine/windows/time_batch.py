@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
@@ -146,6 +147,9 @@ class TimeBatchWindow(Window):
 
     def next_deadline_ms(self) -> int | None:
         return int(self.lines[_BOUNDARY]) if len(self.store) else None
+
+    def visible(self) -> Int64Array:
+        return np.arange(int(self.lines[_FIRST]), int(self.lines[_OPENED]))
 
     def own_state(self) -> State:
         return self.lines.copy()

@@ -6,8 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
@@ -48,10 +51,20 @@ class Window(Operator):
     """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
     time of expiry.
 
-    What a window holds lies in `store`, which `held` shows to joins and on-demand queries.
+    What a window holds lies in `store`; `contents` shows it to joins and on-demand queries.
     """
 
     store: RowStore
+
+    def visible(self) -> Int64Array:
+        """The sequence numbers of the rows that a look into the window shows."""
+        return np.arange(self.store.first, self.store.end)
+
+    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+        """The timestamps and columns of the rows that a look into the window shows, in order."""
+        sequences = self.visible()
+        stamps, offset = self.store.timestamps()
+        return stamps[sequences - offset], self.store.take(sequences)
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:

@@ -1,0 +1,31 @@
+"""What the queries of an app share: its tables and named windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from siddhi.analysis import model
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Node
+from siddhi.engine.named_window import NamedWindow
+from siddhi.engine.tables.matching import InTableNode, RowMatcher
+from siddhi.engine.tables.table import Table
+
+
+@dataclass(slots=True)
+class Environment:
+    """Tables and named windows by id. `looked_into` gathers what the query that is being built looks into."""
+
+    tables: Mapping[str, Table]
+    windows: Mapping[str, NamedWindow]
+    looked_into: set[str] = field(default_factory=set)
+
+    def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
+        """The node of `condition in table`, for the query that is being built."""
+        self.looked_into.add(expression.table)
+        inner = ExpressionCompiler(compiler.context, several=compiler.several)
+        matcher = RowMatcher(expression.condition, self.tables[expression.table], inner)
+        prefix = f"{expression.table}."
+        compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}
+        return InTableNode(matcher)

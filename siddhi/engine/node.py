@@ -1,0 +1,59 @@
+"""What stands in the graph of a running app: queries, named windows, triggers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.operator import Stateful, Step
+from siddhi.engine.state import State
+
+
+class Node:
+    """Takes the rows of its input streams and gives back what it sends.
+
+    `sources` are the streams read; `arrival` gives each its place among rows of one cause. `target` is the stream that is fed, if any;
+    `inserts` says that events are inserted there, which makes expired ones current. `splits` says that one chunk coming in may
+    become several going out. `reads` and `writes` name the tables and named windows that the node looks into or changes.
+    """
+
+    name: str
+    sources: tuple[str, ...] = ()
+    arrival: tuple[int, ...] = ()
+    target: str | None = None
+    inserts = True
+    splits = False
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    parts: tuple[Stateful, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """True when timers may make the node send."""
+        return any(type(part).next_deadline_ms is not Stateful.next_deadline_ms for part in self.parts)
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the node's earliest timer is due, or None."""
+        deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]
+        return min(deadlines) if deadlines else None
+
+    @abstractmethod
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the step."""
+
+    def write(self, batch: EventBatch) -> int:
+        """Does to a table what the node does with what it sends; returns how many events the table refused."""
+        return 0
+
+    def start(self, clock_ms: int) -> None:
+        """The app has started at `clock_ms`."""
+        for part in self.parts:
+            part.start(clock_ms)
+
+    def snapshot(self) -> State:
+        return [part.snapshot() for part in self.parts]
+
+    def restore(self, state: State) -> None:
+        for part, saved in zip(self.parts, state, strict=True):
+            part.restore(saved)
