@@ -46,7 +46,10 @@ class EventSender:
         self, endpoint: Endpoint, schema: StreamSchema, sender: str = "client", timeout_ms: int = 5_000
     ) -> None:
         self.schema = schema
-        self.arrow_schema = arrow_schema(schema)
+        try:
+            self.arrow_schema = arrow_schema(schema)
+        except KeyError as error:
+            raise InputError("unknown-type", f"no such attribute type: {error.args[0]}") from error
         self.sent_rows = 0
         self.acknowledged_rows = 0
         self._timeout_ms = timeout_ms

@@ -95,10 +95,13 @@ class Inflow:
         if self.playback:
             self._promise()
 
-    def take_epoch(self, plan: DeployedPlan) -> None:
-        """The plan runs under another epoch: a new link is needed, waiting events are kept."""
+    def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
+        """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
         self.epoch = plan.epoch
         self._out.reopen(self._opening())
+        if self.playback:
+            self._watermark.restart(now_ms)
+            self._promise()
 
     def tick(self, now_ms: int) -> None:
         """Passes the time: heartbeats, sources that have fallen silent."""

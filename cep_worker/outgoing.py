@@ -113,9 +113,12 @@ class Outgoing:
             self._reactor.watch(socket, self._handle)
 
     def reopen(self, opening: OpenLink) -> None:
-        """The stream is sent under another epoch from now on: the link is left, what is not acknowledged is kept."""
+        """The stream is sent under another epoch from now on: the link is left, what is not acknowledged is kept, what
+        was promised is forgotten."""
         self._leave()
         self.opening = opening
+        self._watermark_ms = NO_WATERMARK
+        self._resting = False
         self._changed()
 
     def pump(self, now_ms: int) -> None:

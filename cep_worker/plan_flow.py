@@ -121,7 +121,7 @@ class PlanFlow:
             if inflow is not None and inflow.binding == binding and inflow.playback == self.plan.playback:
                 del before[binding.stream]
                 if inflow.epoch != self.plan.epoch:
-                    inflow.take_epoch(self.plan)
+                    inflow.take_epoch(self.plan, now_ms)
             else:
                 around = self._surroundings
                 inflow = Inflow(

@@ -7,6 +7,7 @@ is how tables of floating point say it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -66,7 +67,13 @@ def read_csv(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str
             yield _event_batch(rows, schema, time_column, now_ms(), file, first_row)
             first_row += rows.num_rows
     except pa.ArrowException as error:
-        raise InputError("bad-events", f"{file}: {error}") from error
+        raise InputError("bad-events", f"{file}: {_readable(str(error), names)}") from error
+
+
+def _readable(error: str, names: Sequence[str]) -> str:
+    """pyarrow's message with the column's name for its number (from 0) and the line (the header is the first)."""
+    pattern = r"In CSV column #(\d+): Row #(\d+): "
+    return re.sub(pattern, lambda found: f"line {found[2]}: {names[int(found[1])]}: ", error)
 
 
 def _time_column(names: Sequence[str], schema: StreamSchema, asked: str | None, file: Path) -> str | None:

@@ -25,7 +25,7 @@ class _Source:
 
 @dataclass(slots=True)
 class InflowWatermark:
-    """What the sources of one inflow have promised. The watermark never goes back.
+    """What the sources of one inflow have promised. The watermark never goes back while the plan runs.
 
     `out_of_order_ms` is how far events of a source without own watermarks may be out of order.
     """
@@ -75,6 +75,13 @@ class InflowWatermark:
         self._update()
         if not self._sources and now_ms - self.created_ms >= self.idle_ms:
             self.idle = True
+
+    def restart(self, now_ms: int) -> None:
+        """The plan begins anew: what sources promised that have gone is forgotten, what the present ones did holds."""
+        self.created_ms = now_ms
+        self.watermark_ms = NO_WATERMARK
+        self.idle = False
+        self._update()
 
     def _update(self) -> None:
         active = [entry.watermark_ms for entry in self._sources.values() if not entry.idle]
