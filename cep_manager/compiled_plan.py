@@ -6,6 +6,7 @@ import msgspec
 
 from cep_common.messages import ComponentKind, Connector, StreamBinding
 
+
 class PlanProblem(msgspec.Struct, frozen=True):
     """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the
     message with the line in question and a caret under the column."""

@@ -77,7 +77,7 @@ def stage_node(instance: StageInstance, layer: int) -> GraphNode:
         emitted_per_second=_live_rate(instance, lambda one: _total(one.emitted)),
         waiting=report.queued_events,
         dropped=report.dropped_events,
-        busy=min(1.0, busy) if instance.live else 0.0,
+        busy=round(min(1.0, busy), 4) if instance.live else 0.0,
         last_error=report.last_error,
         streams_received=report.received,
         streams_emitted=report.emitted,

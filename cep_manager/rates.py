@@ -13,7 +13,8 @@ Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 
 
 def per_second(member: Member[Report], counter: Callable[[Report], int]) -> float:
-    """How fast `counter` has grown over the member's last reports, per second; 0.0 while there is only one.
+    """How fast `counter` has grown over the member's last reports, per second, to three places;
+    0.0 while there is only one.
 
     A counter that fell was begun anew; the growth is then counted from there.
     """
@@ -23,4 +24,4 @@ def per_second(member: Member[Report], counter: Callable[[Report], int]) -> floa
     for (_, before), (_, after) in itertools.pairwise(reports):
         growth += after - before if after >= before else after
     elapsed_ms = reports[-1][0] - reports[0][0]
-    return growth * 1_000 / elapsed_ms if elapsed_ms > 0 else 0.0
+    return round(growth * 1_000 / elapsed_ms, 3) if elapsed_ms > 0 else 0.0

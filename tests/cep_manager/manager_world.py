@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
@@ -61,6 +62,12 @@ COMPILED = CompiledPlan(
         StreamBinding("AirportStorms", "AirportStorms:1.0.0", (("origin", "string"),)),
     ),
 )
+
+
+def free_port() -> int:
+    """A TCP port on which nothing listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def plan(

@@ -16,8 +16,9 @@ import msgspec
 import pytest
 import requests
 import zmq
-from manager_world import receiver, request, task
+from manager_world import free_port, receiver, request, task
 
+from cep_common.codec import decode
 from cep_common.errors import PortInUseError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import (
@@ -29,6 +30,7 @@ from cep_common.messages import (
     PlansListed,
     RegisterDriver,
     RegisterWorker,
+    Rejected,
     RunState,
     SubmitTopology,
     TopologyReport,
@@ -57,11 +59,6 @@ insert into Late;
 """
 KEY = PlanKey(SUPER_TENANT, "Storms")
 DEADLINE_S = 10.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def eventually(found: Callable[[], Any]) -> Any:
@@ -274,8 +271,10 @@ def test_bytes_that_are_no_message_are_refused_and_harm_nobody(
     stranger.connect(f"tcp://127.0.0.1:{config.control.port}")
     stranger.send_multipart([b"GET / HTTP/1.1"])
     assert stranger.poll(3_000)
-    assert stranger.recv_multipart()[1] == b"rejected"
+    answer = decode(stranger.recv_multipart()).message
     stranger.close(linger=0)
+    assert isinstance(answer, Rejected)
+    assert answer.code == "decode"
     assert isinstance(peer.ask(ListPlans()), PlansListed)
 
 

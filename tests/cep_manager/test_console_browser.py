@@ -1,0 +1,64 @@
+"""The plan page in a real browser: the graph is drawn and its numbers move. Skipped where no Chromium is installed."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from manager_world import FakeView, World, free_port
+
+from cep_manager.config import HttpConfig
+from cep_manager.web import create_app
+from cep_manager.web_server import WebServer
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=3000",
+)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    world = World()
+    world.active(events=12_345)
+    config = HttpConfig(port=free_port())
+    server = WebServer(create_app(FakeView(world), 1_000), config)
+    server.start()
+    yield f"http://127.0.0.1:{config.port}"
+    server.stop()
+
+
+def dumped(address: str, profile: Path) -> str:
+    """The page's document after its scripts have run for three virtual seconds."""
+    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", address]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout  # noqa: S603
+
+
+def test_the_plan_page_draws_every_node_and_edge_with_counts(address: str, tmp_path: Path) -> None:
+    page = dumped(f"{address}/plans/Storms", tmp_path)
+    nodes = re.findall(r'data-node="([^"]+)" class="node kind-(\w+) (\w+)"', page)
+    assert len(nodes) == 10
+    assert {state for _, _, state in nodes} == {"live"}
+    assert ("storms#0", "processor", "live") in nodes
+    places = re.findall(r'transform="translate\(([\d.]+) ([\d.]+)\)" tabindex="0"', page)
+    assert len(set(places)) == 10
+    assert "12.3\u202fk sent" in page or "12.3 k sent" in page
+    assert len(re.findall(r'class="edge"', page)) == 11
+    assert "does not answer" not in page
+
+
+def test_the_list_shows_times_in_the_readers_own_zone(address: str, tmp_path: Path) -> None:
+    page = dumped(address, tmp_path)
+    assert re.search(r'<time datetime="2026-01-01T00:00:00Z" title="2026-01-01 00:00:00 UTC">', page)

@@ -1,0 +1,37 @@
+"""docs/rest.md and the API say the same."""
+
+import re
+from pathlib import Path
+
+from manager_world import FakeView, World
+
+from cep_manager.api.failures import HTTP_CODES, HTTP_STATUS
+from cep_manager.plan_state import PlanState
+from cep_manager.web import create_app
+
+TEXT = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
+
+
+def test_every_call_is_listed_and_nothing_else() -> None:
+    app = create_app(FakeView(World()), 1_000)
+    served = {
+        f"{method} {rule.rule.removeprefix('/api/v1').replace('<name>', 'NAME')}"
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/api/v1")
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert set(re.findall(r"^\| `([A-Z]+ /\S*)` \|", TEXT, flags=re.MULTILINE)) == served
+
+
+def test_every_failure_is_listed_with_its_status() -> None:
+    listed = {
+        (int(status), code) for status, code in re.findall(r"^\| (\d+) \| `([a-z-]+)` \|", TEXT, flags=re.MULTILINE)
+    }
+    known = {(status, error.code) for error, status in HTTP_STATUS.items()}
+    common = {(status, code) for status, (code, _) in HTTP_CODES.items() if status not in (414, 415)}
+    assert listed == known | common | {(403, "cross-site"), (500, "internal")}
+
+
+def test_every_state_is_explained() -> None:
+    listed = re.findall(r"^  \| `([a-z]+)` \| [a-z]", TEXT, flags=re.MULTILINE)
+    assert listed == [state.value for state in PlanState]
