@@ -358,6 +358,13 @@ class SendBundle(Message, frozen=True):
     batches: tuple[tuple[str, Rows], ...]
 
 
+class SettleBundles(Message, frozen=True):
+    """What the bundles with these sequence numbers brought has gone on from their targets: in any order, each once."""
+
+    TYPE = "settle-bundles"
+    sequences: tuple[Sequence, ...]
+
+
 class Subscribe(Message, frozen=True):
     """A listener asks a worker for the events of `event_stream`; they come over the same socket as `data`."""
 

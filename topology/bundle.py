@@ -14,8 +14,9 @@ from topology.link import NO_WATERMARK
 class Receipt:
     """Calls back once when as many `settle`s have come as holders were announced.
 
-    The receiver makes one for each frame that it takes in; whoever holds the frame's rows settles when they have gone
-    on. Only then is the frame acknowledged, so that what is held anywhere in a task counts against the sender's window.
+    The receiver makes one for each frame that it takes in; whoever holds the frame's rows, or what came of them,
+    settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
+    is held anywhere in the topology counts against the window of the worker that sent it.
     """
 
     settled: Callable[[], None]
@@ -58,6 +59,11 @@ class Bundle:
 
     def rows(self) -> int:
         return sum(batch.num_rows for _, batch in self.batches)
+
+    def hold(self) -> None:
+        """One more holder will settle the bundle."""
+        if self.receipt is not None:
+            self.receipt.announce(1)
 
     def settle(self) -> None:
         """This holder is through with the bundle."""

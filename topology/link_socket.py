@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -26,6 +26,7 @@ from cep_common.messages import (
     OpenLink,
     Rejected,
     SendBundle,
+    SettleBundles,
 )
 from cep_common.transport import bind, bind_in_range, configure, readable
 from topology.frames import arrow_schema, decode_batch
@@ -65,6 +66,8 @@ class LinkSender:
         self.state = LinkState.CONNECTING
         self.outbox = Outbox()
         self.refusals: list[Rejected] = []
+        self.settled: list[int] = []
+        """Sequence numbers of bundles that were settled, until the owner clears them."""
         self._since_ms = now_ms
         self._beat_ms = now_ms
         self.socket = context.socket(zmq.DEALER)
@@ -144,6 +147,8 @@ class LinkSender:
                 self.state = LinkState.OPEN
             case Acknowledge(sequence=sequence):
                 return self.outbox.acknowledged(sequence)
+            case SettleBundles(sequences=sequences):
+                self.settled.extend(sequences)
             case Rejected():
                 self.refusals.append(message)
                 if not message.code.startswith("frame-"):
@@ -269,6 +274,10 @@ class LinkServer:
             if sequence is not None:
                 self._send(link.peer, Acknowledge(sequence=sequence))
         self._due.clear()
+
+    def settle(self, link: Link, sequences: Iterable[int]) -> None:
+        """Tells the sender that these bundles have gone on."""
+        self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
 
     def refuse_frame(self, link: Link, code: str, reason: str) -> None:
         """Tells the sender that one frame was refused; the link goes on. `code` is given as `frame-<code>`."""

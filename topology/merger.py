@@ -29,11 +29,14 @@ Order = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class MergedStep:
     """Rows that may be processed now: for each stream its batch (non-decreasing in time) and each row's place among all
-    rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later."""
+    rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later. `finished`
+    are the bundles, once for each of their batches, of which no row is held any more: settle them when the rows have
+    gone on."""
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     orders: tuple[Order, ...]
     watermark_ms: int
+    finished: tuple[Bundle, ...]
 
     def sources(self) -> Order:
         """Which of `batches` each row of the step comes from, in the step's order."""
@@ -80,7 +83,7 @@ class EventTimeMerger:
         self.late_rows = 0
 
     def push(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in a bundle, whose batches are of the merged streams; settles it when all its rows are released."""
+        """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
         streams = [stream for stream in bundle.streams if stream in self._ranks]
         if streams:
             self._note_watermark(bundle, streams, now_ms)
@@ -90,19 +93,27 @@ class EventTimeMerger:
         bundle.settle()
 
     def release(self, now_ms: int) -> MergedStep | None:
-        """The rows whose turn has come, or None when there are none; settles the bundles that they came in."""
+        """The rows whose turn has come, or None when there are none."""
         watermark_ms, rank = self._bound()
         parts: list[tuple[str, pa.RecordBatch, Order]] = []
+        finished: list[Bundle] = []
         for stream, pending in self._pending.items():
             last_ms = watermark_ms if pending.rank <= rank else watermark_ms - 1
-            batch = self._take(pending, last_ms) if pending.batches and pending.earliest_ms <= last_ms else None
+            if not pending.batches or pending.earliest_ms > last_ms:
+                continue
+            batch = self._take(pending, last_ms)
+            while pending.holders and pending.holders[0][0] <= last_ms:
+                finished.append(heapq.heappop(pending.holders)[2])
             if batch is not None:
                 parts.append((stream, batch, batch.column(TIMESTAMP).to_numpy()))
         self._note_waiting(now_ms)
         if not parts:
+            for bundle in finished:
+                bundle.settle()
             return None
         self._released_ms = max(self._released_ms, *(int(times[-1]) for _, _, times in parts))
-        return MergedStep(tuple((stream, batch) for stream, batch, _ in parts), _common_order(parts), watermark_ms)
+        batches = tuple((stream, batch) for stream, batch, _ in parts)
+        return MergedStep(batches, _common_order(parts), watermark_ms, tuple(finished))
 
     def watermark_ms(self) -> int:
         """Later rows have at least this time; END_OF_TIME when every channel is idle."""
@@ -119,11 +130,6 @@ class EventTimeMerger:
             deadline_ms = self._deadline(channel)
             if deadline_ms is not None and deadline_ms <= now_ms:
                 channel.idle = True
-
-    def forgive_silence(self, now_ms: int) -> None:
-        """Silence before `now_ms` does not count: nobody was listening."""
-        for channel in self._channels.values():
-            channel.heard_ms = max(channel.heard_ms, now_ms)
 
     def _deadline(self, channel: _Channel) -> int | None:
         if channel.idle or channel.waited_for_ms is None:
@@ -145,7 +151,7 @@ class EventTimeMerger:
         pending.earliest_ms = min(pending.earliest_ms, int(times.min()))
         self.held_rows += batch.num_rows
         if bundle.receipt is not None:
-            bundle.receipt.announce(1)
+            bundle.hold()
             self._pushed_batches += 1
             heapq.heappush(pending.holders, (int(times.max()), self._pushed_batches, bundle))
 
@@ -175,8 +181,6 @@ class EventTimeMerger:
         pending.batches = [batch.slice(count)] if count < len(times) else []
         pending.earliest_ms = int(times[count]) if count < len(times) else END_OF_TIME
         self.held_rows -= count
-        while pending.holders and pending.holders[0][0] <= last_ms:
-            heapq.heappop(pending.holders)[2].settle()
         late = int(np.searchsorted(times[:count], self._released_ms, side="left"))
         self.late_rows += late
         start = late if self._drop_late else 0

@@ -1,9 +1,14 @@
-"""Bundles between the tasks of one topology: every task listens for the others, and opens a link to each it feeds."""
+"""Bundles between the tasks of one topology: every task listens for the others, and opens a link to each of them.
+
+These links have no window of their own: what is under way here is part of what workers have sent and not been
+acknowledged for, and that is bounded. A window, or settling in order, would let a stream that is ahead block, in front
+of its merger, the one that is waited for.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import zmq
@@ -16,7 +21,8 @@ from topology.errors import TopologyError
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkSender, LinkServer, LinkState
 from topology.model import Topology
-from topology.stages.receiver import FrameLedger
+
+UNBOUNDED_ROWS = 2**62
 
 Deliver = Callable[[str, Bundle], None]
 """Hands a bundle to a local instance."""
@@ -24,11 +30,11 @@ Deliver = Callable[[str, Bundle], None]
 
 @dataclass(slots=True)
 class _Way:
-    """The link to another task and what waits for it."""
+    """The link to another task, what waits for it to open, and the bundles by number that are not settled there yet."""
 
     link: LinkSender
     waiting: deque[tuple[str, Bundle]] = field(default_factory=deque)
-    waiting_rows: int = 0
+    under_way: dict[int, Bundle] = field(default_factory=dict)
 
 
 class Exchange:
@@ -41,17 +47,16 @@ class Exchange:
         context: zmq.Context[zmq.Socket[bytes]],
         host: str,
         ports: tuple[int, int],
-        window_rows: int,
         deliver: Deliver,
     ) -> None:
         self._topology = topology
         self._task = task
         self._context = context
-        self._window_rows = window_rows
         self._deliver = deliver
         self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
         self._ways: dict[int, _Way] = {}
-        self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
+        self._settled: dict[Link, list[int]] = {}
+        self.server = LinkServer.listen(context, host, ports, UNBOUNDED_ROWS, self._accept)
 
     def connect(self, addresses: Sequence[Endpoint], now_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
@@ -60,25 +65,24 @@ class Exchange:
             if task != self._task:
                 self._ways[task] = _Way(LinkSender(self._context, endpoint, opening, now_ms))
 
-    def senders(self) -> Mapping[int, LinkSender]:
-        """The link to each other task."""
-        return {task: way.link for task, way in self._ways.items()}
-
-    def is_full(self) -> bool:
-        """True when more rows wait for another task than one window."""
-        return any(way.waiting_rows >= self._window_rows for way in self._ways.values())
+    def senders(self) -> Iterator[LinkSender]:
+        """The links to other tasks."""
+        return (way.link for way in self._ways.values())
 
     def send(self, task: int, target: str, bundle: Bundle) -> None:
-        """Sends `bundle` to instance `target` in `task`, or lets it wait for room."""
+        """Sends `bundle` to instance `target` in `task`; holds it until the instance has settled it there."""
         way = self._ways[task]
+        bundle.hold()
         way.waiting.append((target, bundle))
-        way.waiting_rows += bundle.rows()
         self._pump(way)
 
     def on_senders_readable(self) -> None:
-        """Takes in acknowledgements and sends what waited. Raises TopologyError when another task has gone."""
+        """Takes in what was settled and sends what waited. Raises TopologyError when another task has gone."""
         for task, way in self._ways.items():
             way.link.handle()
+            for sequence in way.link.settled:
+                way.under_way.pop(sequence).settle()
+            way.link.settled.clear()
             if way.link.state in (LinkState.LOST, LinkState.REFUSED):
                 raise TopologyError("task-lost", f"the link from task {self._task} to task {task} broke")
             self._pump(way)
@@ -87,12 +91,18 @@ class Exchange:
         """Delivers what other tasks sent."""
         for event in self.server.receive(now_ms):
             match event:
-                case LinkArrived(link=link):
-                    link.attachment = FrameLedger()
                 case FrameArrived(link=link, message=SendBundle() as message, bodies=bodies):
                     self._receive(link, message, bodies)
-                case FrameArrived() | LinkGone():
+                    self.server.done(link, message.sequence)
+                case LinkArrived() | FrameArrived() | LinkGone():
                     pass  # a task that goes takes its topology with it; the driver sees to that
+
+    def flush(self) -> None:
+        """Tells the other tasks what was delivered and what has gone on."""
+        self.server.flush()
+        for link, sequences in self._settled.items():
+            self.server.settle(link, sequences)
+        self._settled.clear()
 
     def tick(self, now_ms: int) -> None:
         for way in self._ways.values():
@@ -111,8 +121,6 @@ class Exchange:
     def _pump(self, way: _Way) -> None:
         while way.waiting and way.link.has_room():
             target, bundle = way.waiting.popleft()
-            rows = bundle.rows()
-            way.waiting_rows -= rows
             sequence = way.link.outbox.next_sequence
             message = SendBundle(
                 sequence=sequence,
@@ -127,14 +135,13 @@ class Exchange:
                 batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
             )
             bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
-            way.link.send_frame(message, sequence, rows, bodies)
+            way.link.send_frame(message, sequence, bundle.rows(), bodies)
+            way.under_way[sequence] = bundle
 
     def _receive(self, link: Link, message: SendBundle, bodies: tuple[object, ...]) -> None:
-        ledger: FrameLedger = link.attachment
-        ledger.open_frames.append(message.sequence)
         if len(bodies) != len(message.batches):
             raise DecodeError(f"a bundle of {len(message.batches)} batches with {len(bodies)} bodies")
-        receipt = Receipt(lambda: self._finished(link, message.sequence))
+        receipt = Receipt(lambda: self._settled.setdefault(link, []).append(message.sequence))
         bundle = Bundle(
             source=message.source,
             origin=message.origin,
@@ -150,8 +157,3 @@ class Exchange:
             receipt=receipt,
         )
         self._deliver(message.target, bundle)
-
-    def _finished(self, link: Link, sequence: int) -> None:
-        last = link.attachment.finish(sequence)
-        if last is not None:
-            self.server.done(link, last)

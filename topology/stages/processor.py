@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from query_plan.model import ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
-from topology.bundle import Bundle
+from topology.bundle import Bundle, Receipt
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger
 from topology.model import PROCESSOR, Topology
@@ -47,6 +48,7 @@ class Processor:
         self._produced: list[tuple[str, pa.RecordBatch]] = []
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)
+        self._said_ms = 0
         for stream in self._outputs:
             self._engine.add_stream_callback(stream, partial(self._collect, stream))
 
@@ -76,7 +78,7 @@ class Processor:
             self._merge(self._merger, [], now_ms)
         else:
             self._engine.advance_time(now_ms)
-            self._give_out(now_ms, idle=False)
+            self._give_out((), now_ms, now_ms, idle=False)
         self.statistics.busy_ns += time.perf_counter_ns() - started_ns
 
     def next_deadline_ms(self) -> int | None:
@@ -103,6 +105,7 @@ class Processor:
                 watermark_ms=bundle.watermark_ms,
                 idle=bundle.idle,
                 batches=self._taken(),
+                receipt=bundle.receipt,
             )
         )
         bundle.settle()
@@ -112,8 +115,7 @@ class Processor:
             for stream, batch in bundle.batches:
                 if batch.num_rows:
                     self._engine.send(stream, batch, now_ms)
-            bundle.settle()
-        self._give_out(now_ms, idle=False)
+        self._give_out(ready, now_ms, now_ms, idle=False)
 
     def _merge(self, merger: EventTimeMerger, ready: list[Bundle], now_ms: int) -> None:
         for bundle in ready:
@@ -127,14 +129,22 @@ class Processor:
             self._engine.advance_time(watermark_ms)
         self.statistics.queued_events = merger.held_rows
         self.statistics.dropped_events = merger.late_rows if self._drop_late else 0
-        self._give_out(self._said[0] if idle else watermark_ms, idle)
+        finished = step.finished if step is not None else ()
+        self._give_out(finished, now_ms, self._said[0] if idle else watermark_ms, idle)
 
-    def _give_out(self, watermark_ms: int, idle: bool) -> None:
-        """Emits what the engine produced; a bundle without rows goes out only when it tells a new watermark."""
+    def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool) -> None:
+        """Emits what the engine made of the `finished` bundles, and settles them when that has gone on.
+
+        A bundle without rows goes out only when it tells a new watermark, or when the last was long ago: consumers must
+        not take this stage for silent.
+        """
         batches = self._taken()
-        if not batches and (not self._merges or self._said == (watermark_ms, idle)):
+        quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < self._idle_ms // 4
+        if not batches and (quiet or not self._merges):
+            _settle(finished)
             return
-        self._said = (watermark_ms, idle)
+        self._said, self._said_ms = (watermark_ms, idle), now_ms
+        receipt = Receipt(partial(_settle, finished))
         bundle = Bundle(
             source=self.name,
             origin=self.name,
@@ -144,9 +154,11 @@ class Processor:
             watermark_ms=watermark_ms,
             idle=idle,
             batches=batches,
+            receipt=receipt,
         )
         self._next_ticket += 1
         self._emit(bundle)
+        bundle.settle()
 
     def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
         self._produced.append((stream, batch))
@@ -156,3 +168,8 @@ class Processor:
         for stream, batch in batches:
             self.statistics.emitted[stream] += batch.num_rows
         return batches
+
+
+def _settle(bundles: Iterable[Bundle]) -> None:
+    for bundle in bundles:
+        bundle.settle()

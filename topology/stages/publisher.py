@@ -40,7 +40,8 @@ class Publisher:
         self._context = context
         self._queue_rows = queue_rows
         self._resequencer = resequencer
-        self._waiting: deque[tuple[str, pa.RecordBatch]] = deque()
+        self._waiting: deque[tuple[str, pa.RecordBatch, Bundle | None]] = deque()
+        """Batches with the bundle that each came in; none for one that is sent again."""
 
     def open(self, now_ms: int) -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
@@ -72,7 +73,8 @@ class Publisher:
                 if batch.num_rows:
                     self.statistics.received[stream] += batch.num_rows
                     self.statistics.queued_events += batch.num_rows
-                    self._waiting.append((stream, batch))
+                    one.hold()
+                    self._waiting.append((stream, batch, one))
             one.settle()
         self.pump()
 
@@ -102,10 +104,12 @@ class Publisher:
         """Sends what waits, as far as the worker has room."""
         link = self.link
         while link is not None and self._waiting and link.has_room():
-            stream, batch = self._next_frame()
+            stream, batch, bundles = self._next_frame()
             link.send(stream, encode_batch(batch), batch.num_rows, NO_WATERMARK)
             self.statistics.emitted[stream] += batch.num_rows
             self.statistics.queued_events -= batch.num_rows
+            for bundle in bundles:
+                bundle.settle()
 
     def snapshot(self) -> bytes:
         """A publisher keeps no state of its own: unacknowledged results come again from the stages' checkpoint."""
@@ -115,14 +119,18 @@ class Publisher:
         if self.link is not None:
             self.link.close()
 
-    def _next_frame(self) -> tuple[str, pa.RecordBatch]:
-        stream, batch = self._waiting.popleft()
-        batches, rows = [batch], batch.num_rows
+    def _next_frame(self) -> tuple[str, pa.RecordBatch, list[Bundle]]:
+        stream = self._waiting[0][0]
+        batches: list[pa.RecordBatch] = []
+        bundles: list[Bundle] = []
+        rows = 0
         while self._waiting and self._waiting[0][0] == stream and rows < MAXIMUM_FRAME_ROWS:
-            batch = self._waiting.popleft()[1]
+            _, batch, bundle = self._waiting.popleft()
             batches.append(batch)
             rows += batch.num_rows
-        return stream, concatenate(batches)
+            if bundle is not None:
+                bundles.append(bundle)
+        return stream, concatenate(batches), bundles
 
     def _let_go(self, link: LinkSender) -> None:
         """Puts the frames that the worker did not acknowledge back in front of what waits."""
@@ -130,7 +138,7 @@ class Publisher:
             if isinstance(frame.message, Data):
                 stream = frame.message.stream
                 schema = arrow_schema(self._topology.streams[stream])
-                self._waiting.appendleft((stream, decode_batch(frame.bodies[0], schema, frame.rows)))
+                self._waiting.appendleft((stream, decode_batch(frame.bodies[0], schema, frame.rows), None))
                 self.statistics.emitted[stream] -= frame.rows
                 self.statistics.queued_events += frame.rows
         link.close()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.messages import Data, MarkIdle, OpenLink, Rejected
+from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
 from topology.link import NO_WATERMARK
 from topology.link_socket import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
@@ -20,12 +21,13 @@ from topology.stages.contract import Emit, Statistics
 class FrameLedger:
     """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
 
-    `watermark_ms` is the newest that the link told.
+    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now.
     """
 
     open_frames: deque[int] = field(default_factory=deque)
     finished: set[int] = field(default_factory=set)
     watermark_ms: int = NO_WATERMARK
+    idle: bool = False
 
     def finish(self, sequence: int) -> int | None:
         """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
@@ -71,9 +73,14 @@ class Receiver:
         raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
 
     def on_time(self, now_ms: int) -> None:
-        """Forgets workers that have gone without a word."""
+        """Forgets workers that have gone without a word, and repeats the watermarks of those that wait for us: who has
+        frames here that are unread or not acknowledged is not silent."""
         for gone in self.server.expire(now_ms):
             self._take(gone)
+        unread = readable(self.server.socket)
+        for link in self.server.links.values():
+            if unread or link.inbox.held_rows:
+                self._pass_on(link)
 
     def next_deadline_ms(self) -> int | None:
         return None
@@ -107,15 +114,18 @@ class Receiver:
                 if isinstance(message, Data) and batch is not None:
                     self._data(link, message.stream, batch, message.watermark_ms, sequence)
                 else:
-                    self._pass_on(link, idle=isinstance(message, MarkIdle))
+                    ledger.idle = isinstance(message, MarkIdle)
+                    self._pass_on(link)
                     self._finished(link, sequence)
             case LinkGone(link=link):
+                link.attachment.idle = True
                 self._note_connections()
-                self._pass_on(link, idle=True)
+                self._pass_on(link)
 
     def _data(self, link: Link, stream: str, batch: pa.RecordBatch, watermark_ms: int, sequence: int) -> None:
         ledger: FrameLedger = link.attachment
         ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
+        ledger.idle = False
         self.statistics.received[stream] += batch.num_rows
         self.statistics.emitted[stream] += batch.num_rows
         receipt = Receipt(lambda: self._finished(link, sequence))
@@ -126,7 +136,6 @@ class Receiver:
         self,
         link: Link,
         batches: tuple[tuple[str, pa.RecordBatch], ...] = (),
-        idle: bool = False,
         receipt: Receipt | None = None,
     ) -> None:
         bundle = Bundle(
@@ -136,7 +145,7 @@ class Receiver:
             channel=_channel(link),
             streams=tuple(stream.stream for stream in link.opening.streams),
             watermark_ms=link.attachment.watermark_ms,
-            idle=idle,
+            idle=link.attachment.idle,
             batches=batches,
             receipt=receipt,
         )

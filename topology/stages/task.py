@@ -1,7 +1,7 @@
 """A task: the component instances that are placed in it, and the loop that feeds them.
 
 One thread does all the work. Bundles between instances of the task are handed over in memory; `Exchange` carries those
-for other tasks. Acknowledgements go out once a turn, and nothing is taken in while results cannot leave.
+for other tasks. Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class Task:
         self._failure: BaseException | None = None
         self._stopping = False
         self._reports: tuple[ComponentReport, ...] = ()
-        self.exchange = Exchange(
-            topology, index, context, settings.host, settings.ports, settings.window_rows, self._deliver
-        )
+        self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances: dict[str, StageInstance] = {}
         self.receivers: list[Receiver] = []
         self.publishers: list[Publisher] = []
@@ -113,7 +111,7 @@ class Task:
                 self._tick(now_ms)
             for receiver in self.receivers:
                 receiver.server.flush()
-            self.exchange.server.flush()
+            self.exchange.flush()
 
     def _wait(self, next_tick_ms: int) -> set[zmq.Socket[bytes]]:
         """The sockets that have something, at the latest when the next tick or deadline has come."""
@@ -122,13 +120,13 @@ class Task:
             if publisher.link is not None:
                 for socket in publisher.link.sockets:
                     poller.register(socket, zmq.POLLIN)
-        for sender in self.exchange.senders().values():
+        for sender in self.exchange.senders():
             for socket in sender.sockets:
                 poller.register(socket, zmq.POLLIN)
+        poller.register(self.exchange.server.socket, zmq.POLLIN)
         if not self._is_full():
             for receiver in self.receivers:
                 poller.register(receiver.server.socket, zmq.POLLIN)
-            poller.register(self.exchange.server.socket, zmq.POLLIN)
         deadlines = [instance.next_deadline_ms() for instance in self._instances.values()]
         until_ms = min([next_tick_ms, *(deadline for deadline in deadlines if deadline is not None)])
         return {socket for socket, _ in poller.poll(max(0, until_ms - self._clock.now_ms()))}
@@ -173,7 +171,7 @@ class Task:
         )
 
     def _is_full(self) -> bool:
-        return self.exchange.is_full() or any(publisher.is_full() for publisher in self.publishers)
+        return any(publisher.is_full() for publisher in self.publishers)
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
         self._work.append((target, bundle))
@@ -222,8 +220,7 @@ class Task:
                 continue
             task = self.topology.placement[target]
             if task == self.index:
-                if share.receipt is not None:
-                    share.receipt.announce(1)
+                share.hold()
                 self._work.append((target, share))
             else:
                 self.exchange.send(task, target, share)

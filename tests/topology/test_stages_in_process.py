@@ -1,0 +1,286 @@
+"""Whole topologies over real sockets in one process: tasks in threads, the worker's two ends in the test."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+import zmq
+from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
+
+from cep_common.clock import SystemClock
+from cep_common.messages import EndpointAssigned, OpenLink, StreamSchema
+from query_plan.builder import build
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+from topology.errors import TopologyError
+from topology.frames import encode_batch
+from topology.link import NO_WATERMARK
+from topology.link_socket import FrameArrived, LinkSender, LinkServer, LinkState
+from topology.model import Topology
+from topology.stages.settings import StageSettings
+from topology.stages.task import Task
+
+Context = zmq.Context[zmq.Socket[bytes]]
+WINDOW = 64
+PLAN = """@Plan:name('P') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Import('B:1.0.0') define stream B (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+@info(name='filtering') @dist(execGroup='filtering', parallel='2') from B[number >= 0] select number insert into M;
+@info(name='first') @dist(execGroup='joined') from A select number insert into Out;
+@info(name='second') @dist(execGroup='joined') from M select number insert into Out;
+"""
+Rows = list[tuple[int, int]]
+
+
+@dataclass
+class Running:
+    """The tasks of one topology, and what the worker at its edge sends and gets."""
+
+    context: Context
+    drive: Callable[..., None]
+    topology: Topology
+    tasks: list[Task]
+    threads: list[threading.Thread] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+    senders: dict[str, LinkSender] = field(default_factory=dict)
+    outflow: LinkServer | None = None
+    out: list[tuple[int, int]] = field(default_factory=list)
+    acknowledging: bool = True
+
+    def start(self) -> None:
+        addresses = [task.exchange.server.endpoint for task in self.tasks]
+
+        def run(task: Task) -> None:
+            try:
+                task.run(addresses)
+            except TopologyError as error:
+                self.failures.append(error)
+
+        self.threads = [threading.Thread(target=run, args=(task,)) for task in self.tasks]
+        for thread in self.threads:
+            thread.start()
+
+    def listen(self) -> None:
+        """A worker is there for the publisher."""
+        self.outflow = LinkServer.listen(self.context, "127.0.0.1", (20000, 60000), WINDOW, lambda _: None)
+        for task in self.tasks:
+            for publisher in task.publishers:
+                task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, "worker"))
+
+    def send(self, stream: str, rows: Rows, watermark_ms: int = NO_WATERMARK) -> None:
+        self.link(stream).send(stream, encode_batch(numbers(stream, rows)), len(rows), watermark_ms)
+
+    def link(self, stream: str) -> LinkSender:
+        if stream not in self.senders:
+            opening = OpenLink(sender="worker", streams=(schema_of(stream),), key=KEY, epoch=EPOCH)
+            self.senders[stream] = self.opened(opening)
+            self.until(lambda: self.senders[stream].state is LinkState.OPEN)
+        return self.senders[stream]
+
+    def opened(self, opening: OpenLink) -> LinkSender:
+        receiver = next(receiver for task in self.tasks for receiver in task.receivers)
+        return LinkSender(self.context, receiver.server.endpoint, opening, 0)
+
+    def step(self) -> None:
+        for sender in self.senders.values():
+            sender.handle()
+        if self.outflow is None:
+            return
+        for event in self.outflow.receive(0):
+            if isinstance(event, FrameArrived) and event.batch is not None:
+                self.out += rows_of(event.batch)
+                if self.acknowledging:
+                    self.outflow.done(event.link, event.sequence)
+        self.outflow.flush()
+
+    def until(self, reached: Callable[[], object]) -> None:
+        sockets = [sender.socket for sender in self.senders.values()]
+        self.drive(self.step, reached, [*sockets, self.outflow.socket] if self.outflow else sockets, within_ms=20_000)
+
+    def stop(self) -> None:
+        for sender in self.senders.values():
+            sender.close()
+        for task in self.tasks:
+            task.stop()
+        for thread in self.threads:
+            thread.join()
+        if self.outflow is not None:
+            self.outflow.close()
+
+
+@pytest.fixture
+def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callable[..., Running]]:
+    running: list[Running] = []
+
+    def start(tasks: int = 1, header: str = "", text: str = PLAN, **settings: int) -> Running:
+        plan = build(analyse(parse(text.format(header=header))))
+        topology = Topology(KEY, EPOCH, plan, tasks)
+        stages = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000)
+        made = Running(
+            zmq_context,
+            drive,
+            topology,
+            [Task(topology, index, stages, zmq_context, SystemClock()) for index in range(tasks)],
+        )
+        running.append(made)
+        made.start()
+        return made
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+def flow(running: Running, stream: str, rows: Iterator[tuple[int, int]], most: int = 10_000) -> int:
+    """Sends batches of up to 7 rows while there is room; gives how many rows went."""
+    sent = 0
+    while running.link(stream).has_room() and sent < most:
+        batch = list(itertools.islice(rows, 7))
+        if not batch:
+            break
+        running.send(stream, batch, watermark_ms=batch[-1][0])
+        sent += len(batch)
+    return sent
+
+
+def send_all(running: Running, stream: str, rows: Iterator[tuple[int, int]]) -> None:
+    """Sends all rows, as the window lets it."""
+    running.until(lambda: not flow(running, stream, rows) and running.link(stream).has_room())
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_events_pass_a_parallel_stage_and_come_out_in_order(launch: Callable[..., Running], tasks: int) -> None:
+    running = launch(tasks)
+    running.listen()
+    expected = [(number, number) for number in range(500)]
+    send_all(running, "B", iter(expected))
+    running.until(lambda: len(running.out) == len(expected))
+    assert [number for _, number in running.out] == [number for _, number in expected]
+    running.until(lambda: not running.link("B").unacknowledged())
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("ahead", ["A", "B"])
+def test_by_event_time_the_answer_is_the_same_whichever_connection_is_ahead(
+    launch: Callable[..., Running], drive: Callable[..., None], tasks: int, ahead: str
+) -> None:
+    """The one that is ahead fills its window many times over; the other comes only then. Nobody is taken for idle."""
+    running = launch(tasks, header="@app:playback")
+    running.listen()
+    everything = {
+        "A": [(1_000 + time // 3, 2 * time) for time in range(400)],
+        "B": [(1_000 + time // 2, 2 * time + 1) for time in range(400)],
+    }
+    rows = {stream: iter(of_stream) for stream, of_stream in everything.items()}
+    behind = "B" if ahead == "A" else "A"
+    running.link(behind)
+    while flow(running, ahead, rows[ahead]):
+        running.step()
+    assert running.out == []
+    expected = sorted(
+        ((time, rank, number) for rank, stream in enumerate("AB") for time, number in everything[stream]),
+        key=lambda row: row[:2],
+    )
+    finished: set[str] = set()
+
+    def push() -> None:
+        for stream in {ahead, behind} - finished:
+            if not flow(running, stream, rows[stream], most=21) and running.link(stream).has_room():
+                running.link(stream).mark_idle()
+                finished.add(stream)
+        running.step()
+
+    drive(push, lambda: len(finished) == 2, [running.link("A").socket, running.link("B").socket])
+    running.until(lambda: len(running.out) == len(expected))
+    assert running.out == [(time, number) for time, _, number in expected]
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_without_a_worker_no_more_than_the_windows_is_taken_in_and_nothing_is_lost_when_one_comes(
+    launch: Callable[..., Running], tasks: int
+) -> None:
+    running = launch(tasks)
+    rows = iter([(number, number) for number in range(1_000)])
+    sent = flow(running, "A", rows)
+    assert WINDOW <= sent < WINDOW + 7
+    running.step()
+    assert len(running.link("A").unacknowledged()) == -(-sent // 7)
+    running.listen()
+    send_all(running, "A", rows)
+    running.until(lambda: len(running.out) == 1_000)
+    assert [number for _, number in running.out] == list(range(1_000))
+
+
+def test_what_a_lost_worker_did_not_take_goes_to_the_next(launch: Callable[..., Running]) -> None:
+    running = launch()
+    running.listen()
+    running.acknowledging = False
+    running.send("A", [(1, 1), (2, 2)])
+    running.until(lambda: len(running.out) == 2)
+    lost = running.outflow
+    assert lost is not None
+    running.outflow = None
+    lost.close()
+    publisher = running.tasks[0].publishers[0]
+    running.until(publisher.needs_worker)
+    running.out.clear()
+    running.acknowledging = True
+    running.listen()
+    running.until(lambda: [number for _, number in running.out] == [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("opening", "code"),
+    [
+        (OpenLink("w", (schema_of("A"),), KEY, EPOCH - 1), "stale-epoch"),
+        (OpenLink("w", (schema_of("A"),), None, EPOCH), "stale-epoch"),
+        (OpenLink("w", (schema_of("M"),), KEY, EPOCH), "schema-mismatch"),
+        (OpenLink("w", (StreamSchema("A", (("number", "int"),)),), KEY, EPOCH), "schema-mismatch"),
+    ],
+)
+def test_a_receiver_refuses_links_of_another_epoch_and_streams_that_are_not_imported_like_that(
+    launch: Callable[..., Running], opening: OpenLink, code: str
+) -> None:
+    running = launch()
+    running.senders["?"] = running.opened(opening)
+    running.until(lambda: running.senders["?"].refusals)
+    assert [refusal.code for refusal in running.senders["?"].refusals] == [code]
+
+
+def test_a_task_that_loses_another_ends_with_an_error(launch: Callable[..., Running]) -> None:
+    running = launch(2)
+    running.send("A", [(1, 1)])
+    running.tasks[1].stop()
+    running.until(lambda: running.failures)
+    (failure,) = running.failures
+    assert isinstance(failure, TopologyError)
+    assert failure.reason_code == "task-lost"
+
+
+def test_a_task_that_is_stopped_for_a_reason_ends_with_it(launch: Callable[..., Running]) -> None:
+    running = launch()
+    running.tasks[0].stop(TopologyError("stale-epoch", "replaced"))
+    running.threads[0].join()
+    assert [str(failure) for failure in running.failures] == ["replaced"]
+
+
+def test_counters_tell_what_every_instance_took_and_gave(launch: Callable[..., Running]) -> None:
+    running = launch()
+    running.listen()
+    running.send("B", [(1, 1), (2, -2), (3, 3)])
+    running.until(lambda: len(running.out) == 2)
+    reports = lambda: {report.instance: report for report in running.tasks[0].reports}  # noqa: E731
+    running.until(lambda: reports() and reports()["EventPublisher#0"].emitted)
+    counted = {
+        name: (sum(one.events for one in report.received), sum(one.events for one in report.emitted))
+        for name, report in reports().items()
+    }
+    assert counted["EventReceiver#0"] == (3, 3)
+    assert sorted(counts for name, counts in counted.items() if name.startswith("filtering")) == [(0, 0), (3, 2)]
+    assert counted["joined#0"] == counted["EventPublisher#0"] == (2, 2)
+    assert reports()["EventPublisher#0"].peers == ("worker",)
