@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray, Int64Array
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, as_type, broadcast
@@ -77,34 +78,59 @@ def _plain(element: model.PatternElement) -> bool:
     return not element.counted and not element.absent and only_filters
 
 
-@dataclass(slots=True)
-class _Columns:
-    """The expressions over one event that comparisons need: what each is called in the kernel, and how it is computed."""
+@dataclass(frozen=True, slots=True)
+class _EventColumn:
+    """An expression over one event of `source`, for all rows at once; `name` is set when it is just an attribute."""
 
-    context: OperatorContext
-    whole: list[tuple[int, Node, AttributeType]] = field(default_factory=list)
-    fractions: list[tuple[int, Node, AttributeType]] = field(default_factory=list)
-    _known: dict[tuple[int, model.TypedExpression, AttributeType], int] = field(default_factory=dict)
+    source: int
+    type: AttributeType
+    node: Node
+    name: str | None
+
+    def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation) -> BoolArray | None:
+        """Writes the values into `target`; returns where they are not null, or None when none is."""
+        if self.name is not None:
+            column = batch.columns[self.name]
+            target[:] = column.values
+            return column.valid
+        values, valid = broadcast(self.node.evaluate(evaluation), batch.size)
+        target[:] = as_type(values, self.type) if self.type in NUMERIC else values
+        return values >= 0 if self.type is AttributeType.STRING else valid
+
+
+class _Columns:
+    """The expressions over one event that comparisons need, numbered, whole numbers and fractions apart."""
+
+    def __init__(self, sources: Sequence[int], context: OperatorContext) -> None:
+        self._sources = sources
+        self._context = context
+        self._known: dict[tuple[object, ...], int] = {}
+        self.whole: list[_EventColumn] = []
+        self.fractions: list[_EventColumn] = []
 
     def column(self, slot: int, expression: model.TypedExpression, comparison: SlotComparison) -> int:
         """The number of `expression` over events of `slot` among the columns of its class."""
-        key = (slot, expression, comparison.operand_type)
+        source, type_ = self._sources[slot], comparison.operand_type
+        name = None
+        if isinstance(expression, model.AttributeValue) and expression.type is type_:
+            name = expression.name
+        key = (source, name or (slot, expression), type_)
         if key not in self._known:
             columns = self.fractions if comparison.fractions else self.whole
-            node = ExpressionCompiler(self.context).compile(expression)
             self._known[key] = len(columns)
-            columns.append((slot, node, comparison.operand_type))
+            node = ExpressionCompiler(self._context).compile(expression)
+            columns.append(_EventColumn(source, type_, node, name))
         return self._known[key]
 
 
 class _Layout:
     """The chain as the kernel's arrays say it."""
 
-    def __init__(self, plan: ChainPlan, context: OperatorContext) -> None:
-        self.columns = _Columns(context)
+    def __init__(self, plan: ChainPlan, sources: Sequence[int], context: OperatorContext) -> None:
+        self.columns = _Columns(sources, context)
         self.register_types: list[AttributeType] = []
         self.fraction_registers = 0
-        registers: dict[tuple[bool, int], int] = {}
+        registers: dict[tuple[bool, int, int], int] = {}
         copies: list[list[tuple[int, int, int]]] = [[] for _ in plan.comparisons]
         rows: list[tuple[int, int, int, int]] = []
         bounds: list[tuple[int, int, int, int]] = []
@@ -115,15 +141,16 @@ class _Layout:
                 fractions = comparison.fractions
                 event = self.columns.column(slot, comparison.event, comparison)
                 kept = self.columns.column(comparison.slot, comparison.kept, comparison)
-                if (fractions, kept) not in registers:
-                    registers[fractions, kept] = self._new_register(comparison)
-                    copies[comparison.slot].append((int(fractions), kept, registers[fractions, kept]))
+                register = (fractions, comparison.slot, kept)
+                if register not in registers:
+                    registers[register] = self._new_register(comparison)
+                    copies[comparison.slot].append((int(fractions), kept, registers[register]))
                 operator = _OPERATORS[comparison.operator]
                 if operator == kernel.EQUAL and not fractions and indexed == kernel.NONE:
                     indexed = len(rows)
                 elif operator >= kernel.LESS and fractions and bounded == kernel.NONE:
                     bounded = len(rows)
-                rows.append((operator, int(fractions), event, registers[fractions, kept]))
+                rows.append((operator, int(fractions), event, registers[register]))
             bounds.append((first, len(rows), indexed, bounded))
         self.comparisons = _table(rows, 4)
         self.copies = _table([copy for slot in copies for copy in slot], 3)
@@ -159,7 +186,7 @@ class ChainOperator(MergingOperator):
         self._source_of = [self.sources.index(source_key(element.input)) for element in machine.slots]
         self._count = len(machine.slots)
         self._filters = [EventFilter(alone, context) for alone in plan.alone]
-        layout = _Layout(plan, context)
+        layout = _Layout(plan, self._source_of, context)
         self._columns = layout.columns
         self._register_types = layout.register_types
         self._comparisons, self._copies, self._elements = layout.comparisons, layout.copies, layout.elements
@@ -174,6 +201,16 @@ class ChainOperator(MergingOperator):
             fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
             self._offers[source, : len(fed)] = fed
         self._output = ChainOutput(machine, read, context.pool)
+        nothing = np.zeros(0, dtype=np.int64)
+        self._nothing = EventBatch(
+            nothing,
+            np.zeros(0, dtype=np.int8),
+            nothing,
+            nothing,
+            self._output.no_rows(),
+            None,
+            nothing if context.partitioned else None,
+        )
         self._clear(layout.fraction_registers)
 
     def _clear(self, fraction_registers: int) -> None:
@@ -191,7 +228,10 @@ class ChainOperator(MergingOperator):
 
     def _make_table(self, places: int) -> None:
         self._table: Int64Array = np.full((self._count, places, 2), kernel.NONE, dtype=np.int64)
-        self._bounds: AnyArray = np.zeros((self._count, places), dtype=np.float64)
+        self._bounds: AnyArray = np.full((self._count, places), np.inf, dtype=np.float64)
+        for element, bounded in enumerate(self._elements[:, kernel.BOUNDED].tolist()):
+            if bounded != kernel.NONE and self._comparisons[bounded, kernel.OPERATOR] < kernel.GREATER:
+                self._bounds[element] = -np.inf
 
     # ---- life
 
@@ -221,9 +261,18 @@ class ChainOperator(MergingOperator):
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         self._open(step.opened)
-        rows, places = self._rows(inputs)
         offsets = _offsets(inputs.batches)
-        passing, whole, fractions, nulls = self._event_columns(inputs, offsets)
+        rows, places = self._rows(inputs, offsets)
+        matches = self._run(rows, *self._event_columns(inputs, offsets))
+        batch = self._batch(inputs, matches, places, offsets)
+        if self._counters[kernel.TOUCHES]:
+            self._keep(inputs, offsets)
+        return batch
+
+    def _run(
+        self, rows: Int64Array, passing: AnyArray, whole: Int64Array, fractions: AnyArray, nulls: Int64Array
+    ) -> Int64Array:
+        """Takes all rows through the state loop; the matches in order."""
         found: list[Int64Array] = []
         self._counters[kernel.CURSOR] = 0
         while self._counters[kernel.CURSOR] < len(rows):
@@ -250,53 +299,48 @@ class ChainOperator(MergingOperator):
                 self._touched,
                 self._matches,
             )
-            found.append(self._matches[: self._counters[kernel.MATCHES]].copy())
-        matches = np.concatenate(found) if len(found) > 1 else (found[0] if found else self._matches[:0])
-        batch = self._batch(inputs, matches, places, offsets)
-        self._keep(inputs, offsets)
-        return batch
+            if self._counters[kernel.MATCHES]:
+                found.append(self._matches[: self._counters[kernel.MATCHES]].copy())
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found) if found else self._matches[:0]
 
-    def _rows(self, inputs: MergedRows) -> tuple[Int64Array, Int64Array]:
-        """(source, event, timestamp, instance) of each row that is an event, and its place among all rows."""
-        offsets = np.asarray(_offsets(inputs.batches))
-        events = inputs.rows + offsets[inputs.sources]
+    def _rows(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[Int64Array, Int64Array | None]:
+        """(source, event, timestamp, instance) of each row that is an event, and its place among all rows if some are not."""
+        events = inputs.rows if len(inputs.batches) == 1 else inputs.rows + np.asarray(offsets)[inputs.sources]
         rows = np.zeros((inputs.size, 4), dtype=np.int64)
         rows[:, 0] = inputs.sources
         rows[:, 1] = events
-        rows[:, 2] = np.concatenate([batch.timestamps for batch in inputs.batches])[events]
+        rows[:, 2] = _end_to_end([batch.timestamps for batch in inputs.batches])[events]
         if self._context.partitioned:
-            instances = [batch.partitions for batch in inputs.batches if batch.partitions is not None]
-            rows[:, 3] = np.concatenate(instances)[events]
-        kinds = np.concatenate([batch.kinds for batch in inputs.batches])[events]
-        counts = (kinds == CURRENT) | (kinds == EXPIRED)
-        if counts.all():
-            return rows, np.arange(inputs.size)
+            rows[:, 3] = _instances(inputs.batches)[events]
+        kinds = _end_to_end([batch.kinds for batch in inputs.batches])
+        if kinds.max(initial=CURRENT) <= EXPIRED:
+            return rows, None
+        counts = kinds[events] <= EXPIRED
         return rows[counts], np.flatnonzero(counts)
 
     def _event_columns(
         self, inputs: MergedRows, offsets: Sequence[int]
     ) -> tuple[AnyArray, Int64Array, AnyArray, Int64Array]:
         total = offsets[-1]
-        passing = np.zeros((self._count, total), dtype=np.bool_)
-        whole = np.zeros((len(self._columns.whole), total), dtype=np.int64)
-        fractions = np.zeros((len(self._columns.fractions), total), dtype=np.float64)
+        passing = np.ones((self._count, total), dtype=np.bool_)
+        whole = np.empty((len(self._columns.whole), total), dtype=np.int64)
+        fractions = np.empty((len(self._columns.fractions), total), dtype=np.float64)
         nulls = np.zeros(total, dtype=np.int64)
+        spans = [slice(start, stop) for start, stop in itertools.pairwise(offsets)]
         evaluations = [Evaluation(batch) for batch in inputs.batches]
         for slot, source in enumerate(self._source_of):
-            passing[slot, offsets[source] : offsets[source + 1]] = self._filters[slot].mask(inputs.batches[source])
-        columns = [(slot, node, type_, whole[number]) for number, (slot, node, type_) in enumerate(self._columns.whole)]
-        columns += [
-            (slot, node, type_, fractions[number]) for number, (slot, node, type_) in enumerate(self._columns.fractions)
-        ]
-        for bit, (slot, node, type_, column) in enumerate(columns):
-            source = self._source_of[slot]
-            span = slice(offsets[source], offsets[source + 1])
-            values, valid = broadcast(node.evaluate(evaluations[source]), inputs.batches[source].size)
-            column[span] = as_type(values, type_) if type_ in NUMERIC else values
-            if type_ is AttributeType.STRING and valid is None:
-                valid = values >= 0
-            if valid is not None and not valid.all():
-                nulls[span] |= (~valid).astype(np.int64) << bit
+            if not self._filters[slot].always:
+                passing[slot, spans[source]] = self._filters[slot].mask(inputs.batches[source])
+        bit = 0
+        for columns, targets in ((self._columns.whole, whole), (self._columns.fractions, fractions)):
+            for column, target in zip(columns, targets, strict=True):
+                source = column.source
+                valid = column.fill(target[spans[source]], inputs.batches[source], evaluations[source])
+                if valid is not None:
+                    nulls[spans[source]] |= (~valid).astype(np.int64) << bit
+                bit += 1
         return passing, whole, fractions, nulls
 
     def _make_room(self, rows: int) -> None:
@@ -309,55 +353,34 @@ class ChainOperator(MergingOperator):
             self._touched = grown(self._touched, len(self._partials))
         self._matches = grown(self._matches, 2 * live + rows + seeds + 4)
         places = self._table.shape[1]
-        if 2 * wanted > places and self._settings[kernel.IS_SEQUENCE] == 0:
-            while places < 4 * wanted:
-                places *= 2
-            self._make_table(places)
-            kernel.rebuild_table(
-                self._partials,
-                self._floats,
-                self._lists,
-                self._table,
-                self._bounds,
-                self._elements,
-                self._comparisons,
-                self._settings,
-            )
+        if wanted > places and self._settings[kernel.IS_SEQUENCE] == 0:
+            self._refill_table(wanted)
 
     def _batch(
-        self, inputs: MergedRows, matches: Int64Array, places: Int64Array, offsets: Sequence[int]
+        self, inputs: MergedRows, matches: Int64Array, places: Int64Array | None, offsets: Sequence[int]
     ) -> EventBatch:
-        cause = matches[:, 0]
-        ends = matches[:, 1 + self._count]
+        if not len(matches):
+            return self._nothing
+        causes = matches[:, 0] if places is None else places[matches[:, 0]]
         references = [
-            matches[:, 2 + slot] - (offsets[source] if slot == self._count - 1 else 0)
+            np.where(matches[:, 2 + slot] >= 0, matches[:, 2 + slot] - offsets[source], kernel.NONE)
             for slot, source in enumerate(self._source_of)
         ]
-        for slot, source in enumerate(self._source_of[:-1]):
-            references[slot] = np.where(references[slot] >= 0, references[slot] - offsets[source], kernel.NONE)
         batches = [inputs.batches[source] for source in self._source_of]
-        columns = self._output.columns(batches, references, matches[:, 1])
-        timestamps = np.concatenate([batch.timestamps for batch in inputs.batches])
-        partitions = None
-        if self._context.partitioned:
-            instances = [batch.partitions for batch in inputs.batches if batch.partitions is not None]
-            partitions = np.concatenate(instances)[ends]
+        last = references[-1]
         return EventBatch(
-            timestamps[ends],
+            batches[-1].timestamps[last],
             np.full(len(matches), CURRENT, dtype=np.int8),
-            inputs.orders[places[cause]],
-            inputs.clocks[places[cause]],
-            columns,
+            inputs.orders[causes],
+            inputs.clocks[causes],
+            self._output.columns(batches, references, matches[:, 1]),
             None,
-            partitions,
+            None if batches[-1].partitions is None else batches[-1].partitions[last],
         )
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
         """Copies out of the batch what live partials hold of it."""
-        touched = int(self._counters[kernel.TOUCHES])
-        if not touched:
-            return
-        self._kept = grown(self._kept, touched * self._count)
+        self._kept = grown(self._kept, int(self._counters[kernel.TOUCHES]) * self._count)
         count = kernel.settle_chain(self._partials, self._touched, self._counters, self._kept, self._settings)
         kept = self._kept[:count]
         for slot, source in enumerate(self._source_of[:-1]):
@@ -403,10 +426,13 @@ class ChainOperator(MergingOperator):
         self._counters[kernel.UNUSED] = self._counters[kernel.LIVE] = count
         self._output.restore(state["kept"])
         kernel.relink(count, self._partials, self._lists, self._settings)
-        places = self._table.shape[1]
-        while places < 4 * count:
-            places *= 2
-        self._make_table(places)
+        self._refill_table(count)
+
+    def _refill_table(self, partials: int) -> None:
+        """The table has room for so many partials and holds all that wait."""
+        self._make_table(1 << max(6, (2 * partials).bit_length()))
+        if self._settings[kernel.IS_SEQUENCE]:
+            return
         kernel.rebuild_table(
             self._partials,
             self._floats,
@@ -417,6 +443,14 @@ class ChainOperator(MergingOperator):
             self._comparisons,
             self._settings,
         )
+
+
+def _end_to_end(arrays: Sequence[AnyArray]) -> AnyArray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _instances(batches: Sequence[EventBatch]) -> Int64Array:
+    return _end_to_end([batch.partitions for batch in batches if batch.partitions is not None])
 
 
 def _offsets(batches: Sequence[EventBatch]) -> list[int]:

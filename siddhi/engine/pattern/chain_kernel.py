@@ -437,9 +437,6 @@ def run_chain(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
                         continue
                     key = whole[column, row]
                 place = _place_of(element, instance, key, table)
-                partial = table[element, place, FIRST]
-                if partial == NONE:
-                    continue
                 if bounded != NONE:
                     column = comparisons[bounded, EVENT_COLUMN]
                     if (nulls[row] >> (column + whole.shape[0])) & 1:
@@ -448,6 +445,9 @@ def run_chain(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
                         continue
                     upward = comparisons[bounded, OPERATOR] >= GREATER
                     bound = np.inf if upward else -np.inf
+                partial = table[element, place, FIRST]
+                if partial == NONE:
+                    continue
             while partial != NONE:
                 following = partials[partial, NEXT] if sequence else partials[partial, CHAIN_NEXT]
                 if partials[partial, ENTERED] == number:

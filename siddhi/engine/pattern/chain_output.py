@@ -42,6 +42,10 @@ class ChainOutput:
                 type_ = column_type(reference)
                 self._kept[reference.slot, name] = _Kept(type_, _empty(type_), np.zeros(0, dtype=np.bool_))
 
+    def no_rows(self) -> dict[str, Column]:
+        """The columns of no match at all."""
+        return {name: Column.nulls(column_type(reference), self._pool, 0) for name, reference in self._read.items()}
+
     def columns(
         self, batches: Sequence[EventBatch], references: Sequence[Int64Array], partials: Int64Array
     ) -> dict[str, Column]:

@@ -81,6 +81,11 @@ class EventFilter:
         whole = conjunction(parts)
         self._node: Node | None = None if whole is None else ExpressionCompiler(context).compile(whole)
 
+    @property
+    def always(self) -> bool:
+        """True when there is nothing to test."""
+        return self._node is None
+
     def mask(self, batch: EventBatch) -> BoolArray:
         """Which rows pass."""
         if self._node is None:
