@@ -1,0 +1,51 @@
+"""The trigger stage: events that time alone makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from query_plan.model import TriggerStage
+from siddhi.language.parser import parse
+from topology.bundle import Bundle
+from topology.errors import TopologyError
+from topology.stages.trigger import Trigger
+
+
+def trigger(text: str) -> tuple[Trigger, list[Bundle]]:
+    (definition,) = parse(text).definitions
+    emitted: list[Bundle] = []
+    return Trigger("T#0", TriggerStage(definition), emitted.append), emitted  # type: ignore[arg-type]
+
+
+def fired(emitted: list[Bundle]) -> list[tuple[int, int]]:
+    return [
+        (batch.column("_timestamp")[0].as_py(), batch.column("triggered_time")[0].as_py())
+        for bundle in emitted
+        for _, batch in bundle.batches
+    ]
+
+
+def test_a_trigger_at_the_start_fires_once() -> None:
+    stage, emitted = trigger("define trigger T at 'start';")
+    stage.open(100)
+    assert stage.next_deadline_ms() == 100
+    stage.on_time(105)
+    assert fired(emitted) == [(100, 100)]
+    assert stage.next_deadline_ms() is None
+
+
+def test_a_periodic_trigger_fires_for_every_period_that_has_gone_by_at_the_time_it_was_due() -> None:
+    stage, emitted = trigger("define trigger T at every 5 sec;")
+    stage.open(1_000)
+    stage.on_time(5_999)
+    assert emitted == []
+    stage.on_time(16_500)
+    assert fired(emitted) == [(6_000, 6_000), (11_000, 11_000), (16_000, 16_000)]
+    assert [bundle.ticket for bundle in emitted] == [0, 1, 2]
+    assert stage.next_deadline_ms() == 21_000
+
+
+def test_a_trigger_that_is_not_supported_says_so() -> None:
+    with pytest.raises(TopologyError, match="trigger T: cron") as caught:
+        trigger("define trigger T at '*/5 * * * * ?';")
+    assert caught.value.reason_code == "not-supported"
