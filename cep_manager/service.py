@@ -138,23 +138,29 @@ class ManagerService:
     # ---- the loop's own thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception:
+            # The thread's border: `alive` is False from now on, and whoever runs the process ends it.
+            logger.exception("control loop failed")
+        finally:
+            self._server.close()
+
+    def _loop(self) -> None:
         poller = zmq.Poller()
         poller.register(self._server.socket, zmq.POLLIN)
         poller.register(self._wake_reader.fileno(), zmq.POLLIN)
         tick_ms = max(10, self._config.control.heartbeat_ms // 4)
-        try:
-            while not self._stopping.is_set():
-                poller.poll(tick_ms)
-                self._drain_wakes()
-                self._take_messages()
-                answered = self._take_commands()
-                # Messages first, then time: whoever spoke before this moment is not taken for silent.
-                self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
-                self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
-                for command in answered:
-                    command.done.set_result(None)
-        finally:
-            self._server.close()
+        while not self._stopping.is_set():
+            poller.poll(tick_ms)
+            self._drain_wakes()
+            self._take_messages()
+            answered = self._take_commands()
+            # Messages first, then time: whoever spoke before this moment is not taken for silent.
+            self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
+            self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
+            for command in answered:
+                command.done.set_result(None)
 
     def _drain_wakes(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -215,7 +221,13 @@ class ManagerService:
         try:
             epoch = self._store.raise_epoch(key)
         except StoreError as error:
-            reason = error.message
-            self._enqueue(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))
+            self._report_failure(key, error.message)
+        except Exception:
+            # The border of this thread: nobody waits for what it returns or raises.
+            logger.exception("epoch not raised plan=%s", key.topology())
+            self._report_failure(key, "the manager failed; see its log")
         else:
             self._enqueue(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
+
+    def _report_failure(self, key: PlanKey, reason: str) -> None:
+        self._enqueue(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,50 @@ def test_a_second_plan_of_the_name_is_refused_unless_replacing_is_asked_for(
     assert requests.get(f"{address}/plans/Storms", timeout=5).json()["text"] == other
     elsewhere = deploy(address, PLAN, tenant="7")
     assert (elsewhere.status_code, elsewhere.json()["topology"]) == (201, "Storms[7]")
+
+
+def test_a_failed_plan_is_submitted_again_when_the_same_text_is_deployed(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    deploy(address)
+    peer.next_push()
+    peer.drive(running(1, "failed"))
+    assert eventually(state_is(address, "failed"))
+    again = deploy(address)
+    assert (again.status_code, again.json()["changed"], again.json()["epoch"]) == (200, True, 2)
+    submitted = peer.next_push(running(1, "failed"))
+    assert isinstance(submitted, SubmitTopology)
+    assert submitted.epoch == 2
+
+
+def test_heartbeats_are_answered_while_a_deployment_waits_for_a_locked_plan_store(
+    config: ManagerConfig, peer: Peer, address: str, tmp_path: Path
+) -> None:
+    patient = msgspec.structs.replace(config.database, timeout_ms=1_000)
+    manager = ManagerProcess(msgspec.structs.replace(config, database=patient))
+    other = sqlite3.connect(tmp_path / "manager.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    answers: list[requests.Response] = []
+    deployment = threading.Thread(target=lambda: answers.append(deploy(address)))
+    deployment.start()
+    answered = 0
+    while deployment.is_alive():
+        peer.drive()
+        answered += 1
+    other.close()
+    assert answered > 5
+    assert (answers[0].status_code, answers[0].json()["code"]) == (503, "plan-store")
+    assert deploy(address).status_code == 201
+    manager.close()
+
+
+def test_plans_deployed_from_many_threads_at_once_are_all_there(manager: ManagerProcess, address: str) -> None:
+    texts = [PLAN.replace("'Storms'", f"'Plan{number}'") for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda text: deploy(address, text).status_code, texts * 2))
+    assert sorted(statuses) == [200] * 8 + [201] * 8
+    listed = requests.get(f"{address}/plans", timeout=5).json()["plans"]
+    assert [(one["plan"], one["epoch"]) for one in listed] == [(f"Plan{number}", 1) for number in range(8)]
 
 
 def test_a_plan_with_errors_is_answered_with_every_one_and_its_place(manager: ManagerProcess, address: str) -> None:
