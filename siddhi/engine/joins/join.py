@@ -44,7 +44,7 @@ class JoinOperator(MergingOperator):
     """Takes the chunks of its sides one after the other: timers first, then the chunk through its side's window, and what comes
     out of that probes the other side.
 
-    Every pair is selected by itself; the pairs of one chunk leave the query together.
+    The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query together.
     """
 
     def __init__(self, sides: tuple[Side, Side], on: Node | None, pool: StringPool) -> None:
@@ -78,7 +78,8 @@ class JoinOperator(MergingOperator):
             return self._nothing
         joined = EventBatch.concat(out)
         sizes = [batch.size for batch in out]
-        return joined.with_chunks(None, np.repeat(np.array(deliveries, dtype=np.int64), sizes))
+        chunks = np.repeat(np.arange(len(out)), sizes)
+        return joined.with_chunks(chunks, np.repeat(np.array(deliveries, dtype=np.int64), sizes))
 
     def _close_delivery(self, out: list[EventBatch], deliveries: list[int]) -> None:
         """What has come out since the last call leaves together."""
@@ -224,5 +225,6 @@ def _passing_by(rows: EventBatch) -> EventBatch:
     """Events of a side without window: each comes, goes and resets at once."""
     picked = np.repeat(np.arange(rows.size), 3)
     kinds = np.tile(np.array([CURRENT, EXPIRED, RESET], dtype=np.int8), rows.size)
-    kinds[::3] = rows.kinds
-    return rows.take(picked).with_kinds(kinds)
+    passing = rows.take(picked).with_kinds(kinds)
+    passing.timestamps[1::3] = passing.clocks[1::3]
+    return passing
