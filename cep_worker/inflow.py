@@ -11,7 +11,7 @@ import zmq
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import DeployedPlan, InflowReport, OpenLink, StreamBinding, StreamSchema
-from cep_worker.config import InflowConfig
+from cep_worker.config import WorkerConfig
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
 from cep_worker.watermarks import InflowWatermark
@@ -29,7 +29,7 @@ class Inflow:
         plan: DeployedPlan,
         binding: StreamBinding,
         worker: str,
-        config: InflowConfig,
+        config: WorkerConfig,
         changed: Callable[[], None],
         room: Callable[[], None],
         now_ms: int,
@@ -39,8 +39,13 @@ class Inflow:
         self.binding = binding
         self.playback = plan.playback
         self._receiver = ""
-        self._watermark = InflowWatermark(config.idle_ms, config.out_of_order_ms, now_ms)
-        limits = OutgoingLimits(config.waiting_rows, config.batch_rows, config.frames_under_way)
+        self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
+        limits = OutgoingLimits(
+            config.inflow.waiting_rows,
+            config.inflow.batch_rows,
+            config.inflow.frames_under_way,
+            config.registry.connect_ms,
+        )
         self._worker = worker
         self._out = Outgoing(reactor, context, self._opening(), limits, changed, room)
 

@@ -24,12 +24,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OutgoingLimits:
-    """`waiting_rows` may wait; frames are joined up to `batch_rows`; `frames_under_way` may be unacknowledged, so that
-    under load small batches grow rather than pile up in the peer."""
+    """`waiting_rows` may wait; small batches are joined up to `batch_rows`. While `frames_under_way` are unacknowledged
+    only full frames leave at once, others wait for the next tick: under load small batches grow rather than pile up in
+    the peer, which may need later watermarks to let go of what it holds. A link not opened in `connect_ms` is left."""
 
     waiting_rows: int
     batch_rows: int
     frames_under_way: int
+    connect_ms: int
 
 
 class Outgoing:
@@ -57,6 +59,7 @@ class Outgoing:
         self._waiting = WaitingQueue()
         self._resend: deque[ReadyFrame] = deque()
         self._link: LinkSender | None = None
+        self._connected_ms = 0
         self._watermark_ms = NO_WATERMARK
         self._sent_watermark_ms = NO_WATERMARK
         self._resting = False
@@ -108,6 +111,7 @@ class Outgoing:
     def connect(self, endpoint: Endpoint, now_ms: int) -> None:
         """A link to `endpoint` is being opened, in place of the former one."""
         self._leave()
+        self._connected_ms = now_ms
         self._link = LinkSender(self._context, endpoint, self.opening, now_ms)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
@@ -122,27 +126,22 @@ class Outgoing:
         self._changed()
 
     def pump(self, now_ms: int) -> None:
-        """Sends what the link has room for."""
+        """Sends what should leave at once."""
+        self._send_waiting(self._limits.frames_under_way)
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
         link = self._link
         if link is None:
             return
-        was_full = not self.has_room()
-        while self._may_send(link) and self._resend:
-            self._send(link, self._resend.popleft())
-        while self._may_send(link) and self._waiting:
-            frame = self._waiting.take(self._limits.batch_rows)
-            self._send(link, frame)
-            self.sent_events += frame.rows
-        if not self._waiting and not self._resend and self._may_send(link):
-            self._tell_time(link)
-        if was_full and self.has_room():
-            self._room()
-
-    def tick(self, now_ms: int) -> None:
-        """Beats, and notices a link that does not come to stand."""
-        if self._link is not None:
-            self._link.tick(now_ms)
-            self._look(self._link)
+        link.tick(now_ms)
+        if link.state is LinkState.CONNECTING and now_ms - self._connected_ms > self._limits.connect_ms:
+            logger.warning("link not opened in time: stream=%s peer=%s", self._stream.stream, self.peer)
+            self._leave()
+            self._changed()
+            return
+        self._look(link)
+        self._send_waiting(None)
 
     def drained(self) -> bool:
         """Everything was sent and acknowledged."""
@@ -152,8 +151,27 @@ class Outgoing:
         """The link is closed in order; what was not sent is forgotten."""
         self._leave()
 
-    def _may_send(self, link: LinkSender) -> bool:
-        return link.has_room() and len(link.outbox.pending) < self._limits.frames_under_way
+    def _send_waiting(self, most_frames: int | None) -> None:
+        """Sends as far as the link has room; beyond `most_frames` under way only full frames."""
+        link = self._link
+        if link is None:
+            return
+        was_full = not self.has_room()
+        while link.has_room() and self._resend:
+            self._send(link, self._resend.popleft())
+        while link.has_room() and self._waiting:
+            if most_frames is not None and len(link.outbox.pending) >= most_frames and not self._fills_a_frame():
+                break
+            frame = self._waiting.take(self._limits.batch_rows)
+            self._send(link, frame)
+            self.sent_events += frame.rows
+        if link.has_room() and not self._waiting and not self._resend:
+            self._tell_time(link)
+        if was_full and self.has_room():
+            self._room()
+
+    def _fills_a_frame(self) -> bool:
+        return self._waiting.rows >= self._limits.batch_rows
 
     def _send(self, link: LinkSender, frame: ReadyFrame) -> None:
         link.send(self._stream.stream, frame.body, frame.rows, frame.watermark_ms)

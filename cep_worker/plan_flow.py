@@ -125,7 +125,7 @@ class PlanFlow:
             else:
                 around = self._surroundings
                 inflow = Inflow(
-                    around.reactor, around.context, self.plan, binding, around.worker, around.config.inflow,
+                    around.reactor, around.context, self.plan, binding, around.worker, around.config,
                     around.changed, around.room, now_ms,
                 )  # fmt: skip
             self.inflows[binding.stream] = inflow
