@@ -9,14 +9,12 @@ from cep_common.messages import Connector
 from siddhi.analysis.model import AnalysedApp
 from siddhi.language import ast
 
-DEFAULT_MAPPER = "json"
-
 
 def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[Connector, ...]:
     """Every `@source` or `@sink` of the plan's streams, in text order.
 
-    `type` is taken out of the options. `@map` gives the mapper; its nested annotations become dotted options:
-    `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`.
+    `type` is taken out of the options. `@map` gives the mapper, empty without it; its nested annotations become dotted
+    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`.
     """
     return tuple(
         _connector(stream, annotation)
@@ -35,7 +33,7 @@ def _connector(stream: str, annotation: ast.Annotation) -> Connector:
         stream=stream,
         type=kind,
         options=options,
-        mapper=mapper_options.pop("type", DEFAULT_MAPPER),
+        mapper=mapper_options.pop("type", ""),
         mapper_options=mapper_options,
     )
 

@@ -1,0 +1,103 @@
+"""From text to what the manager and the workers are told."""
+
+import pytest
+from manager_world import FLIGHTS
+
+from cep_common.messages import Connector
+from cep_manager.compiled_plan import PlannedComponent
+from cep_manager.compiler import compile_plan, validate_plan
+from cep_manager.errors import PlanInvalidError
+
+CONNECTED = """\
+@Plan:name('Connected')
+@source(type='http', receiver.url='http://0.0.0.0:8006/trades',
+        @map(type='json', @attributes(symbol='$.s', price='$.p')))
+@source(type='zeromq')
+define stream Trades (symbol string, price double);
+
+@Export('alerts:2.0.0')
+@sink(type='file', file.uri='/tmp/alerts', @map(type='text', @payload('{{symbol}} at {{price}}')))
+define stream Alerts (symbol string, price double);
+
+from Trades[price > 10.0] select symbol, price insert into Alerts;
+"""
+
+
+def test_the_sample_plan_has_its_stages_in_order_of_flow() -> None:
+    compiled = compile_plan(FLIGHTS.read_text(encoding="utf-8"))
+    assert [(one.name, one.kind, one.parallel) for one in compiled.components] == [
+        ("EventReceiver", "receiver", 1),
+        ("carriers", "processor", 1),
+        ("aircraft", "processor", 1),
+        ("lateness", "processor", 2),
+        ("storms", "processor", 1),
+        ("EventPublisher", "publisher", 1),
+    ]
+    assert compiled.components[2] == PlannedComponent(
+        "aircraft", "processor", 1, ("Arrivals", "Departures"), ("KnockOns",)
+    )
+    assert [one.event_stream for one in compiled.imported] == ["Arrivals:1.0.0", "Departures:1.0.0"]
+    assert compiled.exported[2].attributes == (("origin", "string"), ("late_departures", "long"))
+    assert compiled.playback
+    assert compiled.publisher_instances() == 1
+
+
+def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:
+    compiled = compile_plan(CONNECTED)
+    assert compiled.sources == (
+        Connector(
+            stream="Trades",
+            type="http",
+            options={"receiver.url": "http://0.0.0.0:8006/trades"},
+            mapper="json",
+            mapper_options={"attributes.symbol": "$.s", "attributes.price": "$.p"},
+        ),
+        Connector(stream="Trades", type="zeromq", options={}, mapper="", mapper_options={}),
+    )
+    assert compiled.sinks == (
+        Connector(
+            stream="Alerts",
+            type="file",
+            options={"file.uri": "/tmp/alerts"},  # noqa: S108 - never opened
+            mapper="text",
+            mapper_options={"payload": "{{symbol}} at {{price}}"},
+        ),
+    )
+    assert [(one.stream, one.event_stream) for one in compiled.exported] == [("Alerts", "alerts:2.0.0")]
+
+
+def test_a_trigger_is_a_stage_of_its_own() -> None:
+    compiled = compile_plan(
+        "@Plan:name('Ticks') define trigger Tick at every 5 sec; "
+        "@Export('Ticks:1.0.0') define stream Out (triggered_time long); "
+        "from Tick select triggered_time insert into Out;"
+    )
+    assert [(one.name, one.kind, one.outputs) for one in compiled.components if one.kind == "trigger"] == [
+        ("Tick", "trigger", ("Tick",))
+    ]
+
+
+def test_a_plan_may_say_how_many_workers_it_wants() -> None:
+    assert compile_plan(CONNECTED).workers is None
+    assert compile_plan("@Plan:dist(workers='3') " + CONNECTED).workers == 3
+
+
+def test_all_problems_come_at_once_with_place_and_caret() -> None:
+    text = CONNECTED.replace("select symbol, price", "select simbol, price").replace("'Connected'", "'a b'")
+    with pytest.raises(PlanInvalidError) as caught:
+        compile_plan(text)
+    places = {problem.code: (problem.line, problem.column) for problem in caught.value.problems}
+    assert places == {"plan-name-whitespace": (1, 1), "unknown-attribute": (11, 34)}
+    assert all("^" in problem.rendered for problem in caught.value.problems)
+    assert caught.value.message.endswith("(and 1 more)")
+
+
+def test_text_that_is_no_plan_at_all_has_a_problem_too() -> None:
+    for text in ("", "hello", "define stream S (a int);"):
+        with pytest.raises(PlanInvalidError):
+            compile_plan(text)
+
+
+def test_validation_of_a_good_plan_names_it() -> None:
+    found = validate_plan(CONNECTED)
+    assert (found.valid, found.plan, found.problems) == (True, "Connected", ())
