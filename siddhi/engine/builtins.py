@@ -1,4 +1,5 @@
-"""Importing this module registers every built-in window, aggregator, function and stream function."""
+"""Importing this module registers every built-in window, aggregator, function and stream function, and those of
+extensions."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import pkgutil
 from types import ModuleType
 
 from siddhi.engine import aggregators, functions, stream_functions, windows
+from siddhi.extensions.loading import load_implementations
 
 
 def load(*packages: ModuleType) -> None:
@@ -17,3 +19,4 @@ def load(*packages: ModuleType) -> None:
 
 
 load(aggregators, functions, stream_functions, windows)
+load_implementations()

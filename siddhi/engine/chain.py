@@ -8,6 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.expressions.compiler import ExpressionCompiler, MembershipTest
 from siddhi.engine.filters import Filter
 from siddhi.engine.operator import Operator, OperatorContext
+from siddhi.engine.partitions.instances import PerInstance
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 from siddhi.language.ast import AttributeType
@@ -32,7 +33,11 @@ def build_chain(
     if source.window is not None:
         compiler = ExpressionCompiler(context, in_table=in_table)
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
-        window.append(make(WindowContext(source.window, context, dict(wanted), expired, compiler, selected)))
+        window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected)
+        if context.partitioned:
+            window.append(PerInstance(lambda: make(window_context)))
+        else:
+            window.append(make(window_context))
         wanted |= compiler.columns
     before = _steps(source.before, wanted, context, in_table)
     return [*before, *window, *after]
@@ -49,9 +54,24 @@ def _steps(
     for step in reversed(steps):
         compiler = ExpressionCompiler(context, in_table=in_table)
         if isinstance(step, model.FilterStep):
-            operators.insert(0, Filter(compiler.compile(step.condition), compiler, tuple(wanted)))
+            operators.insert(0, _filter(step, compiler, tuple(wanted), context))
         else:
             make = STREAM_FUNCTIONS.find(step.namespace, step.name, step.syntax)
             operators.insert(0, make(step, compiler))
         wanted |= compiler.columns
     return operators
+
+
+def _filter(
+    step: model.FilterStep, compiler: ExpressionCompiler, kept: tuple[str, ...], context: OperatorContext
+) -> Operator:
+    """The filter of `step`, with a copy for each partition instance when it holds aggregates."""
+    condition = compiler.compile(step.condition)
+    if not (context.partitioned and compiler.aggregates):
+        return Filter(condition, compiler, kept)
+
+    def make() -> Operator:
+        inner = ExpressionCompiler(context, several=compiler.several)
+        return Filter(inner.compile(step.condition), inner, kept)
+
+    return PerInstance(make)

@@ -21,6 +21,7 @@ class Junction:
     def __init__(self, key: str, schema: model.Schema, pool: StringPool, on_error: str = "LOG") -> None:
         self.key = key
         self.pool = pool
+        self.schema = schema
         self.names = schema.names()
         self.types = dict(schema.attributes)
         self.on_error = on_error

@@ -38,6 +38,11 @@ class Node:
         deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]
         return min(deadlines) if deadlines else None
 
+    def wakes(self, step: Step) -> bool:
+        """True when the node has to be asked in `step` although no rows came."""
+        due = self.next_deadline_ms() if self.timed else None
+        return due is not None and due <= step.final_clock
+
     @abstractmethod
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch, empty_batch
@@ -13,9 +14,11 @@ from siddhi.engine.joins.build import build_join
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
 from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Step, merge_rows
+from siddhi.engine.partitions.instances import HeadPerInstance, PerInstance
+from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import StateMachineOperator
-from siddhi.engine.rates.build import build_limiter
+from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
 from siddhi.engine.tables.writer import TableWriter
@@ -33,18 +36,30 @@ _TARGETS = {
 class Query(GraphNode):
     """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output asks."""
 
-    def __init__(self, analysed: model.AnalysedQuery, context: OperatorContext, environment: Environment) -> None:
+    def __init__(
+        self,
+        analysed: model.AnalysedQuery,
+        context: OperatorContext,
+        environment: Environment,
+        partition: PartitionPlace | None = None,
+    ) -> None:
         environment.looked_into = set()
         self.analysed = analysed
         self.name = analysed.name
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
+        self.partition = partition
         self.limiter = build_limiter(analysed, context.pool)
+        if self.limiter is not None and context.partitioned:
+            self.limiter = PerInstance(lambda: limiter_of(analysed, context.pool))
         several = not isinstance(analysed.input, model.SourceInput)
         compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
         self.selector = self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)
         self._build_output(context, environment)
+        if partition is not None:
+            self.sources = tuple(partition.stream(source) for source in self.sources)
+            self.target = None if self.target is None else partition.target(self.target)
         self.splits = self.head is not None
         self.arrival = tuple(range(len(self.sources)))
         self.reads = frozenset(environment.looked_into)
@@ -85,11 +100,19 @@ class Query(GraphNode):
         if isinstance(source, model.StateMachine):
             self.head = StateMachineOperator(source, selection_references(self.analysed), context)
         else:
-            self.head = build_join(source, compiler, context, environment)
+            self.head = self._build_join(source, compiler, context, environment)
             for side in (source.left, source.right):
                 if side.kind in (model.SourceKind.TABLE, model.SourceKind.WINDOW):
                     environment.looked_into.add(side.source)
         self.sources = self.head.sources
+
+    def _build_join(
+        self, join: model.Join, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment
+    ) -> MergingOperator:
+        if not context.partitioned:
+            return build_join(join, compiler, context, environment)
+        plain = replace(context, partitioned=False)
+        return HeadPerInstance(lambda: build_join(join, compiler, plain, environment))
 
     def _build_output(self, context: OperatorContext, environment: Environment) -> None:
         output = self.analysed.output
@@ -101,6 +124,8 @@ class Query(GraphNode):
             self.writes = frozenset({output.target})
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        if self.partition is not None:
+            step = self.partition.step(step)
         batch = self.head.process(merge_rows(inputs, self.arrival), step) if self.head else inputs[0]
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
@@ -109,6 +134,9 @@ class Query(GraphNode):
         if self.limiter is not None and (batch.size or _is_due(self.limiter, step)):
             return self.limiter.process(batch, step)
         return batch
+
+    def wakes(self, step: Step) -> bool:
+        return super().wakes(step) or (self.partition is not None and self.partition.has_opened(step))
 
     def write(self, batch: EventBatch) -> int:
         return 0 if self.writer is None else self.writer.write(batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext
+from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.state import StateError, decode_state, encode_state
 from siddhi.engine.steps import Stage, StepRunner
@@ -64,11 +65,14 @@ class AppRuntime:
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
-        self._queries = {
-            query.name: Query(query, self._context, self._environment) for query in self._analysed_queries()
-        }
-        triggers = [Trigger(trigger, self._context) for trigger in app.triggers.values()]
-        self._nodes: list[Node] = [*self.windows.values(), *self._queries.values(), *triggers]
+        self._nodes: list[Node] = list(self.windows.values())
+        for element in app.elements:
+            if isinstance(element, model.AnalysedPartition):
+                self._nodes.extend(self._build_partition(element))
+            else:
+                self._nodes.append(Query(element, self._context, self._environment))
+        self._nodes.extend(Trigger(trigger, self._context) for trigger in app.triggers.values())
+        self._queries = {node.name: node for node in self._nodes if isinstance(node, Query)}
         self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
         self._clock = 0
         self._started = False
@@ -92,13 +96,20 @@ class AppRuntime:
             if trigger.cron is not None:
                 raise not_supported("cron triggers", trigger.span)
 
-    def _analysed_queries(self) -> list[model.AnalysedQuery]:
-        queries = []
-        for element in self.app.elements:
-            if isinstance(element, model.AnalysedPartition):
-                raise not_supported("partitions", None if element.syntax is None else element.syntax.span)
-            queries.append(element)
-        return queries
+    def _build_partition(self, partition: model.AnalysedPartition) -> list[Node]:
+        """The nodes of a partition: the streams that come in, then its queries."""
+        context = replace(self._context, partitioned=True)
+        place = PartitionPlace(partition)
+        for schema in partition.inner_streams:
+            key = place.target(f"#{schema.id}")
+            self._junctions[key] = Junction(key, schema, self.pool)
+        queries = [Query(query, context, self._environment, place) for query in partition.queries]
+        nodes = place.entrances(queries, context)
+        for node in nodes:
+            (stream,) = node.sources
+            source = self._junctions[stream]
+            self._junctions[node.name] = Junction(node.name, source.schema, self.pool)
+        return [*nodes, *queries]
 
     # ---- life
 

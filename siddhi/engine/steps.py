@@ -44,7 +44,11 @@ class Stage:
 
     def deliver(self, out: EventBatch) -> EventBatch:
         """What the node sent as it arrives in the stream that it feeds."""
-        return as_inserted(out) if self.node.inserts else out
+        if not self.node.inserts:
+            return out
+        inserted = as_inserted(out)
+        inner = self.node.target is not None and "#" in self.node.target
+        return inserted if inner or inserted.partitions is None else inserted.with_partitions(None)
 
 
 class StepRunner:
@@ -93,7 +97,7 @@ class StepRunner:
         for node in self._graph.order:
             stage = self._stages[node]
             inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
-            if any(batch.size for batch in inputs) or _is_due(stage, step):
+            if any(batch.size for batch in inputs) or stage.node.wakes(step):
                 out, faults = self._run_stage(stage, inputs, step, arrived)
                 for key, batch in faults:
                     sent.setdefault(key, []).append((node, batch))
@@ -168,7 +172,7 @@ class StepRunner:
             last = due
             step = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
             for stage in self._timed:
-                if _is_due(stage, step):
+                if stage.node.wakes(step):
                     inputs = [self._junctions[key].empty for key in stage.node.sources]
                     out, _ = self._run_stage(stage, inputs, step, {})
                     self._carry_on(stage, out, step)
@@ -203,11 +207,6 @@ class StepRunner:
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
-
-
-def _is_due(stage: Stage, step: Step) -> bool:
-    due = stage.node.next_deadline_ms() if stage.node.timed else None
-    return due is not None and due <= step.final_clock
 
 
 def split_chunks(batch: EventBatch) -> list[EventBatch]:

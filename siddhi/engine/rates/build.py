@@ -14,9 +14,13 @@ from siddhi.language import ast
 
 def build_limiter(query: model.AnalysedQuery, pool: StringPool) -> Operator | None:
     """The limiter of `query`, None when it lets everything out at once."""
+    return None if query.rate is None else limiter_of(query, pool)
+
+
+def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Operator:
+    """The limiter of `query`, which has an output rate."""
     rate, grouped = query.rate, bool(query.selection.group_by)
-    if rate is None:
-        return None
+    assert rate is not None  # noqa: S101 - what the caller promises
     if isinstance(rate, ast.SnapshotRate):
         return _snapshot(query, rate, pool)
     if isinstance(rate, ast.EventRate):

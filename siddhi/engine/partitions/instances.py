@@ -1,0 +1,214 @@
+"""Operators that know nothing of partitions, one for each instance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step, merge_rows
+from siddhi.engine.state import State
+
+Part = TypeVar("Part", Operator, MergingOperator)
+
+
+class _Copies(Generic[Part]):
+    """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are not there."""
+
+    def __init__(self, make: Callable[[], Part]) -> None:
+        self.make = make
+        self.template = make()
+        self.by_id: dict[int, Part] = {}
+        self._deadlines: list[tuple[int, int]] = []
+
+    def get(self, instance: int, clock: int) -> Part:
+        """The copy for `instance`, started at `clock` when it is new."""
+        copy = self.by_id.get(instance)
+        if copy is None:
+            copy = self.by_id[instance] = self.make()
+            copy.start(clock)
+        return copy
+
+    def note_deadline(self, instance: int) -> None:
+        """Must be called whenever the deadline of a copy may have changed."""
+        due = self.by_id[instance].next_deadline_ms()
+        if due is not None:
+            heappush(self._deadlines, (due, instance))
+
+    def next_deadline(self) -> int | None:
+        while self._deadlines:
+            due, instance = self._deadlines[0]
+            if instance in self.by_id and self.by_id[instance].next_deadline_ms() == due:
+                return due
+            heappop(self._deadlines)
+        return None
+
+    def due(self, clock: int) -> list[int]:
+        """The instances whose timers are due at `clock`."""
+        found: list[int] = []
+        while (due := self.next_deadline()) is not None and due <= clock:
+            found.append(heappop(self._deadlines)[1])
+        return found
+
+    def close(self, instances: Int64Array) -> None:
+        for instance in instances.tolist():
+            self.by_id.pop(instance, None)
+
+    def snapshot(self) -> State:
+        return [[instance, copy.snapshot()] for instance, copy in self.by_id.items()]
+
+    def restore(self, state: State) -> None:
+        self.by_id = {}
+        self._deadlines = []
+        for instance, saved in state:
+            self.by_id[instance] = self.make()
+            self.by_id[instance].restore(saved)
+            self.note_deadline(instance)
+
+
+def _merged(batches: Sequence[EventBatch], nothing: EventBatch) -> EventBatch:
+    filled = [batch for batch in batches if batch.size]
+    if not filled:
+        return nothing
+    whole = EventBatch.concat(filled)
+    if len(filled) == 1:
+        return whole
+    chunks = whole.chunk_ids()
+    place = np.lexsort((whole.clocks, whole.orders))
+    merged = whole.take(place)
+    return merged if whole.chunks is None else merged.with_chunks(_by_appearance(chunks[place]), merged.deliveries)
+
+
+def _by_appearance(chunks: Int64Array) -> Int64Array:
+    starts = np.ones(len(chunks), dtype=np.int64)
+    starts[1:] = chunks[1:] != chunks[:-1]
+    numbers: Int64Array = np.cumsum(starts)
+    return numbers
+
+
+class PerInstance(Operator):
+    """An operator of a chain, one copy for each partition instance."""
+
+    def __init__(self, make: Callable[[], Operator]) -> None:
+        self.copies = _Copies(make)
+
+    @property
+    def template(self) -> Operator:
+        """A copy that belongs to no instance."""
+        return self.copies.template
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        nothing = batch.slice(0, 0)
+        partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
+        if batch.chunks is not None and ((batch.orders[1:] == batch.orders[:-1]) & (np.diff(partitions) != 0)).any():
+            return self._process_runs(batch, partitions, step)
+        out: list[EventBatch] = []
+        present = np.unique(partitions).tolist()
+        for instance in dict.fromkeys([*self.copies.due(step.final_clock), *present]):
+            rows = np.flatnonzero(partitions == instance)
+            clock = int(batch.clocks[rows[0]]) if len(rows) else step.final_clock
+            sent = self.copies.get(instance, clock).process(batch.take(rows), step)
+            self.copies.note_deadline(instance)
+            out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+        if not out:
+            return nothing
+        return _merged(out, out[0])
+
+    def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
+        """Takes the runs of one instance and one chunk one after the other, which keeps their order inside a chunk of several."""
+        out: list[EventBatch] = []
+        nothing = batch.slice(0, 0)
+        floor = step.floor
+        changes = (np.diff(batch.chunk_ids()) != 0) | (np.diff(partitions) != 0)
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.size]
+        for start, stop in itertools.pairwise(starts):
+            order, clock = int(batch.orders[start]), int(batch.clocks[start])
+            self._fire(step, order, clock, floor, nothing, out)
+            run = batch.slice(start, stop).at_order(1)
+            self._send(int(partitions[start]), run, Step(np.full(1, clock, dtype=np.int64), floor), order, out)
+            floor = clock
+        self._fire(step, step.final_order, step.final_clock + 1, floor, nothing, out)
+        return EventBatch.concat([sent for sent in out if sent.size] or out[:1])
+
+    def _fire(
+        self, step: Step, order: int, clock: int, floor: int, nothing: EventBatch, out: list[EventBatch]
+    ) -> None:
+        """Fires the timers that go before a row of (`order`, `clock`)."""
+        while (due := self.copies.next_deadline()) is not None:
+            at = step.timer_order(due)
+            if at > step.final_order or (at, due) >= (order, clock):
+                return
+            for instance in self.copies.due(due):
+                now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
+                self._send(instance, nothing, now, at, out)
+
+    def _send(self, instance: int, rows: EventBatch, step: Step, order: int, out: list[EventBatch]) -> None:
+        copy = self.copies.get(instance, step.final_clock)
+        sent = copy.process(rows, step).at_order(order)
+        self.copies.note_deadline(instance)
+        out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+
+    def next_deadline_ms(self) -> int | None:
+        return self.copies.next_deadline()
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        self.copies.close(partitions)
+
+    def snapshot(self) -> State:
+        return self.copies.snapshot()
+
+    def restore(self, state: State) -> None:
+        self.copies.restore(state)
+
+
+class HeadPerInstance(MergingOperator):
+    """The head of a query, one copy for each partition instance."""
+
+    handles_partitions = True
+
+    def __init__(self, make: Callable[[], MergingOperator]) -> None:
+        self.copies = _Copies(make)
+        self.sources = self.copies.template.sources
+
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        present: set[int] = set()
+        for batch in inputs.batches:
+            if batch.partitions is not None:
+                present.update(batch.partitions.tolist())
+        out: list[EventBatch] = []
+        for instance in dict.fromkeys([*self.copies.due(step.final_clock), *sorted(present)]):
+            parts = [_of_instance(batch, instance) for batch in inputs.batches]
+            clocks = [int(part.clocks[0]) for part in parts if part.size]
+            copy = self.copies.get(instance, min(clocks, default=step.final_clock))
+            sent = copy.process(merge_rows(parts, list(range(len(parts)))), step)
+            self.copies.note_deadline(instance)
+            out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+        if not out:
+            empty = [batch.slice(0, 0) for batch in inputs.batches]
+            return self.copies.template.process(merge_rows(empty, list(range(len(empty)))), step)
+        return _merged(out, out[0])
+
+    def next_deadline_ms(self) -> int | None:
+        return self.copies.next_deadline()
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        self.copies.close(partitions)
+
+    def snapshot(self) -> State:
+        return self.copies.snapshot()
+
+    def restore(self, state: State) -> None:
+        self.copies.restore(state)
+
+
+def _of_instance(batch: EventBatch, instance: int) -> EventBatch:
+    if batch.partitions is None:
+        return batch.slice(0, 0)
+    return batch.take(np.flatnonzero(batch.partitions == instance))
+
+

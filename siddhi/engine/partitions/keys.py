@@ -1,0 +1,158 @@
+"""Partition instances and how events find theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch, renumber_chunks
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.filters import drop_failed
+from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.java_order import hash_map_order
+from siddhi.engine.node import Node as GraphNode
+from siddhi.engine.operator import OperatorContext, Stateful, Step
+from siddhi.engine.state import State
+
+
+@dataclass(slots=True)
+class Instances(Stateful):
+    """The instances of one partition: each key text has an id, dense from 0.
+
+    `opened` tells which came into being in `step`, with the order and clock of the row that opened each.
+    """
+
+    ids: dict[str, int] = field(default_factory=dict)
+    step: Step | None = None
+    opened: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def begin(self, step: Step) -> None:
+        """From here on `opened` speaks of `step`."""
+        if self.step is not step:
+            self.step = step
+            self.opened = []
+
+    def id_of(self, key: str, order: int, clock: int) -> int:
+        """The id of the instance for `key`, opened by a row of (`order`, `clock`) when it is new."""
+        known = self.ids.get(key)
+        if known is None:
+            known = self.ids[key] = len(self.ids)
+            self.opened.append((known, order, clock))
+        return known
+
+    def in_order(self) -> list[int]:
+        """All ids, in the order in which Siddhi goes through its keys."""
+        return [self.ids[key] for key in hash_map_order(self.ids)]
+
+    def snapshot(self) -> State:
+        return dict(self.ids)
+
+    def restore(self, state: State) -> None:
+        self.ids = state
+        self.step, self.opened = None, []
+
+
+def keyed_stream(partition: str, stream: str) -> str:
+    """The stream on which the queries of `partition` see the events of `stream`, each with its instance."""
+    return f"{partition}@{stream}"
+
+
+class KeyedStream(GraphNode):
+    """Gives the events of a stream their instance; events without a key stay behind, runs of one key are chunks."""
+
+    inserts = False
+
+    def __init__(
+        self, partition: str, stream: str, key: model.PartitionKey, instances: Instances, context: OperatorContext
+    ) -> None:
+        self.name = keyed_stream(partition, stream)
+        self.target = self.name
+        self.sources = (stream,)
+        self.arrival = (0,)
+        self.instances = instances
+        self.parts = ()
+        self.splits = True
+        self.pool = context.pool
+        compiler = ExpressionCompiler(context)
+        self.node = None if key.expression is None else compiler.compile(key.expression)
+        self.ranges: list[tuple[Node, str]] = [(compiler.compile(node), label) for node, label in key.ranges]
+
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        (batch,) = inputs
+        self.instances.begin(step)
+        evaluation = Evaluation(batch)
+        rows, ids = self._by_value(evaluation) if self.node is not None else self._by_range(evaluation)
+        if evaluation.failed is not None:
+            left = drop_failed(evaluation, step)[rows]
+            rows, ids = rows[left], ids[left]
+        return with_instances(batch, rows, ids)
+
+    def _by_value(self, evaluation: Evaluation) -> tuple[Int64Array, Int64Array]:
+        batch, node = evaluation.batch, self.node
+        assert node is not None  # noqa: S101 - the caller has looked
+        column = to_column(node.evaluate(evaluation), node.type, self.pool, batch.size)
+        rows = np.arange(batch.size) if column.valid is None else np.flatnonzero(column.valid)
+        values = column.values[rows]
+        distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        texts = column.take(rows[first]).to_list()
+        ids = np.empty(len(distinct), dtype=np.int64)
+        for place in np.argsort(first).tolist():
+            row = int(rows[first[place]])
+            key = java_text(texts[place], node.type) or ""
+            ids[place] = self.instances.id_of(key, int(batch.orders[row]), int(batch.clocks[row]))
+        return rows, ids[inverse]
+
+    def _by_range(self, evaluation: Evaluation) -> tuple[Int64Array, Int64Array]:
+        batch = evaluation.batch
+        truths = np.column_stack([node.truth(evaluation) for node, _ in self.ranges])
+        rows, places = np.nonzero(truths)
+        ids = np.empty(len(rows), dtype=np.int64)
+        for at, (row, place) in enumerate(zip(rows.tolist(), places.tolist(), strict=True)):
+            label = self.ranges[place][1]
+            ids[at] = self.instances.id_of(label, int(batch.orders[row]), int(batch.clocks[row]))
+        return rows, ids
+
+
+class SharedStream(GraphNode):
+    """Gives every event of a stream without key to each instance known so far."""
+
+    inserts = False
+    splits = True
+
+    def __init__(self, partition: str, stream: str, instances: Instances) -> None:
+        self.name = keyed_stream(partition, stream)
+        self.target = self.name
+        self.sources = (stream,)
+        self.arrival = (0,)
+        self.instances = instances
+        self.parts = ()
+
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        (batch,) = inputs
+        self.instances.begin(step)
+        known = self.instances.in_order()
+        chunks = renumber_chunks(batch.chunk_ids())
+        rows: list[int] = []
+        ids: list[int] = []
+        starts = np.searchsorted(chunks, np.arange(int(chunks[-1]) + 2 if len(chunks) else 1)).tolist()
+        for start, stop in zip(starts, starts[1:], strict=False):
+            for instance in known:
+                rows.extend(range(start, stop))
+                ids.extend([instance] * (stop - start))
+        return with_instances(batch, np.array(rows, dtype=np.int64), np.array(ids, dtype=np.int64))
+
+
+def with_instances(batch: EventBatch, rows: Int64Array, ids: Int64Array) -> EventBatch:
+    """The rows `rows` of `batch` in the instances `ids`; neighbours of one chunk and one instance are a chunk."""
+    picked = batch.take(rows).with_partitions(ids)
+    if batch.chunks is None or not len(rows):
+        return picked
+    chunks = picked.chunk_ids()
+    starts = np.ones(len(rows), dtype=np.int64)
+    starts[1:] = (chunks[1:] != chunks[:-1]) | (ids[1:] != ids[:-1])
+    return picked.with_chunks(np.cumsum(starts))
