@@ -6,6 +6,7 @@ from siddhi.analysis.catalogue.aggregators import AGGREGATORS
 from siddhi.analysis.catalogue.functions import FUNCTIONS
 from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
+from siddhi.extensions.loading import extend
 from siddhi.registry import Registry
 
 SCRIPT_LANGUAGES = ("javascript",)
@@ -13,5 +14,7 @@ SCRIPT_LANGUAGES = ("javascript",)
 
 
 def builtin_registry() -> Registry:
-    """A new registry that knows all built-ins."""
-    return Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), SCRIPT_LANGUAGES)
+    """A new registry that knows all built-ins, extension packs and installed extensions."""
+    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), SCRIPT_LANGUAGES)
+    extend(registry)
+    return registry

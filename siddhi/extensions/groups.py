@@ -1,0 +1,79 @@
+"""Aggregators made of plain Python objects, one for each group, that see one value at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+from siddhi.analysis import model
+from siddhi.engine.batch import Column
+from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator
+from siddhi.engine.expressions.evaluation import Value, to_column
+from siddhi.engine.functions.calls import from_list
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+
+Group = TypeVar("Group")
+
+
+class RowAggregator(Aggregator, Generic[Group]):
+    """Keeps a `Group` for each group of the query; values come as Python objects, null as None.
+
+    `constants` are the plain values of the arguments behind the first.
+    """
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        self.type = call.type
+        self.pool = context.pool
+        self.argument_type = call.arguments[0].type
+        self.constants = [
+            argument.value if isinstance(argument, model.ConstantValue) else None for argument in call.arguments[1:]
+        ]
+        self.groups: dict[int, Group] = {}
+
+    @abstractmethod
+    def empty(self) -> Group:
+        """A group without values."""
+
+    @abstractmethod
+    def add(self, group: Group, item: object) -> None:
+        """`item` has come into the group."""
+
+    @abstractmethod
+    def remove(self, group: Group, item: object) -> None:
+        """`item`, which came in before, has left the group."""
+
+    @abstractmethod
+    def result(self, group: Group) -> object:
+        """The aggregate of what the group holds, None for null."""
+
+    @abstractmethod
+    def save(self, group: Group) -> State:
+        """The group as a state."""
+
+    @abstractmethod
+    def load(self, state: State) -> Group:
+        """The counterpart of `save`."""
+
+    def update(self, rows: AggregateInput) -> Value:
+        column: Column = to_column(Value(rows.values, rows.valid), self.argument_type, self.pool, len(rows.kinds))
+        fresh = None if rows.fresh is None else rows.fresh.tolist()
+        results: list[object] = []
+        lines = zip(rows.kinds.tolist(), rows.groups.tolist(), column.to_list(), strict=True)
+        for row, (kind, number, item) in enumerate(lines):
+            if number not in self.groups or (fresh is not None and fresh[row]):
+                self.groups[number] = self.empty()
+            group = self.groups[number]
+            if kind == CURRENT:
+                self.add(group, item)
+            elif kind == EXPIRED:
+                self.remove(group, item)
+            results.append(self.result(group))
+        return from_list(results, self.type, self.pool)
+
+    def snapshot(self) -> State:
+        return [[number, self.save(group)] for number, group in self.groups.items()]
+
+    def restore(self, state: State) -> None:
+        self.groups = {number: self.load(saved) for number, saved in state}

@@ -1,0 +1,47 @@
+"""`math:percentile`."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+
+from siddhi.engine.expressions.aggregation import AGGREGATORS
+from siddhi.engine.state import State
+from siddhi.extensions.groups import RowAggregator
+
+
+@AGGREGATORS.register("percentile", "math")
+class Percentile(RowAggregator[list[float]]):
+    """The value below which p percent of the values lie; the mean of two where p cuts between them. Nulls are ignored;
+    null without values.
+
+    A group is the sorted list of its values. A place in the list that is no whole number is rounded, half upwards.
+    """
+
+    def empty(self) -> list[float]:
+        return []
+
+    def add(self, group: list[float], item: object) -> None:
+        if isinstance(item, int | float):
+            insort(group, float(item))
+
+    def remove(self, group: list[float], item: object) -> None:
+        if isinstance(item, int | float):
+            place = bisect_left(group, float(item))
+            if place < len(group) and group[place] == item:
+                del group[place]
+
+    def result(self, group: list[float]) -> object:
+        if not group:
+            return None
+        place = float(str(self.constants[0])) * len(group) / 100
+        whole = int(place)
+        if place != whole:
+            return group[max(math.floor(place + 0.5) - 1, 0)]
+        return group[whole - 1] if whole == len(group) else (group[whole - 1] + group[whole]) / 2
+
+    def save(self, group: list[float]) -> State:
+        return list(group)
+
+    def load(self, state: State) -> list[float]:
+        return list(state)

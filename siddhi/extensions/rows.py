@@ -1,0 +1,162 @@
+"""Function nodes made of plain functions: over whole numpy columns, or over the values of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast, to_column
+from siddhi.engine.functions.calls import CallNode, from_list, never_null
+from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.hashing import KeyTable, key_bits
+from siddhi.engine.strings import SMALL_BATCH, StringPool
+from siddhi.language.ast import AttributeType
+
+_NULL = np.iinfo(np.int64).min
+
+
+class RowError(ValueError):
+    """Raised by a row's function: the event cannot be processed, for the reason given."""
+
+
+class Nulls(Enum):
+    """What a function does with a null argument."""
+
+    FAIL = "fail"
+    """The row fails."""
+    NULL = "null"
+    """The result is null."""
+    PASS = "pass"  # noqa: S105 - no password
+    """The function is called with None."""
+
+
+class ColumnFunction(CallNode):
+    """`compute` over whole numpy arrays, null where an argument is null.
+
+    `compute` gets the arguments as arrays of `operand` (None: each in its own dtype) and returns an array, or an array
+    and a mask of the rows that are not null.
+    """
+
+    def __init__(
+        self,
+        call: model.Call,
+        arguments: tuple[Node, ...],
+        pool: StringPool,
+        *,
+        compute: Callable[..., Any],
+        operand: Any = np.float64,
+    ) -> None:
+        super().__init__(call, arguments, pool)
+        self.compute = compute
+        self.operand = operand
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        arrays = []
+        valid: BoolArray | None = None
+        for argument in self.arguments:
+            values, known = broadcast(argument.evaluate(evaluation), evaluation.size)
+            arrays.append(values if self.operand is None else values.astype(self.operand))
+            valid = both_valid(valid, known)
+        result = self.compute(*arrays)
+        if isinstance(result, tuple):
+            result, defined = result
+            valid = both_valid(valid, defined)
+        value = Value(result, valid)
+        return never_null(value, evaluation.size) if self.type is AttributeType.BOOL else value
+
+
+class RowFunction(CallNode):
+    """`compute` over the values of one row, once for each distinct combination of them in a batch.
+
+    It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
+    returns one, None for null. `RowError` makes the row fail. Objects are compared to nothing: with one among the
+    arguments every row is computed.
+    """
+
+    def __init__(
+        self,
+        call: model.Call,
+        arguments: tuple[Node, ...],
+        pool: StringPool,
+        *,
+        compute: Callable[..., object],
+        nulls: Nulls = Nulls.FAIL,
+        texts: bool = False,
+    ) -> None:
+        super().__init__(call, arguments, pool)
+        self.compute = compute
+        self.nulls = nulls
+        self.texts = texts
+        self.can_fail = True
+        self.title = f"{call.namespace}:{call.name}"
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        size = evaluation.size
+        values = [argument.evaluate(evaluation) for argument in self.arguments]
+        rows, places = self._distinct(values, size)
+        columns = [
+            self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
+        ]
+        results: list[object] = [None] * len(rows)
+        for place, given in enumerate(zip(*columns, strict=True)):
+            if self.nulls is not Nulls.PASS and None in given:
+                if self.nulls is Nulls.FAIL:
+                    position = given.index(None) + 1
+                    message = f"argument {position} of '{self.title}' is null"
+                    evaluation.fail(places == place, message)
+                continue
+            try:
+                results[place] = self.compute(*given)
+            except RowError as error:
+                evaluation.fail(places == place, f"'{self.title}': {error}")
+        made = broadcast(from_list(results, self.type, self.pool), len(rows))
+        value = Value(made.values[places], None if made.valid is None else made.valid[places])
+        return never_null(value, size) if self.type is AttributeType.BOOL else value
+
+    def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
+        """One row for each distinct combination of arguments, and for each row of the batch the place of its own."""
+        changing = [
+            (argument, value)
+            for argument, value in zip(self.arguments, values, strict=True)
+            if value.values.ndim == 1 or value.valid is not None
+        ]
+        if not changing and size:
+            return np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        objects = any(argument.type is AttributeType.OBJECT for argument in self.arguments)
+        if objects or size <= SMALL_BATCH:
+            return np.arange(size), np.arange(size)
+        keys = np.empty((size, len(changing)), dtype=np.int64)
+        for column, (_, value) in enumerate(changing):
+            keys[:, column] = key_bits(broadcast(value, size).values, value.valid, _NULL)
+        places = KeyTable(len(changing)).ids(keys)
+        _, rows = np.unique(places, return_index=True)
+        return rows, places
+
+    def _list(self, argument: Node, value: Value, rows: Int64Array, size: int) -> list[object]:
+        items = to_column(value, argument.type, self.pool, size).take(rows).to_list()
+        return [java_text(item, argument.type) for item in items] if self.texts else items
+
+
+def column_function(namespace: str, name: str, compute: Callable[..., Any], operand: Any = np.float64) -> None:
+    """Makes `namespace:name` a `ColumnFunction`."""
+    FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=compute, operand=operand))
+
+
+def row_function(
+    namespace: str, name: str, compute: Callable[..., object], nulls: Nulls = Nulls.FAIL, *, texts: bool = False
+) -> None:
+    """Makes `namespace:name` a `RowFunction`."""
+    FUNCTIONS.register(name, namespace)(partial(RowFunction, compute=compute, nulls=nulls, texts=texts))
+
+
+def constant_function(namespace: str, name: str, constant: float) -> None:
+    """Makes `namespace:name` a function that gives `constant`."""
+    column: AnyArray = np.float64(constant)  # type: ignore[assignment] # a scalar stands for all rows
+    FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=lambda: column))
