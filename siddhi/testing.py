@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp, Schema
+from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.engine.batch import ARROW_TYPES, KIND, TIMESTAMP
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
-from siddhi.language.parser import parse
+from siddhi.language.parser import parse, parse_on_demand_query
 
 NOT_SUPPORTED = "not-supported"
 """The code of the error with which the engine refuses what it cannot run yet."""
@@ -62,6 +63,15 @@ class CaseResult:
     differences: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an on-demand query gave: rows (None: nothing found), or the error that refused it."""
+
+    rows: list[list[Any]] | None
+    schema: Schema | None
+    error: str | None = None
+
+
 @dataclass(slots=True)
 class _Recorder:
     """What the listened streams and queries gave."""
@@ -70,6 +80,7 @@ class _Recorder:
     currents: dict[str, list[Row]] = field(default_factory=dict)
     expired: dict[str, list[Row]] = field(default_factory=dict)
     schemas: dict[str, Schema] = field(default_factory=dict)
+    answers: dict[int, _Answer] = field(default_factory=dict)
 
 
 def load_cases(path: str | Path) -> Iterator[Case]:
@@ -112,7 +123,7 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
     recorder = _listen(case, app, runtime)
     runtime.start(int(case.document.get("start_time", 0)))
     waiting: list[Mapping[str, Any]] = []
-    for event in case.document["events"]:
+    for step, event in enumerate(case.document["events"]):
         if "data" in event:
             waiting.append(event)
             if len(waiting) != batch_rows:
@@ -124,8 +135,21 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
             runtime.send(event["stream"], records, as_chunk=True)
         elif "advance_time" in event:
             runtime.advance_time(event["advance_time"])
+        elif "query" in event:
+            recorder.answers[step] = _answer(app, runtime, event["query"])
     _send_alone(runtime, app, waiting)
     return recorder
+
+
+def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _Answer:
+    try:
+        query = analyse_on_demand_query(parse_on_demand_query(text), app)
+        found = runtime.query(query)
+    except SiddhiError as error:
+        if any(problem.code == NOT_SUPPORTED for problem in error.problems):
+            raise
+        return _Answer(None, None, str(error))
+    return _Answer(None if found is None else [row for _, row in _rows(found)], query.schema)
 
 
 def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[str, Any]]) -> None:
@@ -211,11 +235,28 @@ def _differences(case: Case, recorder: _Recorder) -> Iterator[str]:
         schema = recorder.schemas[query]
         yield from _compare(f"query {query}", answer["in"], recorder.currents[query], schema, case)
         yield from _compare(f"query {query} removed", answer["removed"], recorder.expired[query], schema, case)
+    for result in expect.get("results", ()):
+        yield from _compare_answer(result, recorder.answers[result["step"]], case)
     for stream, attributes in expect.get("schemas", {}).items():
         schema_found = recorder.schemas.get(stream)
         found = [] if schema_found is None else [[name, type_.value] for name, type_ in schema_found.attributes]
         if found != attributes:
             yield f"schema of {stream}: expected {attributes}, got {found}"
+
+
+def _compare_answer(expected: Mapping[str, Any], answer: _Answer, case: Case) -> Iterator[str]:
+    what = f"on-demand query at step {expected['step']}"
+    if "error" in expected:
+        if answer.error is None:
+            yield f"{what}: accepted, but should be refused"
+    elif answer.error is not None:
+        yield f"{what}: refused: {answer.error}"
+    elif (answer.rows is None) != (expected["rows"] is None):
+        yield f"{what}: expected {expected['rows']}, got {answer.rows}"
+    elif answer.rows is not None and answer.schema is not None:
+        yield from _compare(
+            what, [[0, row] for row in expected["rows"]], [[0, row] for row in answer.rows], answer.schema, case
+        )
 
 
 def _compare(what: str, expected: list[Row], found: list[Row], schema: Schema, case: Case) -> Iterator[str]:

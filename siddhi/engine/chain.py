@@ -28,7 +28,10 @@ def build_chain(
     `expired` says whether expired rows are asked for, `selected` which attributes the query selects as they are.
     """
     wanted = dict(needed)
-    after = _steps(source.after, wanted, context, in_table)
+    before_window = source.schema.names()
+    for step in source.before:
+        before_window = step.output.names() if isinstance(step, model.HandlerCall) else before_window
+    after = _steps(source.after, before_window, wanted, context, in_table)
     window: list[Operator] = []
     if source.window is not None:
         compiler = ExpressionCompiler(context, in_table=in_table)
@@ -39,27 +42,41 @@ def build_chain(
         else:
             window.append(make(window_context))
         wanted |= compiler.columns
-    before = _steps(source.before, wanted, context, in_table)
+    before = _steps(source.before, source.schema.names(), wanted, context, in_table)
     return [*before, *window, *after]
 
 
 def _steps(
     steps: Sequence[model.FilterStep | model.HandlerCall],
+    known: Sequence[str],
     wanted: dict[str, AttributeType],
     context: OperatorContext,
     in_table: MembershipTest | None,
 ) -> list[Operator]:
-    """The operators of `steps`; `wanted` grows by the attributes that they read."""
+    """The operators of `steps`, which start with the attributes `known`; `wanted` becomes what they need of these."""
     operators: list[Operator] = []
-    for step in reversed(steps):
+    for step, added in reversed(list(zip(steps, _added(steps, known), strict=True))):
         compiler = ExpressionCompiler(context, in_table=in_table)
         if isinstance(step, model.FilterStep):
             operators.insert(0, _filter(step, compiler, tuple(wanted), context))
         else:
             make = STREAM_FUNCTIONS.find(step.namespace, step.name, step.syntax)
             operators.insert(0, make(step, compiler))
+            for name in added:
+                wanted.pop(name, None)
         wanted |= compiler.columns
     return operators
+
+
+def _added(steps: Sequence[model.FilterStep | model.HandlerCall], known: Sequence[str]) -> list[set[str]]:
+    """The attributes that each of `steps` adds."""
+    added: list[set[str]] = []
+    names = set(known)
+    for step in steps:
+        output = set(step.output.names()) if isinstance(step, model.HandlerCall) else names
+        added.append(output - names)
+        names = output
+    return added
 
 
 def _filter(

@@ -19,6 +19,7 @@ from siddhi.engine.inlet import read_columns, read_timestamps, root_batch
 from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
+from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
@@ -216,6 +217,16 @@ class AppRuntime:
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
         return self._steps.next_deadline_ms()
+
+    # ---- questions
+
+    def query(self, query: model.AnalysedOnDemandQuery) -> pa.RecordBatch | None:
+        """What the on-demand query finds, None when that is nothing; a change of a table gives no rows.
+
+        `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
+        """
+        found = run_on_demand(query, self._environment, self._context, self._clock)
+        return None if found is None else found.to_arrow(query.schema.names() if query.source is not None else ())
 
     # ---- state
 

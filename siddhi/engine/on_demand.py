@@ -1,0 +1,75 @@
+"""Questions and changes put to a running app's tables and named windows from outside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.environment import Environment
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation
+from siddhi.engine.families import not_supported
+from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.selector import Selector
+from siddhi.engine.tables.writer import TableWriter
+from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.language.ast import EventType
+
+
+def run_on_demand(
+    query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
+) -> EventBatch | None:
+    """What `query` finds, None when that is nothing; a change gives no rows.
+
+    `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use.
+    """
+    if query.source is not None:
+        found = _select(query, _rows(query, environment, clock), environment, context)
+        return found if found.size else None
+    output = query.output
+    assert output is not None  # noqa: S101 - a query without source changes a table
+    rows = _one_row(clock)
+    if query.selection is not None:
+        rows = _select(query, rows, environment, context)
+    refused = TableWriter(output, environment.tables[output.target], context).write(rows)
+    if refused:
+        message = f"the primary key is in use in table '{output.target}'"
+        raise SiddhiRuntimeError(Problem("table-refused", message))
+    return rows.slice(0, 0)
+
+
+def _rows(query: model.AnalysedOnDemandQuery, environment: Environment, clock: int) -> EventBatch:
+    """All rows of the source, as one chunk."""
+    source = str(query.source)
+    if query.kind is model.SourceKind.TABLE:
+        table = environment.tables[source]
+        places = table.places()
+        return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
+    if query.kind is model.SourceKind.WINDOW:
+        stamps, columns = environment.windows[source].window.contents()
+        return _chunk(stamps, columns, clock)
+    raise not_supported("questions to aggregations", None if query.syntax is None else query.syntax.span)
+
+
+def _chunk(stamps: np.ndarray[tuple[int, ...], np.dtype[np.int64]], columns: dict[str, Column], clock: int) -> EventBatch:
+    size = len(stamps)
+    orders, clocks = np.ones(size, dtype=np.int64), np.full(size, clock, dtype=np.int64)
+    return EventBatch(stamps, np.zeros(size, dtype=np.int8), orders, clocks, columns, np.zeros(size, dtype=np.int64))
+
+
+def _one_row(clock: int) -> EventBatch:
+    return _chunk(np.full(1, clock, dtype=np.int64), {}, clock)
+
+
+def _select(
+    query: model.AnalysedOnDemandQuery, rows: EventBatch, environment: Environment, context: OperatorContext
+) -> EventBatch:
+    compiler = ExpressionCompiler(context, in_table=environment.in_table)
+    if query.on is not None:
+        condition = compiler.compile(query.on)
+        rows = rows.take(np.flatnonzero(condition.truth(Evaluation(rows))))
+    selection = query.selection
+    assert selection is not None  # noqa: S101 - a question selects
+    selector = Selector(selection, EventType.CURRENT, ExpressionCompiler(context), context)
+    return selector.process(rows, Step(np.zeros(1, dtype=np.int64)))
