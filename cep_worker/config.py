@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, parse_endpoint
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
 Rows = Annotated[int, Meta(ge=1)]
 Milliseconds = Annotated[int, Meta(ge=1)]
-
-_ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
 
 
 class RegistryConfig(msgspec.Struct, frozen=True):
@@ -24,6 +21,7 @@ class RegistryConfig(msgspec.Struct, frozen=True):
     timeout_ms: Milliseconds = 1_000
     heartbeat_ms: Milliseconds = 1_000
     reconnect_ms: Milliseconds = 250
+    connect_ms: Milliseconds = 1_000
 
 
 class InflowConfig(msgspec.Struct, frozen=True):
@@ -111,17 +109,11 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.managers:
             raise ValueError("managers: name at least one manager as host:port")
-        for manager in self.managers:
-            address(manager, "managers")
+        try:
+            self.manager_endpoints()
+        except ValueError as error:
+            raise ValueError(f"managers: {error}") from error
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
         """The control planes of the managers, in the order in which they are tried."""
-        return tuple(address(manager, "managers") for manager in self.managers)
-
-
-def address(text: str, key: str) -> Endpoint:
-    """The endpoint that `text` (`host:port`) names; ValueError that names `key` otherwise."""
-    found = _ADDRESS.match(text)
-    if found is None or not 1 <= int(found["port"]) <= 65_535:
-        raise ValueError(f"{key}: {text!r} is not host:port")
-    return Endpoint(found["host"], int(found["port"]))
+        return tuple(parse_endpoint(manager) for manager in self.managers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +22,7 @@ class Reactor:
         self._poller = zmq.Poller()
         self._handlers: dict[Any, Handler] = {}
         self._closed = False
+        self._posting = threading.Lock()
         self._posted: deque[Callable[[], None]] = deque()
         self._deferred: dict[Handler, None] = {}
         self._wake_reader, self._wake_writer = os.pipe()
@@ -39,13 +42,12 @@ class Reactor:
 
     def post(self, call: Callable[[], None]) -> None:
         """`call` will run on the reactor's thread; any thread may post. After `close` nothing runs."""
-        if self._closed:
-            return
-        self._posted.append(call)
-        try:
-            os.write(self._wake_writer, b"\0")
-        except BlockingIOError:  # the pipe is full of wake-ups already
-            return
+        with self._posting:  # the reactor may have made the call, and have closed, before the wake-up is written
+            if self._closed:
+                return
+            self._posted.append(call)
+            with contextlib.suppress(BlockingIOError):  # the pipe is full of wake-ups already
+                os.write(self._wake_writer, b"\0")
 
     def defer(self, handler: Handler) -> None:
         """`handler` will run once at the end of this turn, however often it is put off."""
@@ -71,9 +73,10 @@ class Reactor:
 
     def close(self) -> None:
         """The wake-up pipe is closed; sockets are closed by their owners."""
-        self._closed = True
-        os.close(self._wake_reader)
-        os.close(self._wake_writer)
+        with self._posting:
+            self._closed = True
+            os.close(self._wake_reader)
+            os.close(self._wake_writer)
 
     def _drain_wake(self) -> None:
         try:

@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
+from cep_common.ids import parse_endpoint
 from cep_common.messages import OpenLink, StreamSchema
-from cep_worker.config import address
 from cep_worker.options import read_options
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.sinks.base import Sink, SinkContext
@@ -28,10 +28,10 @@ class ZeromqSink:
     """Keeps a link to its endpoint, for ever; what was not acknowledged over a broken link is sent again."""
 
     def __init__(self, context: SinkContext, options: ZeromqOptions) -> None:
-        self._endpoint = address(options.endpoint.removeprefix("tcp://"), "endpoint")
+        self._endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
         opening = OpenLink(sender=f"{context.worker}/{context.plan}", streams=(schema,))
-        limits = OutgoingLimits(context.waiting_rows, batch_rows=4_096, frames_under_way=64)
+        limits = OutgoingLimits(context.waiting_rows, batch_rows=4_096, frames_under_way=64, connect_ms=RECONNECT_MS)
         self._where = context.where()
         self._out = Outgoing(context.reactor, context.zmq_context, opening, limits, lambda: None, context.room)
         self._tried_ms: int | None = None
@@ -67,4 +67,4 @@ def zeromq_sink(context: SinkContext) -> Sink:
     try:
         return ZeromqSink(context, options)
     except ValueError as error:
-        raise ConfigError(f"{context.where()}: {error}") from error
+        raise ConfigError(f"{context.where()}: endpoint: {error}") from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.errors import ConfigError
-from cep_worker.config import Rows, address
+from cep_common.ids import parse_endpoint
+from cep_worker.config import Rows
 from cep_worker.connectors import Declared
 from cep_worker.link_ingress import LinkIngress
 from cep_worker.options import read_options
@@ -24,7 +25,7 @@ class ZeromqSource:
     """A link server for one stream."""
 
     def __init__(self, context: SourceContext, options: ZeromqOptions) -> None:
-        endpoint = address(options.endpoint.removeprefix("tcp://"), "endpoint")
+        endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._streams = StreamDirectory(context.declared.stream.members)
         self._ingress = LinkIngress(context.reactor, self._resolve, context.make_route, context.ingress.links)
         self._ingress.listen(context.zmq_context, endpoint.host, endpoint.port, options.window_rows)
@@ -55,4 +56,4 @@ def zeromq_source(context: SourceContext) -> ZeromqSource:
     try:
         return ZeromqSource(context, options)
     except ValueError as error:
-        raise ConfigError(f"{context.where()}: {error}") from error
+        raise ConfigError(f"{context.where()}: endpoint: {error}") from error

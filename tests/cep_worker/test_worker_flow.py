@@ -135,7 +135,7 @@ def test_a_publisher_of_another_epoch_plan_or_schema_is_refused(world: World) ->
 def test_a_stalled_receiver_stops_the_client_and_bounds_what_waits(make_world: Callable[..., World]) -> None:
     world = make_world(inflow=InflowConfig(waiting_rows=100, batch_rows=50, frames_under_way=2))
     world.start(PLAN)
-    receiver = world.connected_receiver()
+    receiver = world.connected_receiver(window_rows=50)
     receiver.acknowledge = False
     sender = world.sender()
     for number in range(40):
@@ -349,3 +349,15 @@ def test_two_plans_that_export_an_event_stream_reach_one_listener(world: World) 
         assert batch is not None
         seen += values(batch)
     assert sorted(seen) == [(1, "UA", 1), (2, "AA", 2)]  # type: ignore[type-var]
+
+
+def test_a_receiver_that_holds_frames_until_later_watermarks_gets_them(make_world: Callable[..., World]) -> None:
+    world = make_world(inflow=InflowConfig(frames_under_way=2))
+    world.start(PLAYBACK)
+    receiver = world.connected_receiver()
+    receiver.acknowledge = False
+    sender = world.sender()
+    for number in range(20):
+        sender.send(departures((number, "UA", number, None)), watermark_ms=number)
+        until(lambda number=number: number < 19 or 19 in watermarks(receiver), receiver)
+    assert [row[0] for row in receiver.rows()] == list(range(20))

@@ -247,7 +247,7 @@ class World:
             name="worker-1",
             managers=(f"127.0.0.1:{manager.port}",),
             leave_ms=1_000,
-            registry=RegistryConfig(timeout_ms=200, heartbeat_ms=50, reconnect_ms=20),
+            registry=RegistryConfig(timeout_ms=200, heartbeat_ms=50, reconnect_ms=20, connect_ms=100),
             inflow=InflowConfig(idle_ms=300),
             outflow=OutflowConfig(first_port=first_port, last_port=min(first_port + 50, 65_535)),
             ingress=IngressConfig(port=free_port()),
