@@ -28,7 +28,7 @@ FORGET_AFTER_LEASES = 4
 
 
 class EndpointRecord(msgspec.Struct, frozen=True):
-    """A registered endpoint and what it said last."""
+    """A registered endpoint and what it said last. `warned` says that its present silence has been logged."""
 
     role: Role
     key: PlanKey
@@ -38,6 +38,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     connections: tuple[str, ...]
     promises: tuple[Promise, ...]
     heard_ms: int
+    warned: bool = False
 
     def live_connections(self, now_ms: int, lease_ms: int) -> int:
         """Links that stand or were promised less than a lease ago."""
@@ -80,7 +81,8 @@ class Registry:
         return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms)
 
     def assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
-        """An endpoint for the requester, or a refusal `no-endpoint`; a warning for each endpoint left out as stale."""
+        """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of, once for
+        each time that it falls silent."""
         self._take_back(message)
         identities = [
             identity
@@ -90,7 +92,7 @@ class Registry:
         ]  # fmt: skip
         candidates = {identity[2]: self._candidate(self._endpoints[identity], now_ms) for identity in identities}
         choice = choose(candidates.values(), message.host, self._lease_ms)
-        notes: list[Instruction] = [self._warning(message, candidate) for candidate in choice.ignored]
+        notes = self._warn_of(message, choice.ignored)
         if choice.chosen is None:
             return _no_endpoint(message), notes
         identity = (message.role, message.key, choice.chosen.instance)
@@ -144,9 +146,16 @@ class Registry:
             if record.endpoint == endpoint:
                 del self._endpoints[identity]
 
-    def _warning(self, message: RequestEndpoint, candidate: Candidate) -> LogLine:
-        where = _describe(message.key, candidate)
-        return LogLine("warning", f"stale endpoint ignored {where} role={message.role} silent_ms={candidate.silent_ms}")
+    def _warn_of(self, message: RequestEndpoint, ignored: tuple[Candidate, ...]) -> list[Instruction]:
+        notes: list[Instruction] = []
+        for candidate in ignored:
+            identity = (message.role, message.key, candidate.instance)
+            record = self._endpoints[identity]
+            if not record.warned:
+                self._endpoints[identity] = msgspec.structs.replace(record, warned=True)
+                where = f"{_describe(message.key, candidate)} role={message.role}"
+                notes.append(LogLine("warning", f"stale endpoint ignored {where} silent_ms={candidate.silent_ms}"))
+        return notes
 
 
 def young(promises: tuple[Promise, ...], now_ms: int, lease_ms: int) -> tuple[Promise, ...]:

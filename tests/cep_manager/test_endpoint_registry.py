@@ -39,6 +39,13 @@ def test_a_silent_endpoint_is_not_given_out_from_its_lease_on_and_a_warning_says
     ]
 
 
+def test_a_silence_is_warned_of_once_and_the_next_one_again(registry: Registry) -> None:
+    registry.register(receiver(), 0)
+    assert [len(registry.assign(request(), LEASE_MS + late)[1]) for late in (0, 1, 2)] == [1, 0, 0]
+    registry.register(receiver(), LEASE_MS + 3)
+    assert len(registry.assign(request(), 2 * LEASE_MS + 3)[1]) == 1
+
+
 def test_assignments_spread_over_endpoints_before_any_heartbeat_tells_of_them(registry: Registry) -> None:
     registry.register(receiver("r#0", port=1), 0)
     registry.register(receiver("r#1", port=2), 0)
