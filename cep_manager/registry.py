@@ -81,7 +81,7 @@ class Registry:
         return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms)
 
     def assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
-        """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of once for
+        """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of once
         each time that it falls silent."""
         self._take_back(message)
         identities = [
