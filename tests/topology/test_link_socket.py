@@ -193,7 +193,7 @@ def test_a_frame_out_of_sequence_ends_the_link(wire: Wire) -> None:
     assert not wire.server.links
 
 
-@pytest.mark.parametrize("frames", [[b""], [b"GET / HTTP/1.1"], [MAGIC, b"data", b"", b"\xc1"]])
+@pytest.mark.parametrize("frames", [[b""], [b"GET / HTTP/1.1"], [MAGIC + b"\x04data\x00\xc1"]])
 def test_bytes_that_are_no_message_end_the_link_and_no_other(wire: Wire, frames: list[bytes]) -> None:
     sender, other = wire.sender(), wire.sender()
     sender.socket.send_multipart(frames)
