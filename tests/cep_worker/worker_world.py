@@ -238,6 +238,7 @@ class World:
     config: WorkerConfig
     worker: Worker | None = None
     closing: list[Any] = field(default_factory=list)
+    receivers: list[FakeReceiver] = field(default_factory=list)
 
     @classmethod
     def make(cls, context: zmq.Context[Any], **changes: Any) -> World:
@@ -272,7 +273,7 @@ class World:
     def receiver(self, stream: str = "Departures", **options: Any) -> FakeReceiver:
         receiver = FakeReceiver(self.context, **options)
         self.manager.receivers[stream] = receiver.endpoint
-        self.closing.append(receiver)
+        self.receivers.append(receiver)
         return receiver
 
     def connected_receiver(self, stream: str = "Departures", **options: Any) -> FakeReceiver:
@@ -316,6 +317,8 @@ class World:
     def close(self) -> None:
         with contextlib.ExitStack() as last:
             last.callback(self.manager.stop)
+            for receiver in self.receivers:
+                last.callback(receiver.close)
             if self.worker is not None:
                 last.callback(self.worker.stop)
             for thing in self.closing:
