@@ -44,6 +44,6 @@ def log_sink(context: SinkContext) -> Sink:
     """A sink that logs each event."""
     options = read_options(LogOptions, context.connector.options, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
-    prefix = options.prefix or f"{context.plan} : {context.schema.stream}"
+    prefix = options.prefix or f"{context.plan} : {context.connector.stream}"
     writer = _LogWriter(options, prefix, mapper)
     return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)

@@ -1,0 +1,227 @@
+"""Sinks of each type behind a real worker, and sinks that cannot run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, free_port, until
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_worker.config import ArtefactConfig, SinkConfig
+
+TWO = alerts((5, "UA", 3), (6, "AA", 4))
+
+
+def with_sink(kind: str, options: dict[str, str], mapper: str = "", **mapper_options: str) -> DeployedPlan:
+    return msgspec.structs.replace(PLAN, sinks=(Connector("Alerts", kind, options, mapper, mapper_options),))
+
+
+class Hook:
+    """A web hook: keeps what is posted, answers with `status`."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.status = 200
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                hook.bodies.append(body)
+                hook.headers.append(dict(self.headers))
+                self.send_response(hook.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                """Tests need no access log."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    def events(self) -> list[Any]:
+        found: list[Any] = []
+        for body in self.bodies:
+            value = json.loads(body)
+            found += value if isinstance(value, list) else [value]
+        return found
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    made = Hook()
+    yield made
+    made.close()
+
+
+def test_a_file_gets_a_line_for_each_event_behind_what_it_held(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "alerts.ndjson"
+    file.write_text('{"half": ')
+    world.start(with_sink("file", {"file.uri": f"file:{file}"}))
+    world.publisher().open().send("Alerts", TWO)
+    lines = ['{"half": ', '{"_timestamp":5,"carrier":"UA","late":3}', '{"_timestamp":6,"carrier":"AA","late":4}']
+    until(lambda: file.read_text().splitlines() == lines)
+
+
+def test_the_log_sink_writes_each_event(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.start(with_sink("log", {"priority": "WARN"}, "json"))
+    world.publisher().open().send("Alerts", TWO)
+    logger = logging.getLogger("cep_worker.sinks.log").name
+    until(lambda: len([record for record in caplog.records if record.name == logger]) == 2)
+    record = next(record for record in caplog.records if record.name == logger)
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == 'KnockOnDelays : Alerts : {"event":{"carrier":"UA","late":3}}'
+
+
+def test_a_web_hook_gets_events_with_headers_in_requests_of_the_asked_size(world: World, hook: Hook) -> None:
+    options = {"publisher.url": hook.url, "headers": "'X-Key: secret','X-Other:b'", "batch.rows": "1"}
+    world.start(with_sink("http", options))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: len(hook.bodies) == 2)
+    assert hook.bodies == [b'{"event":{"carrier":"UA","late":3}}', b'{"event":{"carrier":"AA","late":4}}']
+    assert (hook.headers[0]["X-Key"], hook.headers[0]["X-Other"]) == ("secret", "b")
+    assert hook.headers[0]["Content-Type"] == "application/json"
+
+
+def test_a_web_hook_that_fails_is_tried_again_and_the_plan_waits(make_world: Callable[..., World], hook: Hook) -> None:
+    world = make_world(sinks=SinkConfig(waiting_rows=4))
+    hook.status = 503
+    world.start(with_sink("http", {"publisher.url": hook.url}))
+    publisher = world.publisher().open()
+    for number in range(10):
+        publisher.send("Alerts", alerts((number, "UA", number)))
+    until(lambda: len(hook.bodies) >= 2, publisher)
+    assert len(publisher.link.unacknowledged()) >= 5
+    hook.status = 200
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    until(lambda: {event["event"]["late"] for event in hook.events()} == set(range(10)))
+
+
+def test_events_that_a_web_hook_does_not_want_are_dropped_and_said(world: World, hook: Hook) -> None:
+    hook.status = 422
+    world.start(with_sink("http", {"publisher.url": hook.url}))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    until(lambda: "2 events dropped" in world.health()["plans"][0]["last_error"])
+    assert "status 422" in world.health()["plans"][0]["last_error"]
+    hook.status = 200
+    publisher.send("Alerts", alerts((7, "DL", 1)))
+    until(lambda: world.health()["plans"][0]["last_error"] == "")
+    assert len(hook.bodies) == 2
+
+
+def test_a_web_hook_may_be_given_up(world: World) -> None:
+    options = {"publisher.url": f"http://127.0.0.1:{free_port()}/x", "on.error": "LOG", "retry.count": "1"}
+    world.start(with_sink("http", options))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: "given up after 2 tries: ConnectionError" in world.health()["plans"][0]["last_error"])
+
+
+def test_a_zeromq_sink_sends_batches_and_connects_again(world: World) -> None:
+    port = free_port()
+    world.start(with_sink("zeromq", {"endpoint": f"tcp://127.0.0.1:{port}", "stream": "Late"}))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    receiver = FakeReceiver(world.context, port=port)
+    world.receivers.append(receiver)
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert receiver.openings[-1].streams[0].stream == "Late"
+    assert receiver.openings[-1].streams[0].attributes == ALERTS
+    assert receiver.rows() == [(5, "UA", 3), (6, "AA", 4)]
+
+
+def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_path: Path, hook: Hook) -> None:
+    file = tmp_path / "a.ndjson"
+    sinks = (
+        Connector("Alerts", "file", {"file.uri": str(file)}, "", {}),
+        Connector("Alerts", "http", {"publisher.url": hook.url}, "", {}),
+    )
+    world.start(msgspec.structs.replace(PLAN, sinks=sinks))
+    listener = world.listener()
+    world.publisher().open().send("Alerts", TWO)
+    batch = listener.receive(5_000)
+    assert batch is not None
+    assert batch.num_rows == 2
+    until(lambda: len(hook.events()) == 2 and len(file.read_text().splitlines()) == 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("telegram", {}, "unknown type of sink; known: file, http, log, zeromq"),
+        ("file", {}, "missing required field `file.uri`"),
+        ("file", {"file.url": "x"}, "unknown option file.url; did you mean file.uri?"),
+        ("file", {"file.uri": "/nowhere/at/all"}, "file.uri: /nowhere/at/all: No such file or directory"),
+        ("http", {"publisher.url": "ftp://x"}, "publisher.url: must be http://"),
+        ("http", {"publisher.url": "http://x", "headers": "X: y"}, "headers: must be"),
+        ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
+        ("log", {"priority": "LOUD"}, "priority: invalid enum value 'LOUD'"),
+        ("zeromq", {"endpoint": "here"}, "endpoint: 'here' is not host:port"),
+    ],
+)
+def test_a_sink_that_cannot_run_is_reported_and_the_rest_of_the_plan_runs(
+    world: World, kind: str, options: dict[str, str], message: str
+) -> None:
+    world.start(with_sink(kind, options))
+    until(lambda: message in world.health()["plans"][0]["last_error"])
+    assert f"@sink(type='{kind}') of stream Alerts" in world.health()["plans"][0]["last_error"]
+    listener = world.listener()
+    world.publisher().open().send("Alerts", TWO)
+    assert listener.receive(5_000) is not None
+
+
+def test_a_sink_of_an_artefact_takes_an_event_stream_of_all_plans(
+    make_world: Callable[..., World], tmp_path: Path
+) -> None:
+    file = tmp_path / "all.ndjson"
+    (tmp_path / "all.yaml").write_text(f"stream: Alerts\ntype: file\noptions: {{file.uri: {file}}}\n")
+    world = make_world(artefacts=ArtefactConfig(sinks=str(tmp_path)))
+    swapped = (StreamBinding("A", "Alerts:1.0.0", tuple(reversed(ALERTS))),)
+    other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=(), exported=swapped)
+    world.start(PLAN, other)
+    world.publisher(PLAN).open().send("Alerts", alerts((1, "UA", 1)))
+    world.publisher(other).open().send("A", alerts((2, "AA", 2)).select(["_timestamp", "_kind", "late", "carrier"]))
+    expected = {'{"_timestamp":1,"carrier":"UA","late":1}', '{"_timestamp":2,"carrier":"AA","late":2}'}
+    until(lambda: set(file.read_text().splitlines()) == expected)
+
+
+def test_a_sink_of_an_undeployed_plan_delivers_what_it_has(world: World, hook: Hook) -> None:
+    hook.status = 503
+    world.start(with_sink("http", {"publisher.url": hook.url}))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    until(lambda: hook.bodies, publisher)
+    world.manager.deploy()
+    until(lambda: world.health()["plans"] == [])
+    hook.status = 200
+    until(lambda: len(hook.events()) >= 4)
+
+
+def test_a_worker_that_leaves_delivers_first(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "alerts.ndjson"
+    world.start(with_sink("file", {"file.uri": str(file)}))
+    publisher = world.publisher().open()
+    for number in range(200):
+        publisher.send("Alerts", alerts((number, "UA", number)))
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    assert len(file.read_text().splitlines()) == 200

@@ -1,0 +1,124 @@
+"""Sources of each type in front of a real worker, and sources that cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import requests
+from worker_world import DEPARTURES, PLAN, World, departures, free_port, until
+
+from cep_common.errors import InputError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_worker.client import EventSender
+from cep_worker.config import ArtefactConfig
+
+EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}
+ROW = (1, "UA", 5, 1.5)
+
+
+def with_source(kind: str, options: dict[str, str], mapper: str = "", **mapper_options: str) -> DeployedPlan:
+    return msgspec.structs.replace(PLAN, sources=(Connector("Departures", kind, options, mapper, mapper_options),))
+
+
+def test_an_http_source_takes_events_at_its_plans_path_of_the_built_in_server(world: World) -> None:
+    world.start(with_source("http", {}, "json"))
+    receiver = world.connected_receiver()
+    answer = requests.post(world.url("/KnockOnDelays/Departures"), json={"event": EVENT}, timeout=5)
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 1})
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [ROW]
+
+
+def test_an_http_source_may_have_an_address_a_timestamp_and_leniency(world: World) -> None:
+    port = free_port()
+    options = {"receiver.url": f"http://127.0.0.1:{port}/late/planes", "timestamp": "dep_delay"}
+    world.start(with_source("http", options, "json", **{"fail.on.missing.attribute": "false"}))
+    receiver = world.connected_receiver()
+    url = f"http://127.0.0.1:{port}/late/planes"
+    assert requests.post(url, json=[{"dep_delay": 9}], timeout=5).status_code == 202
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [(9, None, 9, None)]
+    assert requests.post(f"http://127.0.0.1:{port}/late/trains", json=[], timeout=5).status_code == 404
+    world.manager.deploy()
+    until(lambda: world.health()["plans"] == [])
+    with pytest.raises(requests.ConnectionError):
+        requests.post(url, json=[], timeout=5)
+
+
+def test_a_source_goes_on_when_its_plan_is_deployed_anew(world: World) -> None:
+    plan = with_source("http", {})
+    world.start(plan)
+    world.manager.deploy(msgspec.structs.replace(plan, epoch=8))
+    until(lambda: world.reports()[0].epoch == 8)
+    receiver = world.connected_receiver()
+    assert requests.post(world.url("/KnockOnDelays/Departures"), json=EVENT, timeout=5).status_code == 202
+    until(lambda: receiver.frames, receiver)
+    assert receiver.openings[-1].epoch == 8
+
+
+def test_a_zeromq_source_takes_links_for_its_stream_only(world: World) -> None:
+    port = free_port()
+    world.start(with_source("zeromq", {"endpoint": f"tcp://127.0.0.1:{port}"}))
+    receiver = world.connected_receiver()
+    with EventSender(Endpoint("127.0.0.1", port), StreamSchema("Departures", DEPARTURES)) as sender:
+        sender.send(departures(ROW))
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [ROW]
+    with pytest.raises(InputError, match="there is no stream Other"):
+        EventSender(Endpoint("127.0.0.1", port), StreamSchema("Other", DEPARTURES))
+
+
+def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
+    make_world: Callable[..., World], tmp_path: Path
+) -> None:
+    port = free_port()
+    (tmp_path / "in.yaml").write_text(
+        f"stream: Departures:1.0.0\ntype: http\noptions: {{receiver.url: 'http://127.0.0.1:{port}/in'}}\n"
+    )
+    world = make_world(artefacts=ArtefactConfig(sources=str(tmp_path)))
+    binding = msgspec.structs.replace(PLAN.imported[0], stream="D")
+    world.start(PLAN, msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=(binding,)))
+    first, second = world.connected_receiver("Departures"), world.connected_receiver("D")
+    assert requests.post(f"http://127.0.0.1:{port}/in", json=EVENT, timeout=5).status_code == 202
+    until(lambda: first.rows() and second.rows(), first, second)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "mapper", "message"),
+    [
+        ("carrier-pigeon", {}, "", "unknown type of source; known: http, zeromq"),
+        ("http", {"reciever.url": "x"}, "", "unknown option reciever.url; did you mean receiver.url?"),
+        ("http", {"receiver.url": "https://x:1/y"}, "", "receiver.url: must be http://host:port/path"),
+        ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is no address"),
+        ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
+        ("http", {}, "xml", "unknown type of mapper xml; known for sources: json"),
+        ("zeromq", {}, "", "missing required field `endpoint`"),
+        ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),
+    ],
+)
+def test_a_source_that_cannot_run_is_reported_and_the_rest_of_the_plan_runs(
+    world: World, kind: str, options: dict[str, str], mapper: str, message: str
+) -> None:
+    world.start(with_source(kind, options, mapper))
+    until(lambda: message in world.health()["plans"][0]["last_error"])
+    receiver = world.connected_receiver()
+    world.sender().send(departures(ROW))
+    until(lambda: receiver.frames, receiver)
+
+
+def test_a_source_whose_port_is_taken_is_reported(world: World) -> None:
+    world.start(with_source("zeromq", {"endpoint": f"127.0.0.1:{world.config.ingress.port}"}))
+    until(lambda: f"cannot listen on 127.0.0.1:{world.config.ingress.port}" in world.health()["plans"][0]["last_error"])
+
+
+def test_two_sources_cannot_have_one_path(world: World) -> None:
+    source = Connector("Departures", "http", {}, "", {})
+    world.start(msgspec.structs.replace(PLAN, sources=(source, source)))
+    until(lambda: "is taken already" in world.health()["plans"][0]["last_error"])
+    receiver = world.connected_receiver()
+    assert requests.post(world.url("/KnockOnDelays/Departures"), json=EVENT, timeout=5).status_code == 202
+    until(lambda: receiver.frames, receiver)
