@@ -1,0 +1,158 @@
+"""`str:` functions over the values of a row. Indexes count characters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.functions.choice import Coalesce
+from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.java_text import parse_integer
+from siddhi.extensions import java_regex
+from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.language.ast import AttributeType
+
+_BLANKS = "".join(map(chr, range(0x21)))
+_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})*")
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """The compiled pattern; `RowError` when it is none."""
+    try:
+        return java_regex.compile_pattern(text)
+    except java_regex.PatternError as error:
+        raise RowError(str(error)) from error
+
+
+def group(match: re.Match[str], number: int) -> str | None:
+    """The group of a match; `RowError` when the pattern has no such group."""
+    try:
+        found: str | None = match[number]
+    except IndexError as error:
+        raise RowError(f"the pattern has no group {number}") from error
+    return found
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index < len(text):
+        raise RowError(f"'{text}' has no character {index}")
+    return text[index]
+
+
+def _concat(*texts: str | None) -> str:
+    return "".join(text for text in texts if text is not None)
+
+
+def _contains(text: str | None, part: str | None) -> bool:
+    if text is None:
+        return False
+    if part is None:
+        raise RowError("argument 2 is null")
+    return part in text
+
+
+def _equals_ignore_case(one: str | None, other: str | None) -> bool:
+    if one is None:
+        raise RowError("argument 1 is null")
+    return other is not None and len(one) == len(other) and _folded(one) == _folded(other)
+
+
+def _folded(text: str) -> str:
+    return "".join(character.upper().lower() for character in text)
+
+
+def _fill_template(template: str | None, *values: object) -> str:
+    if template is None:
+        raise RowError("argument 1 is null")
+    by_key = values[0] if len(values) == 1 and isinstance(values[0], dict) else None
+
+    def filled(place: re.Match[str]) -> str:
+        key = place[1].strip()
+        if by_key is not None:
+            value = by_key.get(key)
+        else:
+            number = parse_integer(key, 32)
+            if number is None or not 1 <= number <= len(values):
+                raise RowError(f"there is no value for '{place[0]}'")
+            value = values[number - 1]
+        text = java_text(value, AttributeType.DOUBLE)
+        return key if text is None else text
+
+    return _PLACE.sub(filled, template)
+
+
+def _locate(part: str, text: str, start: int = 0) -> int:
+    return text.find(part, max(start, 0))
+
+
+def _repeat(text: str, times: int) -> str:
+    return text * times
+
+
+def _replace(limit: int) -> Any:
+    def replaced(text: str, regex: str, replacement: str) -> str:
+        try:
+            return pattern(regex).sub(lambda match: java_regex.expand(match, replacement), text, count=limit)
+        except java_regex.PatternError as error:
+            raise RowError(str(error)) from error
+
+    return replaced
+
+
+def _split(text: str, regex: str, number: int) -> str:
+    parts = java_regex.split(pattern(regex), text)
+    if not 0 <= number < len(parts):
+        raise RowError(f"'{text}' has no part {number}")
+    return parts[number]
+
+
+def _compare(one: str, other: str) -> int:
+    """Java's compareTo: the difference of the first code units that differ, else of the lengths."""
+    left, right = one.encode("utf-16-be"), other.encode("utf-16-be")
+    for place in range(0, min(len(left), len(right)), 2):
+        difference = int.from_bytes(left[place : place + 2]) - int.from_bytes(right[place : place + 2])
+        if difference:
+            return difference
+    return (len(left) - len(right)) // 2
+
+
+def _substring(text: str, begin: int | str, third: int | None = None) -> str | None:
+    if isinstance(begin, str):
+        match = pattern(begin).search(text)
+        return "" if match is None else group(match, third or 0)
+    end = len(text) if third is None else begin + third
+    if not 0 <= begin <= end <= len(text):
+        raise RowError(f"'{text}' has no part from {begin} to {end}")
+    return text[begin:end]
+
+
+def _unhex(text: str) -> str:
+    if not _HEXADECIMAL.fullmatch(text):
+        raise RowError(f"'{text}' is not in base 16")
+    return bytes.fromhex(text).decode("latin-1")
+
+
+FUNCTIONS.register("coalesce", "str")(Coalesce)
+row_function("str", "charAt", _char_at)
+row_function("str", "charFrequency", lambda text, part: text.count(part) if part else 0)
+row_function("str", "concat", _concat, Nulls.PASS, texts=True)
+row_function("str", "contains", _contains, Nulls.PASS)
+row_function("str", "equalsIgnoreCase", _equals_ignore_case, Nulls.PASS)
+row_function("str", "fillTemplate", _fill_template, Nulls.PASS)
+row_function("str", "hex", lambda text: "".join(f"{ord(character):x}" for character in text))
+row_function("str", "length", len)
+row_function("str", "locate", _locate)
+row_function("str", "lower", str.lower)
+row_function("str", "regexp", lambda text, regex: pattern(regex).fullmatch(text) is not None)
+row_function("str", "repeat", _repeat)
+row_function("str", "replaceAll", _replace(0))
+row_function("str", "replaceFirst", _replace(1))
+row_function("str", "reverse", lambda text: text[::-1])
+row_function("str", "split", _split)
+row_function("str", "strcmp", _compare)
+row_function("str", "substr", _substring)
+row_function("str", "trim", lambda text: text.strip(_BLANKS))
+row_function("str", "unhex", _unhex)
+row_function("str", "upper", str.upper)
