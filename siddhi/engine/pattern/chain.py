@@ -18,6 +18,7 @@ from siddhi.engine.kernels import grown
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern import chain_kernel as kernel
+from siddhi.engine.pattern.chain_kernel import ChainEvents, ChainRules, ChainState
 from siddhi.engine.pattern.chain_output import ChainOutput
 from siddhi.engine.pattern.conditions import EventFilter, split_filter
 from siddhi.engine.pattern.references import Reference
@@ -189,17 +190,18 @@ class ChainOperator(MergingOperator):
         layout = _Layout(plan, self._source_of, context)
         self._columns = layout.columns
         self._register_types = layout.register_types
-        self._comparisons, self._copies, self._elements = layout.comparisons, layout.copies, layout.elements
-        self._settings = np.zeros(kernel.SETTING_COUNT, dtype=np.int64)
-        self._settings[kernel.ELEMENTS] = self._count
-        self._settings[kernel.WITHIN] = kernel.NONE if machine.within_ms is None else machine.within_ms
-        self._settings[kernel.IS_SEQUENCE] = machine.sequence
-        self._settings[kernel.SCOPE_END] = kernel.NONE if plan.scope_end is None else plan.scope_end
-        self._settings[kernel.REGISTERS] = kernel.REFERENCES + self._count
-        self._offers = np.full((len(self.sources), self._count), kernel.NONE, dtype=np.int64)
+        settings = np.zeros(kernel.SETTING_COUNT, dtype=np.int64)
+        settings[kernel.ELEMENTS] = self._count
+        settings[kernel.WITHIN] = kernel.NONE if machine.within_ms is None else machine.within_ms
+        settings[kernel.IS_SEQUENCE] = machine.sequence
+        settings[kernel.SCOPE_END] = kernel.NONE if plan.scope_end is None else plan.scope_end
+        settings[kernel.REGISTERS] = kernel.REFERENCES + self._count
+        offers = np.full((len(self.sources), self._count), kernel.NONE, dtype=np.int64)
         for source in range(len(self.sources)):
             fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
-            self._offers[source, : len(fed)] = fed
+            offers[source, : len(fed)] = fed
+        self._rules = ChainRules(settings, layout.elements, layout.comparisons, layout.copies, offers)
+        self._sequence = machine.sequence
         self._output = ChainOutput(machine, read, context.pool)
         nothing = np.zeros(0, dtype=np.int64)
         self._nothing = EventBatch(
@@ -211,27 +213,34 @@ class ChainOperator(MergingOperator):
             None,
             nothing if context.partitioned else None,
         )
-        self._clear(layout.fraction_registers)
-
-    def _clear(self, fraction_registers: int) -> None:
-        width = kernel.REFERENCES + self._count + len(self._register_types)
-        self._partials: Int64Array = np.zeros((8, width), dtype=np.int64)
-        self._floats: AnyArray = np.zeros((8, fraction_registers), dtype=np.float64)
-        self._lists: Int64Array = np.full((0, kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64)
-        self._instances: Int64Array = np.zeros((0, kernel.INSTANCE_WIDTH), dtype=np.int64)
-        self._counters: Int64Array = np.zeros(kernel.COUNTER_COUNT, dtype=np.int64)
-        self._counters[kernel.FREE] = kernel.NONE
-        self._touched: Int64Array = np.zeros(8, dtype=np.int64)
-        self._matches: Int64Array = np.zeros((0, 2 + self._count), dtype=np.int64)
+        self._fraction_registers = layout.fraction_registers
         self._kept: Int64Array = np.zeros((0, 3), dtype=np.int64)
-        self._make_table(64)
+        self._state = self._new_state()
 
-    def _make_table(self, places: int) -> None:
-        self._table: Int64Array = np.full((self._count, places, 2), kernel.NONE, dtype=np.int64)
-        self._bounds: AnyArray = np.full((self._count, places), np.inf, dtype=np.float64)
-        for element, bounded in enumerate(self._elements[:, kernel.BOUNDED].tolist()):
-            if bounded != kernel.NONE and self._comparisons[bounded, kernel.OPERATOR] < kernel.GREATER:
-                self._bounds[element] = -np.inf
+    def _new_state(self) -> ChainState:
+        width = kernel.REFERENCES + self._count + len(self._register_types)
+        counters = np.zeros(kernel.COUNTER_COUNT, dtype=np.int64)
+        counters[kernel.FREE] = kernel.NONE
+        table, bounds = self._new_table(64)
+        return ChainState(
+            partials=np.zeros((8, width), dtype=np.int64),
+            floats=np.zeros((8, self._fraction_registers), dtype=np.float64),
+            lists=np.full((0, kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64),
+            table=table,
+            bounds=bounds,
+            instances=np.zeros((0, kernel.INSTANCE_WIDTH), dtype=np.int64),
+            counters=counters,
+            touched=np.zeros(8, dtype=np.int64),
+            matches=np.zeros((0, 2 + self._count), dtype=np.int64),
+        )
+
+    def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:
+        table = np.full((self._count, places, 2), kernel.NONE, dtype=np.int64)
+        bounds = np.full((self._count, places), np.inf, dtype=np.float64)
+        for element, bounded in enumerate(self._rules.elements[:, kernel.BOUNDED].tolist()):
+            if bounded != kernel.NONE and self._rules.comparisons[bounded, kernel.OPERATOR] < kernel.GREATER:
+                bounds[element] = -np.inf
+        return table, bounds
 
     # ---- life
 
@@ -244,18 +253,18 @@ class ChainOperator(MergingOperator):
         if not len(instances):
             return
         count = int(instances.max()) + 1
-        if count > len(self._instances):
-            self._instances = grown(self._instances, count)
-            self._lists = grown(self._lists, len(self._instances) * self._count, kernel.NONE)
-        self._instances[instances] = 0
-        self._instances[instances, kernel.LATEST] = kernel.LONG_AGO
-        self._instances[instances, kernel.FRESH_SEEDS] = 1
+        state = self._state
+        if count > len(state.instances):
+            grown_instances = grown(state.instances, count)
+            lists = grown(state.lists, len(grown_instances) * self._count, kernel.NONE)
+            state = self._state = state._replace(instances=grown_instances, lists=lists)
+        state.instances[instances] = 0
+        state.instances[instances, kernel.LATEST] = kernel.LONG_AGO
+        state.instances[instances, kernel.FRESH_SEEDS] = 1
 
     def close_partitions(self, partitions: Int64Array) -> None:
         for instance in partitions.tolist():
-            kernel.close_instance(
-                instance, self._partials, self._lists, self._table, self._counters, self._settings
-            )
+            kernel.close_instance(instance, self._state, self._rules)
 
     # ---- a step
 
@@ -263,47 +272,26 @@ class ChainOperator(MergingOperator):
         self._open(step.opened)
         offsets = _offsets(inputs.batches)
         rows, places = self._rows(inputs, offsets)
-        matches = self._run(rows, *self._event_columns(inputs, offsets))
+        matches = self._run(ChainEvents(rows, *self._event_columns(inputs, offsets)))
         batch = self._batch(inputs, matches, places, offsets)
-        if self._counters[kernel.TOUCHES]:
+        if self._state.counters[kernel.TOUCHES]:
             self._keep(inputs, offsets)
         return batch
 
-    def _run(
-        self, rows: Int64Array, passing: AnyArray, whole: Int64Array, fractions: AnyArray, nulls: Int64Array
-    ) -> Int64Array:
+    def _run(self, events: ChainEvents) -> Int64Array:
         """Takes all rows through the state loop; the matches in order."""
         found: list[Int64Array] = []
-        self._counters[kernel.CURSOR] = 0
-        while self._counters[kernel.CURSOR] < len(rows):
-            self._make_room(len(rows) - int(self._counters[kernel.CURSOR]))
-            self._counters[kernel.MATCHES] = 0
-            kernel.run_chain(
-                rows,
-                passing,
-                whole,
-                fractions,
-                nulls,
-                self._offers,
-                self._settings,
-                self._elements,
-                self._comparisons,
-                self._copies,
-                self._partials,
-                self._floats,
-                self._lists,
-                self._table,
-                self._bounds,
-                self._instances,
-                self._counters,
-                self._touched,
-                self._matches,
-            )
-            if self._counters[kernel.MATCHES]:
-                found.append(self._matches[: self._counters[kernel.MATCHES]].copy())
+        counters = self._state.counters
+        counters[kernel.CURSOR] = 0
+        while (done := int(counters[kernel.CURSOR])) < len(events.rows):
+            self._make_room(len(events.rows) - done)
+            counters[kernel.MATCHES] = 0
+            kernel.run_chain(self._state, self._rules, events)
+            if counters[kernel.MATCHES]:
+                found.append(self._state.matches[: counters[kernel.MATCHES]].copy())
         if len(found) == 1:
             return found[0]
-        return np.concatenate(found) if found else self._matches[:0]
+        return np.concatenate(found) if found else self._state.matches[:0]
 
     def _rows(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[Int64Array, Int64Array | None]:
         """(source, event, timestamp, instance) of each row that is an event, and its place among all rows if some are not."""
@@ -344,17 +332,25 @@ class ChainOperator(MergingOperator):
         return passing, whole, fractions, nulls
 
     def _make_room(self, rows: int) -> None:
-        live = int(self._counters[kernel.LIVE])
-        seeds = int(self._instances[:, kernel.SEEDS :].sum()) if len(self._instances) < rows else 0
+        state = self._state
+        live = int(state.counters[kernel.LIVE])
+        seeds = int(state.instances[:, kernel.SEEDS :].sum()) if len(state.instances) < rows else 0
         wanted = live + rows + seeds + 2
-        if wanted > len(self._partials):
-            self._partials = grown(self._partials, wanted)
-            self._floats = grown(self._floats, len(self._partials))
-            self._touched = grown(self._touched, len(self._partials))
-        self._matches = grown(self._matches, 2 * live + rows + seeds + 4)
-        places = self._table.shape[1]
-        if wanted > places and self._settings[kernel.IS_SEQUENCE] == 0:
+        if wanted > len(state.partials):
+            partials = grown(state.partials, wanted)
+            floats, touched = grown(state.floats, len(partials)), grown(state.touched, len(partials))
+            state = state._replace(partials=partials, floats=floats, touched=touched)
+        if live + wanted + 2 > len(state.matches):
+            state = state._replace(matches=grown(state.matches, live + wanted + 2))
+        self._state = state
+        if wanted > state.table.shape[1] and not self._sequence:
             self._refill_table(wanted)
+
+    def _refill_table(self, partials: int) -> None:
+        """The table has room for so many partials and holds all that wait."""
+        table, bounds = self._new_table(1 << max(6, (2 * partials).bit_length()))
+        self._state = self._state._replace(table=table, bounds=bounds)
+        kernel.rebuild_table(self._state, self._rules)
 
     def _batch(
         self, inputs: MergedRows, matches: Int64Array, places: Int64Array | None, offsets: Sequence[int]
@@ -380,8 +376,8 @@ class ChainOperator(MergingOperator):
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
         """Copies out of the batch what live partials hold of it."""
-        self._kept = grown(self._kept, int(self._counters[kernel.TOUCHES]) * self._count)
-        count = kernel.settle_chain(self._partials, self._touched, self._counters, self._kept, self._settings)
+        self._kept = grown(self._kept, int(self._state.counters[kernel.TOUCHES]) * self._count)
+        count = kernel.settle_chain(self._kept, self._state)
         kept = self._kept[:count]
         for slot, source in enumerate(self._source_of[:-1]):
             of_slot = kept[kept[:, 1] == slot] if self._count > 2 else kept
@@ -390,59 +386,50 @@ class ChainOperator(MergingOperator):
     # ---- snapshot
 
     def snapshot(self) -> State:
-        order = np.zeros(int(self._counters[kernel.LIVE]), dtype=np.int64)
-        kernel.live_partials(self._partials, self._lists, order)
+        state = self._state
+        order = np.zeros(int(state.counters[kernel.LIVE]), dtype=np.int64)
+        kernel.live_partials(order, state)
         base = kernel.REFERENCES + self._count
         registers = [
-            Codes(self._partials[order, base + number])
+            Codes(state.partials[order, base + number])
             if type_ is AttributeType.STRING
-            else self._partials[order, base + number]
+            else state.partials[order, base + number]
             for number, type_ in enumerate(self._register_types)
         ]
         return {
-            "partials": self._partials[order][:, : kernel.REFERENCES],
+            "partials": state.partials[order][:, : kernel.REFERENCES],
             "registers": registers,
-            "fractions": self._floats[order],
-            "updated": self._lists[:, kernel.UPDATED].copy(),
-            "instances": self._instances.copy(),
+            "fractions": state.floats[order],
+            "updated": state.lists[:, kernel.UPDATED].copy(),
+            "instances": state.instances.copy(),
             "kept": self._output.snapshot(order),
         }
 
     def restore(self, state: State) -> None:
         count = len(state["partials"])
-        self._clear(self._floats.shape[1])
-        self._partials = grown(self._partials, count)
-        self._floats = grown(self._floats, len(self._partials))
-        self._touched = grown(self._touched, len(self._partials))
-        self._partials[:count, : kernel.REFERENCES] = state["partials"]
+        fresh = self._new_state()
+        partials = grown(fresh.partials, count)
+        partials[:count, : kernel.REFERENCES] = state["partials"]
         base = kernel.REFERENCES + self._count
-        self._partials[:count, kernel.REFERENCES : base] = kernel.NONE
+        partials[:count, kernel.REFERENCES : base] = kernel.NONE
         for number, register in enumerate(state["registers"]):
-            self._partials[:count, base + number] = register.array if isinstance(register, Codes) else register
-        self._floats[:count] = state["fractions"]
-        self._instances = state["instances"].copy()
-        self._lists = np.full((len(state["updated"]), kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64)
-        self._lists[:, kernel.UPDATED] = state["updated"]
-        self._counters[kernel.UNUSED] = self._counters[kernel.LIVE] = count
-        self._output.restore(state["kept"])
-        kernel.relink(count, self._partials, self._lists, self._settings)
-        self._refill_table(count)
-
-    def _refill_table(self, partials: int) -> None:
-        """The table has room for so many partials and holds all that wait."""
-        self._make_table(1 << max(6, (2 * partials).bit_length()))
-        if self._settings[kernel.IS_SEQUENCE]:
-            return
-        kernel.rebuild_table(
-            self._partials,
-            self._floats,
-            self._lists,
-            self._table,
-            self._bounds,
-            self._elements,
-            self._comparisons,
-            self._settings,
+            partials[:count, base + number] = register.array if isinstance(register, Codes) else register
+        floats = grown(fresh.floats, len(partials))
+        floats[:count] = state["fractions"]
+        lists = np.full((len(state["updated"]), kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64)
+        lists[:, kernel.UPDATED] = state["updated"]
+        fresh.counters[kernel.UNUSED] = fresh.counters[kernel.LIVE] = count
+        self._state = fresh._replace(
+            partials=partials,
+            floats=floats,
+            lists=lists,
+            instances=state["instances"].copy(),
+            touched=grown(fresh.touched, len(partials)),
         )
+        self._output.restore(state["kept"])
+        kernel.relink(count, self._state, self._rules)
+        if not self._sequence:
+            self._refill_table(count)
 
 
 def _end_to_end(arrays: Sequence[AnyArray]) -> AnyArray:

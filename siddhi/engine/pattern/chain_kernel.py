@@ -1,32 +1,39 @@
 """The compiled state loop of chains of plain elements: patterns and sequences whose elements are all single events.
 
-Partial matches are rows of two arrays. A row stands in the list of the element where it waits (one list per partition instance and element,
-in the order in which an event is offered to them) and in a chain of a hash table, so that an event meets only partials that
-agree with it on the element's equality condition:
+Partial matches are rows of two arrays. A row stands in the list of the element where it waits (one list per partition
+instance and element, in the order in which an event is offered to them) and in a chain of a hash table, so that an event
+meets only partials that agree with it on the element's equality condition:
 
-    lists[instance, element] → head ⇄ … ⇄ tail          table[element, hash(instance, key)] → first ⇄ … ⇄ last
+    lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
 
 The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`).
+
+All of it stands in one file because numba's cache on disk notices changes of a kernel's own file only.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.hashing import mix
 
-# The loops allocate nothing, so numba need not count references to the arrays they pass around: that alone took nine tenths
-# of the time.
-kernel = numba.njit(cache=True, _nrt=False)
-inlined = numba.njit(_nrt=False, inline="always")
+# The loops allocate nothing, so numba need not count references to the arrays they pass around: that alone took nine
+# tenths of the time. The option has no public name.
+kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
+inlined = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
 
 NONE = -1
 NEVER = 2**62
 LONG_AGO = -(2**62)
 
 # columns of a partial's row; behind them one row reference per slot, then the whole-number registers
-NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = range(13)
+NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = range(
+    13
+)
 REFERENCES = 13
 
 # columns of a list
@@ -54,14 +61,55 @@ EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
 
 # columns of an element's settings
 FIRST_COMPARISON, END_COMPARISON, INDEXED, BOUNDED, FIRST_COPY, END_COPY = range(6)
-ELEMENT_WIDTH = 6
 
 # columns of a copy: what of an accepted event later conditions compare with
 COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 
 
+class ChainState(NamedTuple):
+    """What outlives a batch, and room for results.
+
+    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances × elements,
+    3), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances` (instances, 5) how far
+    each partition instance is. `touched` holds the partials that refer to rows of the batch, `matches` (room, 2 + elements)
+    the matches: place in `rows`, partial, and per slot a row or `NONE` for an event kept from before.
+    """
+
+    partials: Int64Array
+    floats: AnyArray
+    lists: Int64Array
+    table: Int64Array
+    bounds: AnyArray
+    instances: Int64Array
+    counters: Int64Array
+    touched: Int64Array
+    matches: Int64Array
+
+
+class ChainRules(NamedTuple):
+    """The chain itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`."""
+
+    settings: Int64Array
+    elements: Int64Array
+    comparisons: Int64Array
+    copies: Int64Array
+    offers: Int64Array
+
+
+class ChainEvents(NamedTuple):
+    """One batch. `rows` (n, 4): source, row among all events, timestamp, instance. `passing` (elements, events) says which
+    events meet the filters on themselves; `whole` and `fractions` (columns, events) are what conditions compare, `nulls`
+    (events) has a bit for each column that is null."""
+
+    rows: Int64Array
+    passing: BoolArray
+    whole: Int64Array
+    fractions: AnyArray
+    nulls: Int64Array
+
+
 @inlined
-def _compare(operator, left, right):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _compare(operator, left, right):  # type: ignore[no-untyped-def]
     if operator == EQUAL:
         return left == right
     if operator == NOT_EQUAL:
@@ -76,509 +124,532 @@ def _compare(operator, left, right):  # type: ignore[no-untyped-def]  # pragma: 
 
 
 @inlined
-def _holds(comparison, row, partial, partials, floats, whole, fractions, nulls, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _holds(comparison, row, partial, state, rules, events):  # type: ignore[no-untyped-def]
     """Whether one comparison of event `row` with `partial` holds; null makes it false, and `!=` true."""
     column = comparison[EVENT_COLUMN]
     register = comparison[REGISTER]
-    base = settings[REGISTERS]
+    base = rules.settings[REGISTERS]
     if comparison[IS_FLOAT] == 0:
-        if ((nulls[row] >> column) | (partials[partial, NULLS] >> register)) & 1:
+        if (events.nulls[row] >> column | state.partials[partial, NULLS] >> register) & 1:
             return comparison[OPERATOR] == NOT_EQUAL
-        return _compare(comparison[OPERATOR], whole[column, row], partials[partial, base + register])
-    null_column = column + whole.shape[0]
-    null_register = register + partials.shape[1] - base
-    if ((nulls[row] >> null_column) | (partials[partial, NULLS] >> null_register)) & 1:
+        return _compare(comparison[OPERATOR], events.whole[column, row], state.partials[partial, base + register])
+    null_column = column + events.whole.shape[0]
+    null_register = register + state.partials.shape[1] - base
+    if (events.nulls[row] >> null_column | state.partials[partial, NULLS] >> null_register) & 1:
         return comparison[OPERATOR] == NOT_EQUAL
-    return _compare(comparison[OPERATOR], fractions[column, row], floats[partial, register])
+    return _compare(comparison[OPERATOR], events.fractions[column, row], state.floats[partial, register])
 
 
 @inlined
-def _place_of(element, instance, key, table):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & (table.shape[1] - 1)
+def _place_of(element, instance, key, state):  # type: ignore[no-untyped-def]
+    return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & state.table.shape[1] - 1
 
 
 @inlined
-def _chain_in(partial, partials, floats, table, bounds, elements, comparisons, settings, updated):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
     """Puts `partial` into the table, unless its key is null and nothing can equal it."""
-    element = partials[partial, ELEMENT]
-    indexed = elements[element, INDEXED]
-    partials[partial, PLACE] = NONE
+    element = state.partials[partial, ELEMENT]
+    indexed = rules.elements[element, INDEXED]
+    state.partials[partial, PLACE] = NONE
     key = np.int64(0)
     if indexed != NONE:
-        register = comparisons[indexed, REGISTER]
-        if (partials[partial, NULLS] >> register) & 1:
+        register = rules.comparisons[indexed, REGISTER]
+        if state.partials[partial, NULLS] >> register & 1:
             return
-        key = partials[partial, settings[REGISTERS] + register]
-    partials[partial, KEY] = key
-    place = _place_of(element, partials[partial, INSTANCE], key, table)
-    partials[partial, PLACE] = place
-    before = table[element, place, LAST]
+        key = state.partials[partial, rules.settings[REGISTERS] + register]
+    state.partials[partial, KEY] = key
+    place = _place_of(element, state.partials[partial, INSTANCE], key, state)
+    state.partials[partial, PLACE] = place
+    before = state.table[element, place, LAST]
     after = np.int64(NONE)
-    while before != NONE and _comes_after(before, partial, partials, updated):
+    while before != NONE and _comes_after(before, partial, updated, state):
         after = before
-        before = partials[before, CHAIN_PREVIOUS]
-    partials[partial, CHAIN_PREVIOUS] = before
-    partials[partial, CHAIN_NEXT] = after
+        before = state.partials[before, CHAIN_PREVIOUS]
+    state.partials[partial, CHAIN_PREVIOUS] = before
+    state.partials[partial, CHAIN_NEXT] = after
     if before == NONE:
-        table[element, place, FIRST] = partial
+        state.table[element, place, FIRST] = partial
     else:
-        partials[before, CHAIN_NEXT] = partial
+        state.partials[before, CHAIN_NEXT] = partial
     if after == NONE:
-        table[element, place, LAST] = partial
+        state.table[element, place, LAST] = partial
     else:
-        partials[after, CHAIN_PREVIOUS] = partial
-    bounded = elements[element, BOUNDED]
+        state.partials[after, CHAIN_PREVIOUS] = partial
+    bounded = rules.elements[element, BOUNDED]
     if bounded != NONE:
-        _widen(partial, partials, floats, comparisons[bounded], settings, bounds, element, place, before == NONE and after == NONE)
+        _widen(partial, rules.comparisons[bounded], element, place, before == NONE and after == NONE, state, rules)
 
 
 @inlined
-def _widen(partial, partials, floats, comparison, settings, bounds, element, place, first):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _widen(partial, comparison, element, place, first, state, rules):  # type: ignore[no-untyped-def]
     """Makes the bound of a chain take in `partial`: the least (for `>`) or greatest value an event has to beat."""
     register = comparison[REGISTER]
     upward = comparison[OPERATOR] >= GREATER
     if first:
-        bounds[element, place] = np.inf if upward else -np.inf
-    if (partials[partial, NULLS] >> (register + partials.shape[1] - settings[REGISTERS])) & 1:
+        state.bounds[element, place] = np.inf if upward else -np.inf
+    if state.partials[partial, NULLS] >> register + state.partials.shape[1] - rules.settings[REGISTERS] & 1:
         return
-    value = floats[partial, register]
+    value = state.floats[partial, register]
     if upward:
-        bounds[element, place] = min(bounds[element, place], value)
-    elif value > bounds[element, place]:
-        bounds[element, place] = value
+        state.bounds[element, place] = min(state.bounds[element, place], value)
+    elif value > state.bounds[element, place]:
+        state.bounds[element, place] = value
 
 
 @inlined
-def _comes_after(waiting, newcomer, partials, updated):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _comes_after(waiting, newcomer, updated, state):  # type: ignore[no-untyped-def]
     """Whether `waiting` came since the last look at the list and is later in time than `newcomer`, or concerns another
     instance."""
-    if partials[waiting, INSTANCE] != partials[newcomer, INSTANCE]:
+    if state.partials[waiting, INSTANCE] != state.partials[newcomer, INSTANCE]:
         return True
-    return partials[waiting, ENTERED] >= updated and partials[waiting, TIME] > partials[newcomer, TIME]
+    return (
+        state.partials[waiting, ENTERED] >= updated and state.partials[waiting, TIME] > state.partials[newcomer, TIME]
+    )
 
 
 @inlined
-def _link(partial, partials, floats, lists, table, bounds, elements, comparisons, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _link(partial, state, rules):  # type: ignore[no-untyped-def]
     """`partial`, with its element and instance set, waits in that element's list: behind all but later ones that came as recently."""
-    entry = partials[partial, INSTANCE] * settings[ELEMENTS] + partials[partial, ELEMENT]
-    updated = lists[entry, UPDATED]
-    before = lists[entry, TAIL]
+    entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
+    updated = state.lists[entry, UPDATED]
+    before = state.lists[entry, TAIL]
     after = np.int64(NONE)
-    while before != NONE and _comes_after(before, partial, partials, updated):
+    while before != NONE and _comes_after(before, partial, updated, state):
         after = before
-        before = partials[before, PREVIOUS]
-    partials[partial, PREVIOUS] = before
-    partials[partial, NEXT] = after
+        before = state.partials[before, PREVIOUS]
+    state.partials[partial, PREVIOUS] = before
+    state.partials[partial, NEXT] = after
     if before == NONE:
-        lists[entry, HEAD] = partial
+        state.lists[entry, HEAD] = partial
     else:
-        partials[before, NEXT] = partial
+        state.partials[before, NEXT] = partial
     if after == NONE:
-        lists[entry, TAIL] = partial
+        state.lists[entry, TAIL] = partial
     else:
-        partials[after, PREVIOUS] = partial
-    if settings[IS_SEQUENCE] == 0:
-        _chain_in(partial, partials, floats, table, bounds, elements, comparisons, settings, updated)
+        state.partials[after, PREVIOUS] = partial
+    if rules.settings[IS_SEQUENCE] == 0:
+        _chain_in(partial, updated, state, rules)
 
 
 @inlined
-def _unlink(partial, partials, lists, table, settings):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _unlink(partial, state, rules):  # type: ignore[no-untyped-def]
     """`partial` waits nowhere."""
-    element = partials[partial, ELEMENT]
-    entry = partials[partial, INSTANCE] * settings[ELEMENTS] + element
-    before, after = partials[partial, PREVIOUS], partials[partial, NEXT]
+    element = state.partials[partial, ELEMENT]
+    entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + element
+    before, after = (state.partials[partial, PREVIOUS], state.partials[partial, NEXT])
     if before == NONE:
-        lists[entry, HEAD] = after
+        state.lists[entry, HEAD] = after
     else:
-        partials[before, NEXT] = after
+        state.partials[before, NEXT] = after
     if after == NONE:
-        lists[entry, TAIL] = before
+        state.lists[entry, TAIL] = before
     else:
-        partials[after, PREVIOUS] = before
-    if settings[IS_SEQUENCE] == 1:
+        state.partials[after, PREVIOUS] = before
+    if rules.settings[IS_SEQUENCE] == 1:
         return
-    place = partials[partial, PLACE]
+    place = state.partials[partial, PLACE]
     if place == NONE:
         return
-    before, after = partials[partial, CHAIN_PREVIOUS], partials[partial, CHAIN_NEXT]
+    before, after = (state.partials[partial, CHAIN_PREVIOUS], state.partials[partial, CHAIN_NEXT])
     if before == NONE:
-        table[element, place, FIRST] = after
+        state.table[element, place, FIRST] = after
     else:
-        partials[before, CHAIN_NEXT] = after
+        state.partials[before, CHAIN_NEXT] = after
     if after == NONE:
-        table[element, place, LAST] = before
+        state.table[element, place, LAST] = before
     else:
-        partials[after, CHAIN_PREVIOUS] = before
+        state.partials[after, CHAIN_PREVIOUS] = before
 
 
 @inlined
-def _free(partial, partials, counters):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    partials[partial, ELEMENT] = NONE
-    partials[partial, NEXT] = counters[FREE]
-    counters[FREE] = partial
-    counters[LIVE] -= 1
+def _free(partial, state):  # type: ignore[no-untyped-def]
+    state.partials[partial, ELEMENT] = NONE
+    state.partials[partial, NEXT] = state.counters[FREE]
+    state.counters[FREE] = partial
+    state.counters[LIVE] -= 1
 
 
 @inlined
-def _new(partials, counters):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    partial = counters[FREE]
+def _new(state):  # type: ignore[no-untyped-def]
+    partial = state.counters[FREE]
     if partial == NONE:
-        partial = counters[UNUSED]
-        counters[UNUSED] += 1
-        partials[partial, TOUCHED] = 0
+        partial = state.counters[UNUSED]
+        state.counters[UNUSED] += 1
+        state.partials[partial, TOUCHED] = 0
     else:
-        counters[FREE] = partials[partial, NEXT]
-    counters[LIVE] += 1
-    partials[partial, NULLS] = 0
+        state.counters[FREE] = state.partials[partial, NEXT]
+    state.counters[LIVE] += 1
+    state.partials[partial, NULLS] = 0
     return partial
 
 
 @inlined
-def _fill(partial, element, row, partials, floats, whole, fractions, nulls, elements, copies, touched, counters, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _fill(partial, element, row, state, rules, events):  # type: ignore[no-untyped-def]
     """The event in `row` stands in slot `element` of `partial`."""
-    partials[partial, REFERENCES + element] = row
-    if partials[partial, TOUCHED] == 0:
-        partials[partial, TOUCHED] = 1
-        touched[counters[TOUCHES]] = partial
-        counters[TOUCHES] += 1
-    base = settings[REGISTERS]
-    for copy in range(elements[element, FIRST_COPY], elements[element, END_COPY]):
-        column = copies[copy, COPY_COLUMN]
-        register = copies[copy, COPY_REGISTER]
-        if copies[copy, COPY_IS_FLOAT] == 0:
-            partials[partial, base + register] = whole[column, row]
-            null = (nulls[row] >> column) & 1
+    state.partials[partial, REFERENCES + element] = row
+    if state.partials[partial, TOUCHED] == 0:
+        state.partials[partial, TOUCHED] = 1
+        state.touched[state.counters[TOUCHES]] = partial
+        state.counters[TOUCHES] += 1
+    base = rules.settings[REGISTERS]
+    for copy in range(rules.elements[element, FIRST_COPY], rules.elements[element, END_COPY]):
+        column = rules.copies[copy, COPY_COLUMN]
+        register = rules.copies[copy, COPY_REGISTER]
+        if rules.copies[copy, COPY_IS_FLOAT] == 0:
+            state.partials[partial, base + register] = events.whole[column, row]
+            null = events.nulls[row] >> column & 1
             bit = register
         else:
-            floats[partial, register] = fractions[column, row]
-            null = (nulls[row] >> (column + whole.shape[0])) & 1
-            bit = register + partials.shape[1] - base
+            state.floats[partial, register] = events.fractions[column, row]
+            null = events.nulls[row] >> column + events.whole.shape[0] & 1
+            bit = register + state.partials.shape[1] - base
         if null:
-            partials[partial, NULLS] |= np.int64(1) << bit
+            state.partials[partial, NULLS] |= np.int64(1) << bit
 
 
 @inlined
-def _expire_all(instance, time, latest, number, partials, lists, table, instances, counters, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _expire_all(instance, time, latest, number, state, rules):  # type: ignore[no-untyped-def]
     """Frees every partial of `instance` that starts more than `within` from `time`, or did from `latest` when that was current.
 
     An `every` scope that lost one of its partials starts again.
     """
-    within = settings[WITHIN]
-    for element in range(1, settings[ELEMENTS]):
-        partial = lists[instance * settings[ELEMENTS] + element, HEAD]
+    within = rules.settings[WITHIN]
+    for element in range(1, rules.settings[ELEMENTS]):
+        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
         lost = False
         while partial != NONE:
-            following = partials[partial, NEXT]
-            start = partials[partial, START]
-            missed = latest - start > within and partials[partial, ENTERED] < number
+            following = state.partials[partial, NEXT]
+            start = state.partials[partial, START]
+            missed = latest - start > within and state.partials[partial, ENTERED] < number
             if abs(start - time) > within or missed:
-                _unlink(partial, partials, lists, table, settings)
-                _free(partial, partials, counters)
+                _unlink(partial, state, rules)
+                _free(partial, state)
                 lost = True
             partial = following
-        if lost and element <= settings[SCOPE_END]:
-            instances[instance, SEEDS] += instances[instance, FRESH_SEEDS] + 1
-            instances[instance, FRESH_SEEDS] = 0
+        if lost and element <= rules.settings[SCOPE_END]:
+            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS] + 1
+            state.instances[instance, FRESH_SEEDS] = 0
 
 
 @inlined
-def _expire_oldest(instance, time, partials, lists, table, counters, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _expire_oldest(instance, time, state, rules):  # type: ignore[no-untyped-def]
     """Frees expired partials from the head of each list; those behind a live one are found when they are looked at."""
-    within = settings[WITHIN]
-    for element in range(1, settings[ELEMENTS]):
-        entry = instance * settings[ELEMENTS] + element
-        partial = lists[entry, HEAD]
-        while partial != NONE and time - partials[partial, START] > within:
-            _unlink(partial, partials, lists, table, settings)
-            _free(partial, partials, counters)
-            partial = lists[entry, HEAD]
+    within = rules.settings[WITHIN]
+    for element in range(1, rules.settings[ELEMENTS]):
+        entry = instance * rules.settings[ELEMENTS] + element
+        partial = state.lists[entry, HEAD]
+        while partial != NONE and time - state.partials[partial, START] > within:
+            _unlink(partial, state, rules)
+            _free(partial, state)
+            partial = state.lists[entry, HEAD]
 
 
 @inlined
-def _reset_sequence(instance, partials, lists, table, instances, counters, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _reset_sequence(instance, state, rules):  # type: ignore[no-untyped-def]
     """Only what the event before this one brought forward is left; the first element waits once, or again under `every`."""
-    number = instances[instance, NUMBER]
-    for element in range(1, settings[ELEMENTS]):
-        partial = lists[instance * settings[ELEMENTS] + element, HEAD]
+    number = state.instances[instance, NUMBER]
+    for element in range(1, rules.settings[ELEMENTS]):
+        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
         while partial != NONE:
-            following = partials[partial, NEXT]
-            if partials[partial, ENTERED] < number - 1:
-                _unlink(partial, partials, lists, table, settings)
-                _free(partial, partials, counters)
+            following = state.partials[partial, NEXT]
+            if state.partials[partial, ENTERED] < number - 1:
+                _unlink(partial, state, rules)
+                _free(partial, state)
             partial = following
-    seeds = instances[instance, FRESH_SEEDS]
-    if seeds == 0 and settings[SCOPE_END] != NONE:
+    seeds = state.instances[instance, FRESH_SEEDS]
+    if seeds == 0 and rules.settings[SCOPE_END] != NONE:
         seeds = 1
-    instances[instance, SEEDS] = seeds
-    instances[instance, FRESH_SEEDS] = 0
+    state.instances[instance, SEEDS] = seeds
+    state.instances[instance, FRESH_SEEDS] = 0
 
 
 @inlined
-def _has_newcomer(instance, element, partials, lists, instances, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _has_newcomer(instance, element, state, rules):  # type: ignore[no-untyped-def]
     """Whether a partial came to `element` with this event (a sequence has room for one)."""
-    tail = lists[instance * settings[ELEMENTS] + element, TAIL]
-    return tail != NONE and partials[tail, ENTERED] == instances[instance, NUMBER]
+    tail = state.lists[instance * rules.settings[ELEMENTS] + element, TAIL]
+    return tail != NONE and state.partials[tail, ENTERED] == state.instances[instance, NUMBER]
+
+
+@inlined
+def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
+    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before is up for it."""
+    state.instances[instance, NUMBER] += 1
+    number = state.instances[instance, NUMBER]
+    within = rules.settings[WITHIN]
+    sequence = rules.settings[IS_SEQUENCE] == 1
+    latest = state.instances[instance, LATEST]
+    if within >= 0:
+        if sequence or rules.settings[SCOPE_END] > 0:
+            _expire_all(instance, time, time, number, state, rules)
+        elif time < latest:
+            since = state.instances[instance, LATEST_NUMBER]
+            _expire_all(instance, time, latest, since, state, rules)
+        else:
+            _expire_oldest(instance, time, state, rules)
+    if time >= latest:
+        state.instances[instance, LATEST] = time
+        state.instances[instance, LATEST_NUMBER] = number
+    if sequence:
+        _reset_sequence(instance, state, rules)
+        return
+    for position in range(rules.offers.shape[1]):
+        element = rules.offers[source, position]
+        if element == NONE:
+            break
+        state.lists[instance * rules.settings[ELEMENTS] + element, UPDATED] = number
+        if element == 0:
+            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS]
+            state.instances[instance, FRESH_SEEDS] = 0
+
+
+@inlined
+def _start_attempts(cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """The event in `row` passed the first element: every empty partial that waits there becomes a partial with it."""
+    seeds = state.instances[instance, SEEDS]
+    state.instances[instance, SEEDS] = 0
+    sequence = rules.settings[IS_SEQUENCE] == 1
+    if rules.settings[SCOPE_END] == 0:
+        state.instances[instance, FRESH_SEEDS] += seeds
+    for _ in range(seeds):
+        if rules.settings[ELEMENTS] == 1:
+            state.matches[state.counters[MATCHES], 0] = cursor
+            state.matches[state.counters[MATCHES], 1] = NONE
+            state.matches[state.counters[MATCHES], 2] = row
+            state.counters[MATCHES] += 1
+        elif not (sequence and _has_newcomer(instance, 1, state, rules)):
+            partial = _new(state)
+            state.partials[partial, ELEMENT] = 1
+            state.partials[partial, INSTANCE] = instance
+            state.partials[partial, TIME] = time
+            state.partials[partial, START] = time
+            state.partials[partial, ENTERED] = state.instances[instance, NUMBER]
+            _fill(partial, 0, row, state, rules, events)
+            _link(partial, state, rules)
+
+
+@inlined
+def _key_of(element, row, rules, events):  # type: ignore[no-untyped-def]
+    """(whether anything can equal it, the key) of the event in `row` under the element's equality condition."""
+    indexed = rules.elements[element, INDEXED]
+    if indexed == NONE:
+        return (True, np.int64(0))
+    column = rules.comparisons[indexed, EVENT_COLUMN]
+    return (events.nulls[row] >> column & 1 == 0, events.whole[column, row])
+
+
+@inlined
+def _beats_bound(element, place, row, state, rules, events):  # type: ignore[no-untyped-def]
+    """Whether the event in `row` can meet the element's ordering condition with any partial of the chain at `place`."""
+    bounded = rules.elements[element, BOUNDED]
+    if bounded == NONE:
+        return True
+    column = rules.comparisons[bounded, EVENT_COLUMN]
+    if events.nulls[row] >> column + events.whole.shape[0] & 1:
+        return False
+    return _compare(rules.comparisons[bounded, OPERATOR], events.fractions[column, row], state.bounds[element, place])
+
+
+@inlined
+def _meets(element, row, partial, state, rules, events):  # type: ignore[no-untyped-def]
+    """Whether every comparison of the element holds between the event in `row` and `partial`."""
+    for comparison in range(rules.elements[element, FIRST_COMPARISON], rules.elements[element, END_COMPARISON]):
+        if not _holds(rules.comparisons[comparison], row, partial, state, rules, events):
+            return False
+    return True
+
+
+@inlined
+def _tightened(bound, partial, comparison, state, rules):  # type: ignore[no-untyped-def]
+    """`bound` so that it takes in `partial`, which stays."""
+    register = comparison[REGISTER]
+    if state.partials[partial, NULLS] >> register + state.partials.shape[1] - rules.settings[REGISTERS] & 1:
+        return bound
+    value = state.floats[partial, register]
+    if comparison[OPERATOR] >= GREATER:
+        return value if value < bound else bound
+    return value if value > bound else bound
+
+
+@inlined
+def _advance(partial, element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """The event in `row` passed `element` for `partial`: a match, or a newcomer at the next element."""
+    _unlink(partial, state, rules)
+    last = rules.settings[ELEMENTS] - 1
+    if rules.settings[SCOPE_END] == element:
+        state.instances[instance, FRESH_SEEDS] += 1
+    if element == last:
+        match = state.counters[MATCHES]
+        state.matches[match, 0] = cursor
+        state.matches[match, 1] = partial
+        for slot in range(last):
+            state.matches[match, 2 + slot] = state.partials[partial, REFERENCES + slot]
+        state.matches[match, 2 + last] = row
+        state.counters[MATCHES] += 1
+        _free(partial, state)
+    elif rules.settings[IS_SEQUENCE] == 1 and _has_newcomer(instance, element + 1, state, rules):
+        _free(partial, state)
+    else:
+        state.partials[partial, ELEMENT] = element + 1
+        state.partials[partial, TIME] = time
+        state.partials[partial, ENTERED] = state.instances[instance, NUMBER]
+        _fill(partial, element, row, state, rules, events)
+        _link(partial, state, rules)
+
+
+@inlined
+def _offer_sequence(element, passes, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """Offers the event in `row` to the partials at `element` of a sequence; those that it does not pass are gone."""
+    partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+    while partial != NONE:
+        following = state.partials[partial, NEXT]
+        if state.partials[partial, ENTERED] != state.instances[instance, NUMBER]:
+            if passes and _meets(element, row, partial, state, rules, events):
+                _advance(partial, element, cursor, row, time, instance, state, rules, events)
+            else:
+                _unlink(partial, state, rules)
+                _free(partial, state)
+        partial = following
+
+
+@inlined
+def _offer_pattern(element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """Offers the event in `row`, which meets the filters on itself, to the partials at `element` of a pattern."""
+    comparable, key = _key_of(element, row, rules, events)
+    place = _place_of(element, instance, key, state)
+    if not comparable or not _beats_bound(element, place, row, state, rules, events):
+        return
+    bounded = rules.elements[element, BOUNDED]
+    bound = np.inf
+    if bounded != NONE and rules.comparisons[bounded, OPERATOR] < GREATER:
+        bound = -np.inf
+    checks_age = (
+        rules.settings[WITHIN] >= 0 and rules.settings[SCOPE_END] <= 0 and (time >= state.instances[instance, LATEST])
+    )
+    partial = state.table[element, place, FIRST]
+    while partial != NONE:
+        following = state.partials[partial, CHAIN_NEXT]
+        candidate = (
+            state.partials[partial, ENTERED] != state.instances[instance, NUMBER]
+            and state.partials[partial, KEY] == key
+            and (state.partials[partial, INSTANCE] == instance)
+        )
+        if candidate and checks_age and (time - state.partials[partial, START] > rules.settings[WITHIN]):
+            _unlink(partial, state, rules)
+            _free(partial, state)
+        elif candidate and _meets(element, row, partial, state, rules, events):
+            _advance(partial, element, cursor, row, time, instance, state, rules, events)
+        elif bounded != NONE:
+            bound = _tightened(bound, partial, rules.comparisons[bounded], state, rules)
+        partial = following
+    if bounded != NONE:
+        state.bounds[element, place] = bound
 
 
 @kernel
-def run_chain(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    rows,
-    passing,
-    whole,
-    fractions,
-    nulls,
-    offers,
-    settings,
-    elements,
-    comparisons,
-    copies,
-    partials,
-    floats,
-    lists,
-    table,
-    bounds,
-    instances,
-    counters,
-    touched,
-    matches,
-):
-    """Takes `rows` (n, 4: source, row among all events, timestamp, instance) through the machine from `counters[CURSOR]` on.
+def run_chain(state, rules, events):  # type: ignore[no-untyped-def]
+    """Takes `rows` (n, 4: source, row among all events, timestamp, instance) through the machine from
+    `counters[CURSOR]` on.
 
-    `passing` (element, event) says which events meet the filters on themselves. Stops before a row for which the room in `partials` or
-    `matches` might not do; the caller makes room and calls again. A match is (place in rows, partial, row reference per slot).
+    `passing` (element, event) says which events meet the filters on themselves. Stops before a row for which the room in
+    `partials` or `matches` might not do; the caller makes room and calls again. A match is (place in rows, partial, row
+    reference per slot).
     """
-    last = settings[ELEMENTS] - 1
-    within = settings[WITHIN]
-    sequence = settings[IS_SEQUENCE] == 1
-    eager = sequence or settings[SCOPE_END] > 0
-    for cursor in range(counters[CURSOR], rows.shape[0]):
-        counters[CURSOR] = cursor
-        instance = rows[cursor, 3]
-        room = instances[instance, SEEDS] + instances[instance, FRESH_SEEDS] + 1
-        if counters[LIVE] + room > partials.shape[0] or counters[MATCHES] + counters[LIVE] + room > matches.shape[0]:
+    for cursor in range(state.counters[CURSOR], events.rows.shape[0]):
+        state.counters[CURSOR] = cursor
+        source, row, time, instance = (
+            events.rows[cursor, 0],
+            events.rows[cursor, 1],
+            events.rows[cursor, 2],
+            events.rows[cursor, 3],
+        )
+        wanted = state.counters[LIVE] + state.instances[instance, SEEDS] + state.instances[instance, FRESH_SEEDS] + 1
+        if wanted > state.partials.shape[0] or state.counters[MATCHES] + wanted > state.matches.shape[0]:
             return
-        source, row, time = rows[cursor, 0], rows[cursor, 1], rows[cursor, 2]
-        instances[instance, NUMBER] += 1
-        number = instances[instance, NUMBER]
-        if within >= 0:
-            latest = instances[instance, LATEST]
-            if eager:
-                _expire_all(instance, time, time, number, partials, lists, table, instances, counters, settings)
-            elif time < latest:
-                _expire_all(
-                    instance, time, latest, instances[instance, LATEST_NUMBER], partials, lists, table, instances, counters, settings
-                )
-            else:
-                _expire_oldest(instance, time, partials, lists, table, counters, settings)
-            if time >= latest:
-                instances[instance, LATEST] = time
-                instances[instance, LATEST_NUMBER] = number
-        if sequence:
-            _reset_sequence(instance, partials, lists, table, instances, counters, settings)
-        else:
-            for position in range(offers.shape[1]):
-                element = offers[source, position]
-                if element == NONE:
-                    break
-                lists[instance * settings[ELEMENTS] + element, UPDATED] = number
-                if element == 0:
-                    instances[instance, SEEDS] += instances[instance, FRESH_SEEDS]
-                    instances[instance, FRESH_SEEDS] = 0
-        for position in range(offers.shape[1]):
-            element = offers[source, position]
+        _begin_event(source, time, instance, state, rules)
+        for position in range(rules.offers.shape[1]):
+            element = rules.offers[source, position]
             if element == NONE:
                 break
-            passes = passing[element, row]
+            passes = events.passing[element, row]
             if element == 0:
-                seeds = instances[instance, SEEDS]
-                if passes and seeds > 0:
-                    instances[instance, SEEDS] = 0
-                    for _ in range(seeds):
-                        if settings[SCOPE_END] == 0:
-                            instances[instance, FRESH_SEEDS] += 1
-                        if last == 0:
-                            matches[counters[MATCHES], 0] = cursor
-                            matches[counters[MATCHES], 1] = NONE
-                            matches[counters[MATCHES], 2] = row
-                            counters[MATCHES] += 1
-                            continue
-                        if sequence and _has_newcomer(instance, 1, partials, lists, instances, settings):
-                            continue
-                        partial = _new(partials, counters)
-                        partials[partial, ELEMENT] = 1
-                        partials[partial, INSTANCE] = instance
-                        partials[partial, TIME] = time
-                        partials[partial, START] = time
-                        partials[partial, ENTERED] = number
-                        _fill(
-                            partial, 0, row, partials, floats, whole, fractions, nulls, elements, copies, touched, counters, settings
-                        )
-                        _link(partial, partials, floats, lists, table, bounds, elements, comparisons, settings)
-                elif sequence:
-                    instances[instance, SEEDS] = 0
-                continue
-            if not passes and not sequence:
-                continue
-            # the partials to be looked at
-            first_comparison = elements[element, FIRST_COMPARISON]
-            end_comparison = elements[element, END_COMPARISON]
-            indexed = elements[element, INDEXED]
-            bounded = elements[element, BOUNDED]
-            key = np.int64(0)
-            place = np.int64(0)
-            bound = np.inf
-            upward = True
-            if sequence:
-                partial = lists[instance * settings[ELEMENTS] + element, HEAD]
-            else:
-                if indexed != NONE:
-                    column = comparisons[indexed, EVENT_COLUMN]
-                    if (nulls[row] >> column) & 1:
-                        continue
-                    key = whole[column, row]
-                place = _place_of(element, instance, key, table)
-                if bounded != NONE:
-                    column = comparisons[bounded, EVENT_COLUMN]
-                    if (nulls[row] >> (column + whole.shape[0])) & 1:
-                        continue
-                    if not _compare(comparisons[bounded, OPERATOR], fractions[column, row], bounds[element, place]):
-                        continue
-                    upward = comparisons[bounded, OPERATOR] >= GREATER
-                    bound = np.inf if upward else -np.inf
-                partial = table[element, place, FIRST]
-                if partial == NONE:
-                    continue
-            while partial != NONE:
-                following = partials[partial, NEXT] if sequence else partials[partial, CHAIN_NEXT]
-                if partials[partial, ENTERED] == number:
-                    accepted = False
-                    candidate = False
-                else:
-                    candidate = sequence or (partials[partial, KEY] == key and partials[partial, INSTANCE] == instance)
-                    if candidate and not eager and within >= 0 and time >= instances[instance, LATEST]:
-                        if time - partials[partial, START] > within:
-                            _unlink(partial, partials, lists, table, settings)
-                            _free(partial, partials, counters)
-                            partial = following
-                            continue
-                    accepted = candidate and passes
-                    if accepted:
-                        for comparison in range(first_comparison, end_comparison):
-                            if not _holds(
-                                comparisons[comparison], row, partial, partials, floats, whole, fractions, nulls, settings
-                            ):
-                                accepted = False
-                                break
-                if not accepted:
-                    if sequence:
-                        if candidate:
-                            _unlink(partial, partials, lists, table, settings)
-                            _free(partial, partials, counters)
-                    elif bounded != NONE:
-                        register = comparisons[bounded, REGISTER]
-                        if not (partials[partial, NULLS] >> (register + partials.shape[1] - settings[REGISTERS])) & 1:
-                            value = floats[partial, register]
-                            if (upward and value < bound) or (not upward and value > bound):
-                                bound = value
-                    partial = following
-                    continue
-                _unlink(partial, partials, lists, table, settings)
-                if settings[SCOPE_END] == element:
-                    instances[instance, FRESH_SEEDS] += 1
-                if element == last:
-                    match = counters[MATCHES]
-                    matches[match, 0] = cursor
-                    matches[match, 1] = partial
-                    for slot in range(last):
-                        matches[match, 2 + slot] = partials[partial, REFERENCES + slot]
-                    matches[match, 2 + last] = row
-                    counters[MATCHES] += 1
-                    _free(partial, partials, counters)
-                elif sequence and _has_newcomer(instance, element + 1, partials, lists, instances, settings):
-                    _free(partial, partials, counters)
-                else:
-                    partials[partial, ELEMENT] = element + 1
-                    partials[partial, TIME] = time
-                    partials[partial, ENTERED] = number
-                    _fill(
-                        partial, element, row, partials, floats, whole, fractions, nulls, elements, copies, touched, counters, settings
-                    )
-                    _link(partial, partials, floats, lists, table, bounds, elements, comparisons, settings)
-                partial = following
-            if bounded != NONE and not sequence:
-                bounds[element, place] = bound
-    counters[CURSOR] = rows.shape[0]
+                if passes:
+                    _start_attempts(cursor, row, time, instance, state, rules, events)
+                elif rules.settings[IS_SEQUENCE] == 1:
+                    state.instances[instance, SEEDS] = 0
+            elif rules.settings[IS_SEQUENCE] == 1:
+                _offer_sequence(element, passes, cursor, row, time, instance, state, rules, events)
+            elif passes:
+                _offer_pattern(element, cursor, row, time, instance, state, rules, events)
+    state.counters[CURSOR] = events.rows.shape[0]
 
 
 @kernel
-def settle_chain(partials, touched, counters, kept, settings):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def settle_chain(kept, state):  # type: ignore[no-untyped-def]
     """Writes to `kept` (n, 3: partial, slot, row) every event of the finished batch that a live partial holds; returns how many.
 
     From then on these partials say of that slot that its event is kept (`NONE`).
     """
     count = 0
-    for place in range(counters[TOUCHES]):
-        partial = touched[place]
-        partials[partial, TOUCHED] = 0
-        element = partials[partial, ELEMENT]
+    for place in range(state.counters[TOUCHES]):
+        partial = state.touched[place]
+        state.partials[partial, TOUCHED] = 0
+        element = state.partials[partial, ELEMENT]
         for slot in range(max(element, 0)):
-            row = partials[partial, REFERENCES + slot]
+            row = state.partials[partial, REFERENCES + slot]
             if row != NONE:
                 kept[count, 0] = partial
                 kept[count, 1] = slot
                 kept[count, 2] = row
                 count += 1
-                partials[partial, REFERENCES + slot] = NONE
-    counters[TOUCHES] = 0
+                state.partials[partial, REFERENCES + slot] = NONE
+    state.counters[TOUCHES] = 0
     return count
 
 
 @kernel
-def rebuild_table(partials, floats, lists, table, bounds, elements, comparisons, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def rebuild_table(state, rules):  # type: ignore[no-untyped-def]
     """Fills an empty `table` from the lists."""
-    for entry in range(lists.shape[0]):
-        partial = lists[entry, HEAD]
+    for entry in range(state.lists.shape[0]):
+        partial = state.lists[entry, HEAD]
         while partial != NONE:
-            _chain_in(
-                partial, partials, floats, table, bounds, elements, comparisons, settings, NEVER
-            )
-            partial = partials[partial, NEXT]
+            _chain_in(partial, NEVER, state, rules)
+            partial = state.partials[partial, NEXT]
 
 
 @kernel
-def live_partials(partials, lists, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def live_partials(out, state):  # type: ignore[no-untyped-def]
     """Writes the live partials to `out`, list by list in order; returns how many."""
     count = 0
-    for entry in range(lists.shape[0]):
-        partial = lists[entry, HEAD]
+    for entry in range(state.lists.shape[0]):
+        partial = state.lists[entry, HEAD]
         while partial != NONE:
             out[count] = partial
             count += 1
-            partial = partials[partial, NEXT]
+            partial = state.partials[partial, NEXT]
     return count
 
 
 @kernel
-def relink(count, partials, lists, settings):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def relink(count, state, rules):  # type: ignore[no-untyped-def]
     """Puts partials 0 … count - 1, in the order of their lists, into empty `lists`."""
     for partial in range(count):
-        entry = partials[partial, INSTANCE] * settings[ELEMENTS] + partials[partial, ELEMENT]
-        before = lists[entry, TAIL]
-        partials[partial, PREVIOUS] = before
-        partials[partial, NEXT] = NONE
+        entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
+        before = state.lists[entry, TAIL]
+        state.partials[partial, PREVIOUS] = before
+        state.partials[partial, NEXT] = NONE
         if before == NONE:
-            lists[entry, HEAD] = partial
+            state.lists[entry, HEAD] = partial
         else:
-            partials[before, NEXT] = partial
-        lists[entry, TAIL] = partial
+            state.partials[before, NEXT] = partial
+        state.lists[entry, TAIL] = partial
 
 
 @kernel
-def close_instance(instance, partials, lists, table, counters, settings):  # type: ignore[no-untyped-def]  # pragma: no cover
+def close_instance(instance, state, rules):  # type: ignore[no-untyped-def]
     """Frees every partial of `instance`."""
-    for element in range(1, settings[ELEMENTS]):
-        entry = instance * settings[ELEMENTS] + element
-        while lists[entry, HEAD] != NONE:
-            partial = lists[entry, HEAD]
-            _unlink(partial, partials, lists, table, settings)
-            _free(partial, partials, counters)
+    for element in range(1, rules.settings[ELEMENTS]):
+        entry = instance * rules.settings[ELEMENTS] + element
+        while state.lists[entry, HEAD] != NONE:
+            partial = state.lists[entry, HEAD]
+            _unlink(partial, state, rules)
+            _free(partial, state)

@@ -102,7 +102,9 @@ class ChainOutput:
         """What is kept for the partials `order`, in that order."""
         columns: list[State] = []
         for kept in self._kept.values():
-            values = grown(kept.values, int(order.max(initial=-1)) + 1, None if kept.type is AttributeType.OBJECT else 0)
+            values = grown(
+                kept.values, int(order.max(initial=-1)) + 1, None if kept.type is AttributeType.OBJECT else 0
+            )
             valid = grown(kept.valid, len(values))
             picked = values[order]
             columns.append([Codes(picked) if kept.type is AttributeType.STRING else picked, valid[order]])
