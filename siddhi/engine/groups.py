@@ -15,7 +15,8 @@ from siddhi.engine.scope import column_of
 from siddhi.engine.state import Codes, State
 from siddhi.language.ast import AttributeType
 
-_NULL = np.iinfo(np.int64).min + 1
+NULL_KEY = np.iinfo(np.int64).min + 1
+"""What stands for null in a key of numbers."""
 _NULL_TEXT = "null"
 
 
@@ -79,7 +80,7 @@ class Groups:
             return np.where(nulls, self.pool.code(_NULL_TEXT), codes) if nulls.any() else codes
         if type_ is AttributeType.OBJECT:
             return self.pool.codes(None if value is None else repr(value) for value in column.values)
-        return key_bits(column.values, column.valid, _NULL)
+        return key_bits(column.values, column.valid, NULL_KEY)
 
     def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
         """Where a group starts anew after a reset, None when there was none ever."""
