@@ -131,7 +131,7 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
         _send_alone(runtime, app, waiting)
         waiting = []
         if "batch" in event:
-            records = record_batch(app.streams[event["stream"]].schema, event["batch"])
+            records = record_batch(_schema(app, event["stream"]), event["batch"])
             runtime.send(event["stream"], records, as_chunk=True)
         elif "advance_time" in event:
             runtime.advance_time(event["advance_time"])
@@ -139,6 +139,11 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
             recorder.answers[step] = _answer(app, runtime, event["query"])
     _send_alone(runtime, app, waiting)
     return recorder
+
+
+def _schema(app: AnalysedApp, source: str) -> Schema:
+    """The schema of a stream, or of a named window, which takes events as well."""
+    return app.streams[source].schema if source in app.streams else app.windows[source].schema
 
 
 def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _Answer:
@@ -159,7 +164,7 @@ def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[
     streams = list(dict.fromkeys(event["stream"] for event in events))
     sources = np.array([streams.index(event["stream"]) for event in events], dtype=np.int64)
     batches = [
-        (stream, record_batch(app.streams[stream].schema, [event for event in events if event["stream"] == stream]))
+        (stream, record_batch(_schema(app, stream), [event for event in events if event["stream"] == stream]))
         for stream in streams
     ]
     runtime.send_merged(batches, sources)

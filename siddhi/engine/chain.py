@@ -38,7 +38,7 @@ def build_chain(
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
         window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected)
         if context.partitioned:
-            window.append(PerInstance(lambda: make(window_context)))
+            window.append(PerInstance(lambda: make(window_context), context.instance_ranks))
         else:
             window.append(make(window_context))
         wanted |= compiler.columns
@@ -91,4 +91,4 @@ def _filter(
         inner = ExpressionCompiler(context, several=compiler.several)
         return Filter(inner.compile(step.condition), inner, kept)
 
-    return PerInstance(make)
+    return PerInstance(make, context.instance_ranks)

@@ -18,7 +18,9 @@ Listener = Callable[[pa.RecordBatch], None]
 class Junction:
     """`key` is the stream's id, with `#` or `!` in front for inner and fault streams; `empty` a batch without rows."""
 
-    def __init__(self, key: str, schema: model.Schema, pool: StringPool, on_error: str = "LOG") -> None:
+    def __init__(
+        self, key: str, schema: model.Schema, pool: StringPool, on_error: str = "LOG", *, partitioned: bool = False
+    ) -> None:
         self.key = key
         self.pool = pool
         self.schema = schema
@@ -29,6 +31,8 @@ class Junction:
         self.events = 0
         self.failures = 0
         self.empty = empty_batch(schema.attributes, pool)
+        if partitioned:
+            self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
 
     def tell(self, batch: EventBatch) -> None:
         """Counts the events of `batch` and hands them to the listeners."""

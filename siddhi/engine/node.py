@@ -13,9 +13,11 @@ from siddhi.engine.state import State
 class Node:
     """Takes the rows of its input streams and gives back what it sends.
 
-    `sources` are the streams read; `arrival` gives each its place among rows of one cause. `target` is the stream that is fed, if any;
-    `inserts` says that events are inserted there, which makes expired ones current. `splits` says that one chunk coming in may
-    become several going out. `reads` and `writes` name the tables and named windows that the node looks into or changes.
+    `sources` are the streams read; `arrival` gives each its place among rows of one cause. `target` is the stream that
+    is fed, if any;
+    `inserts` says that events are inserted there, which makes expired ones current. `splits` says that one chunk
+    coming in may become several going out. `reads` and `writes` name the tables and named windows that the node looks
+    into or changes.
     """
 
     name: str
@@ -45,7 +47,8 @@ class Node:
 
     @abstractmethod
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the step."""
+        """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
+        step."""
 
     def write(self, batch: EventBatch) -> int:
         """Does to a table what the node does with what it sends; returns how many events the table refused."""

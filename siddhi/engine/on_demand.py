@@ -52,7 +52,9 @@ def _rows(query: model.AnalysedOnDemandQuery, environment: Environment, clock: i
     raise not_supported("questions to aggregations", None if query.syntax is None else query.syntax.span)
 
 
-def _chunk(stamps: np.ndarray[tuple[int, ...], np.dtype[np.int64]], columns: dict[str, Column], clock: int) -> EventBatch:
+def _chunk(
+    stamps: np.ndarray[tuple[int, ...], np.dtype[np.int64]], columns: dict[str, Column], clock: int
+) -> EventBatch:
     size = len(stamps)
     orders, clocks = np.ones(size, dtype=np.int64), np.full(size, clock, dtype=np.int64)
     return EventBatch(stamps, np.zeros(size, dtype=np.int8), orders, clocks, columns, np.zeros(size, dtype=np.int64))

@@ -16,7 +16,7 @@ Any cut of the same root chunks into steps gives the same output. Time is an arg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -120,13 +120,15 @@ def merge_rows(batches: Sequence[EventBatch], ranks: Sequence[int]) -> MergedRow
 class OperatorContext:
     """What an operator is given when it is built.
 
-    `playback` says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state
-    is kept per partition instance.
+    `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
+    says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
+    per partition instance.
     """
 
     pool: StringPool
     playback: bool = False
     partitioned: bool = False
+    instance_ranks: Callable[[], Int64Array] | None = None
 
 
 class Stateful(ABC):

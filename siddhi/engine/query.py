@@ -21,6 +21,7 @@ from siddhi.engine.pattern.state_machine import StateMachineOperator
 from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
+from siddhi.engine.state import State
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -34,7 +35,8 @@ _TARGETS = {
 
 
 class Query(GraphNode):
-    """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output asks."""
+    """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output
+    asks."""
 
     def __init__(
         self,
@@ -49,9 +51,10 @@ class Query(GraphNode):
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
         self.partition = partition
+        self.known = 0
         self.limiter = build_limiter(analysed, context.pool)
         if self.limiter is not None and context.partitioned:
-            self.limiter = PerInstance(lambda: limiter_of(analysed, context.pool))
+            self.limiter = PerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
         several = not isinstance(analysed.input, model.SourceInput)
         compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
         self.selector = self._build_selector(compiler, context)
@@ -112,7 +115,7 @@ class Query(GraphNode):
         if not context.partitioned:
             return build_join(join, compiler, context, environment)
         plain = replace(context, partitioned=False)
-        return HeadPerInstance(lambda: build_join(join, compiler, plain, environment))
+        return HeadPerInstance(lambda: build_join(join, compiler, plain, environment), context.instance_ranks)
 
     def _build_output(self, context: OperatorContext, environment: Environment) -> None:
         output = self.analysed.output
@@ -125,7 +128,8 @@ class Query(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
-            step = self.partition.step(step)
+            known = len(self.partition.instances.opened)
+            step, self.known = self.partition.step(step, self.known), known
         batch = self.head.process(merge_rows(inputs, self.arrival), step) if self.head else inputs[0]
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
@@ -136,7 +140,15 @@ class Query(GraphNode):
         return batch
 
     def wakes(self, step: Step) -> bool:
-        return super().wakes(step) or (self.partition is not None and self.partition.has_opened(step))
+        new = self.partition is not None and self.known < len(self.partition.instances.opened)
+        return new or super().wakes(step)
+
+    def snapshot(self) -> State:
+        return [self.known, super().snapshot()]
+
+    def restore(self, state: State) -> None:
+        self.known, parts = state
+        super().restore(parts)
 
     def write(self, batch: EventBatch) -> int:
         return 0 if self.writer is None else self.writer.write(batch)

@@ -99,17 +99,17 @@ class AppRuntime:
 
     def _build_partition(self, partition: model.AnalysedPartition) -> list[Node]:
         """The nodes of a partition: the streams that come in, then its queries."""
-        context = replace(self._context, partitioned=True)
         place = PartitionPlace(partition)
+        context = replace(self._context, partitioned=True, instance_ranks=place.instances.ranks)
         for schema in partition.inner_streams:
             key = place.target(f"#{schema.id}")
-            self._junctions[key] = Junction(key, schema, self.pool)
+            self._junctions[key] = Junction(key, schema, self.pool, partitioned=True)
         queries = [Query(query, context, self._environment, place) for query in partition.queries]
         nodes = place.entrances(queries, context)
         for node in nodes:
             (stream,) = node.sources
             source = self._junctions[stream]
-            self._junctions[node.name] = Junction(node.name, source.schema, self.pool)
+            self._junctions[node.name] = Junction(node.name, source.schema, self.pool, partitioned=True)
         return [*nodes, *queries]
 
     # ---- life
@@ -173,12 +173,13 @@ class AppRuntime:
             clocks, floor = self._jump(times[0], now)
         roots: dict[str, list[EventBatch]] = {}
         for part, stamps in zip(parts, times, strict=True):
-            junction = self._junction(part.stream)
+            stream = window_inlet(part.stream) if part.stream in self.windows else part.stream
+            junction = self._junction(stream)
             columns = read_columns(part.stream, part.records, junction.types, self.pool)
             places = np.zeros(len(stamps), dtype=np.int64) if as_chunk else part.places
             batch = root_batch(columns, stamps, 2 * places + 1, clocks[places])
             batch = batch.with_chunks(places) if as_chunk else batch
-            roots.setdefault(part.stream, []).append(batch)
+            roots.setdefault(stream, []).append(batch)
         self._clock = int(clocks[-1])
         self._steps.run(roots, clocks, floor)
 

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
 
+
 class Stage:
     """A node in its place, and who listens to what it sends."""
 
@@ -162,7 +163,9 @@ class StepRunner:
             clock = int(clocks[order // 2])
             self._fire_timers(clock, floor)
             floor = clock
-            self._carry(key, batch.at_order(1), Step(np.full(1, clock, dtype=np.int64), clock))
+            step = Step(np.full(1, clock, dtype=np.int64), clock)
+            self._carry(key, batch.at_order(1), step)
+            self._wake(step)
         self._fire_timers(int(clocks[-1]), floor)
 
     def _fire_timers(self, clock: int, floor: int) -> None:
@@ -171,11 +174,15 @@ class StepRunner:
         while (due := self.next_deadline_ms()) is not None and due <= clock and due != last:
             last = due
             step = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
-            for stage in self._timed:
-                if stage.node.wakes(step):
-                    inputs = [self._junctions[key].empty for key in stage.node.sources]
-                    out, _ = self._run_stage(stage, inputs, step, {})
-                    self._carry_on(stage, out, step)
+            self._wake(step)
+
+    def _wake(self, step: Step) -> None:
+        """Every stage that has something to do although no rows came has done it."""
+        for stage in self._stages:
+            if stage.node.wakes(step):
+                inputs = [self._junctions[key].empty for key in stage.node.sources]
+                out, _ = self._run_stage(stage, inputs, step, {})
+                self._carry_on(stage, out, step)
 
     def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
         if stage.node.target is not None:

@@ -50,9 +50,7 @@ def _side(
     keeps_unmatched: bool,
 ) -> Side:
     prefix = f"{slot}."
-    types = {
-        name: source.output.type_of(name) for name in source.output.names() if prefix + name in compiler.columns
-    }
+    types = {name: source.output.type_of(name) for name in source.output.names() if prefix + name in compiler.columns}
     if source.kind is model.SourceKind.AGGREGATION:
         raise not_supported("joins with aggregations", None if source.syntax is None else source.syntax.span)
     if source.kind is model.SourceKind.TABLE:

@@ -25,8 +25,9 @@ Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
 class Side:
     """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
 
-    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes that the query reads of the side. `keeps_unmatched` says that an event of this side that meets
-    nothing gives a row with nulls.
+    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
+    that the query reads of the side. `keeps_unmatched` says that an event of this side that meets nothing gives a row
+    with nulls.
     """
 
     slot: int
@@ -41,8 +42,8 @@ class Side:
 
 
 class JoinOperator(MergingOperator):
-    """Takes the chunks of its sides one after the other: timers first, then the chunk through its side's window, and what comes
-    out of that probes the other side.
+    """Takes the chunks of its sides one after the other: timers first, then the chunk through its side's window, and
+    what comes out of that probes the other side.
 
     The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query together.
     """
@@ -52,9 +53,7 @@ class JoinOperator(MergingOperator):
         self.pool = pool
         self.on = on
         self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
-        self._types = {
-            f"{side.slot}.{name}": type_ for side in sides for name, type_ in side.types.items()
-        }
+        self._types = {f"{side.slot}.{name}": type_ for side in sides for name, type_ in side.types.items()}
         self._nothing = empty_batch(tuple(self._types.items()), self.pool)
         self._floor = 0
 
@@ -138,9 +137,7 @@ class JoinOperator(MergingOperator):
             elif side.keeps_unmatched:
                 out.append(self._joined(side, rows, row, None, np.zeros(1, dtype=np.int64), order, clock))
 
-    def _matches(
-        self, side: Side, rows: EventBatch, row: int, held: Mapping[str, Column], size: int
-    ) -> Int64Array:
+    def _matches(self, side: Side, rows: EventBatch, row: int, held: Mapping[str, Column], size: int) -> Int64Array:
         places = np.arange(size)
         if self.on is None or not size:
             return places
@@ -181,9 +178,7 @@ class JoinOperator(MergingOperator):
 
     def _parts(self) -> list[Operator]:
         return [
-            part
-            for side in self.sides
-            for part in (*side.chain, *([side.window] if side.window is not None else []))
+            part for side in self.sides for part in (*side.chain, *([side.window] if side.window is not None else []))
         ]
 
     def start(self, clock_ms: int) -> None:

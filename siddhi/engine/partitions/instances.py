@@ -18,10 +18,12 @@ Part = TypeVar("Part", Operator, MergingOperator)
 
 
 class _Copies(Generic[Part]):
-    """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are not there."""
+    """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are
+    not there."""
 
-    def __init__(self, make: Callable[[], Part]) -> None:
+    def __init__(self, make: Callable[[], Part], ranks: Callable[[], Int64Array] | None) -> None:
         self.make = make
+        self.ranks = ranks
         self.template = make()
         self.by_id: dict[int, Part] = {}
         self._deadlines: list[tuple[int, int]] = []
@@ -53,7 +55,14 @@ class _Copies(Generic[Part]):
         found: list[int] = []
         while (due := self.next_deadline()) is not None and due <= clock:
             found.append(heappop(self._deadlines)[1])
-        return found
+        return self.in_turn(set(found))
+
+    def in_turn(self, instances: set[int]) -> list[int]:
+        """`instances` in the order in which their timers of one time fire."""
+        if len(instances) < 2 or self.ranks is None:
+            return sorted(instances)
+        ranks = self.ranks()
+        return sorted(instances, key=lambda instance: int(ranks[instance]))
 
     def close(self, instances: Int64Array) -> None:
         for instance in instances.tolist():
@@ -94,8 +103,8 @@ def _by_appearance(chunks: Int64Array) -> Int64Array:
 class PerInstance(Operator):
     """An operator of a chain, one copy for each partition instance."""
 
-    def __init__(self, make: Callable[[], Operator]) -> None:
-        self.copies = _Copies(make)
+    def __init__(self, make: Callable[[], Operator], ranks: Callable[[], Int64Array] | None) -> None:
+        self.copies = _Copies(make, ranks)
 
     @property
     def template(self) -> Operator:
@@ -109,7 +118,7 @@ class PerInstance(Operator):
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
         present = np.unique(partitions).tolist()
-        for instance in dict.fromkeys([*self.copies.due(step.final_clock), *present]):
+        for instance in self.copies.in_turn({*self.copies.due(step.final_clock), *present}):
             rows = np.flatnonzero(partitions == instance)
             clock = int(batch.clocks[rows[0]]) if len(rows) else step.final_clock
             sent = self.copies.get(instance, clock).process(batch.take(rows), step)
@@ -120,7 +129,8 @@ class PerInstance(Operator):
         return _merged(out, out[0])
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
-        """Takes the runs of one instance and one chunk one after the other, which keeps their order inside a chunk of several."""
+        """Takes the runs of one instance and one chunk one after the other, which keeps their order inside a chunk of
+        several."""
         out: list[EventBatch] = []
         nothing = batch.slice(0, 0)
         floor = step.floor
@@ -135,9 +145,7 @@ class PerInstance(Operator):
         self._fire(step, step.final_order, step.final_clock + 1, floor, nothing, out)
         return EventBatch.concat([sent for sent in out if sent.size] or out[:1])
 
-    def _fire(
-        self, step: Step, order: int, clock: int, floor: int, nothing: EventBatch, out: list[EventBatch]
-    ) -> None:
+    def _fire(self, step: Step, order: int, clock: int, floor: int, nothing: EventBatch, out: list[EventBatch]) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
         while (due := self.copies.next_deadline()) is not None:
             at = step.timer_order(due)
@@ -171,8 +179,8 @@ class HeadPerInstance(MergingOperator):
 
     handles_partitions = True
 
-    def __init__(self, make: Callable[[], MergingOperator]) -> None:
-        self.copies = _Copies(make)
+    def __init__(self, make: Callable[[], MergingOperator], ranks: Callable[[], Int64Array] | None) -> None:
+        self.copies = _Copies(make, ranks)
         self.sources = self.copies.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
@@ -181,7 +189,7 @@ class HeadPerInstance(MergingOperator):
             if batch.partitions is not None:
                 present.update(batch.partitions.tolist())
         out: list[EventBatch] = []
-        for instance in dict.fromkeys([*self.copies.due(step.final_clock), *sorted(present)]):
+        for instance in self.copies.in_turn({*self.copies.due(step.final_clock), *present}):
             parts = [_of_instance(batch, instance) for batch in inputs.batches]
             clocks = [int(part.clocks[0]) for part in parts if part.size]
             copy = self.copies.get(instance, min(clocks, default=step.final_clock))
@@ -210,5 +218,3 @@ def _of_instance(batch: EventBatch, instance: int) -> EventBatch:
     if batch.partitions is None:
         return batch.slice(0, 0)
     return batch.take(np.flatnonzero(batch.partitions == instance))
-
-

@@ -24,37 +24,36 @@ from siddhi.engine.state import State
 class Instances(Stateful):
     """The instances of one partition: each key text has an id, dense from 0.
 
-    `opened` tells which came into being in `step`, with the order and clock of the row that opened each.
+    `opened` tells, by id, the clock at which each came into being, and the step and order of the row that opened it.
     """
 
     ids: dict[str, int] = field(default_factory=dict)
-    step: Step | None = None
-    opened: list[tuple[int, int, int]] = field(default_factory=list)
+    opened: list[tuple[Step | None, int, int]] = field(default_factory=list)
 
-    def begin(self, step: Step) -> None:
-        """From here on `opened` speaks of `step`."""
-        if self.step is not step:
-            self.step = step
-            self.opened = []
-
-    def id_of(self, key: str, order: int, clock: int) -> int:
-        """The id of the instance for `key`, opened by a row of (`order`, `clock`) when it is new."""
+    def id_of(self, key: str, step: Step, order: int, clock: int) -> int:
+        """The id of the instance for `key`, opened by a row of (`order`, `clock`) of `step` when it is new."""
         known = self.ids.get(key)
         if known is None:
             known = self.ids[key] = len(self.ids)
-            self.opened.append((known, order, clock))
+            self.opened.append((step, order, clock))
         return known
+
+    def ranks(self) -> Int64Array:
+        """The place of each id in the order in which Siddhi goes through its keys."""
+        ranks = np.empty(len(self.ids), dtype=np.int64)
+        ranks[self.in_order()] = np.arange(len(self.ids))
+        return ranks
 
     def in_order(self) -> list[int]:
         """All ids, in the order in which Siddhi goes through its keys."""
         return [self.ids[key] for key in hash_map_order(self.ids)]
 
     def snapshot(self) -> State:
-        return dict(self.ids)
+        return {"ids": dict(self.ids), "clocks": [clock for _, _, clock in self.opened]}
 
     def restore(self, state: State) -> None:
-        self.ids = state
-        self.step, self.opened = None, []
+        self.ids = state["ids"]
+        self.opened = [(None, 0, clock) for clock in state["clocks"]]
 
 
 def keyed_stream(partition: str, stream: str) -> str:
@@ -84,15 +83,14 @@ class KeyedStream(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         (batch,) = inputs
-        self.instances.begin(step)
         evaluation = Evaluation(batch)
-        rows, ids = self._by_value(evaluation) if self.node is not None else self._by_range(evaluation)
+        rows, ids = self._by_value(evaluation, step) if self.node is not None else self._by_range(evaluation, step)
         if evaluation.failed is not None:
             left = drop_failed(evaluation, step)[rows]
             rows, ids = rows[left], ids[left]
         return with_instances(batch, rows, ids)
 
-    def _by_value(self, evaluation: Evaluation) -> tuple[Int64Array, Int64Array]:
+    def _by_value(self, evaluation: Evaluation, step: Step) -> tuple[Int64Array, Int64Array]:
         batch, node = evaluation.batch, self.node
         assert node is not None  # noqa: S101 - the caller has looked
         column = to_column(node.evaluate(evaluation), node.type, self.pool, batch.size)
@@ -104,17 +102,17 @@ class KeyedStream(GraphNode):
         for place in np.argsort(first).tolist():
             row = int(rows[first[place]])
             key = java_text(texts[place], node.type) or ""
-            ids[place] = self.instances.id_of(key, int(batch.orders[row]), int(batch.clocks[row]))
+            ids[place] = self.instances.id_of(key, step, int(batch.orders[row]), int(batch.clocks[row]))
         return rows, ids[inverse]
 
-    def _by_range(self, evaluation: Evaluation) -> tuple[Int64Array, Int64Array]:
+    def _by_range(self, evaluation: Evaluation, step: Step) -> tuple[Int64Array, Int64Array]:
         batch = evaluation.batch
         truths = np.column_stack([node.truth(evaluation) for node, _ in self.ranges])
         rows, places = np.nonzero(truths)
         ids = np.empty(len(rows), dtype=np.int64)
         for at, (row, place) in enumerate(zip(rows.tolist(), places.tolist(), strict=True)):
             label = self.ranges[place][1]
-            ids[at] = self.instances.id_of(label, int(batch.orders[row]), int(batch.clocks[row]))
+            ids[at] = self.instances.id_of(label, step, int(batch.orders[row]), int(batch.clocks[row]))
         return rows, ids
 
 
@@ -134,7 +132,6 @@ class SharedStream(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         (batch,) = inputs
-        self.instances.begin(step)
         known = self.instances.in_order()
         chunks = renumber_chunks(batch.chunk_ids())
         rows: list[int] = []

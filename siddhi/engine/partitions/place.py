@@ -14,7 +14,8 @@ from siddhi.engine.partitions.keys import Instances, KeyedStream, SharedStream, 
 
 
 class PartitionPlace:
-    """One partition of an app. Inner streams are called `<partition>#<id>`, outer ones come in as `<partition>@<id>`."""
+    """One partition of an app. Inner streams are called `<partition>#<id>`, outer ones come in as
+    `<partition>@<id>`."""
 
     def __init__(self, analysed: model.AnalysedPartition) -> None:
         self.analysed = analysed
@@ -49,13 +50,14 @@ class PartitionPlace:
         nodes[0].parts = (self.instances,)
         return nodes
 
-    def has_opened(self, step: Step) -> bool:
-        """True when instances came into being in `step`."""
-        return self.instances.step is step and bool(self.instances.opened)
-
-    def step(self, step: Step) -> Step:
-        """`step` as the queries inside see it."""
-        if not self.has_opened(step):
+    def step(self, step: Step, known: int) -> Step:
+        """`step` for a query that has been told of the first `known` instances, with those it has not."""
+        new = self.instances.opened[known:]
+        if not new:
             return step
-        opened = np.array(self.instances.opened, dtype=np.int64)
-        return replace(step, opened=opened[:, 0], opened_orders=opened[:, 1], opened_clocks=opened[:, 2])
+        return replace(
+            step,
+            opened=np.arange(known, known + len(new)),
+            opened_orders=np.array([order if of is step else 0 for of, order, _ in new], dtype=np.int64),
+            opened_clocks=np.array([clock for _, _, clock in new], dtype=np.int64),
+        )

@@ -53,7 +53,8 @@ class Table:
         return self._index.get(key)
 
     def insert(self, columns: Mapping[str, Column]) -> int:
-        """The rows of `columns` are in the table, but for those whose primary key was in use; returns how many were not."""
+        """The rows of `columns` are in the table, but for those whose primary key was in use; returns how many were
+        not."""
         refused = 0
         size = len(next(iter(columns.values())))
         keys = self._keys({name: columns[name] for name in self.primary_key}, size)
@@ -95,8 +96,8 @@ class Table:
             self._compact()
 
     def update(self, place: int, changes: Mapping[str, tuple[object, bool]]) -> bool:
-        """The row at `place` has the values of `changes` (value, whether it is valid); False, and nothing done, when its new
-        primary key is in use."""
+        """The row at `place` has the values of `changes` (value, whether it is valid); False, and nothing done, when
+        its new primary key is in use."""
         if any(name in self.primary_key for name in changes):
             old = self._keys(self.columns(np.array([place])), 1)[0]
             before = {name: (self._values[name][place], self._valid[name][place]) for name in changes}

@@ -29,7 +29,8 @@ class TableWriter:
         self.plain = [name for name in self.names if name in table.types]
 
     def write(self, batch: EventBatch) -> int:
-        """The events of `batch` have done their work; returns how many the table refused (their primary key was in use)."""
+        """The events of `batch` have done their work; returns how many the table refused (their primary key was in
+        use)."""
         events = batch.kinds <= EXPIRED
         if not events.all():
             batch = batch.take(np.flatnonzero(events))
@@ -53,9 +54,7 @@ class TableWriter:
             refused += self._insert_missed(missed, batch, bare, outputs)
         return refused
 
-    def _insert_missed(
-        self, rows: list[int], batch: EventBatch, bare: EventBatch, outputs: Mapping[str, Value]
-    ) -> int:
+    def _insert_missed(self, rows: list[int], batch: EventBatch, bare: EventBatch, outputs: Mapping[str, Value]) -> int:
         """Events of the chunk that found no row: the first of a kind is inserted, later ones update it."""
         refused = 0
         for row in rows:
