@@ -24,7 +24,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.deployment import Deployments, PlanRecord, Submission, describe_task
+from cep_manager.deployment import Deployments, PlanRecord, Submission, describe_task, restarted
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
 from cep_manager.registry import Registry
@@ -118,6 +118,11 @@ class ControlPlane:
                 f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
             )
             return Rejected(code="driver-exists", reason=reason), []
+        before = self._members.driver.latest if self._members.driver is not None else None
+        for key in restarted(before, message):
+            # What was heard of the tasks before does not speak for those that come now.
+            self._members.forget_tasks(key)
+            self._registry.forget_receivers(key)
         notes: list[Instruction] = []
         if self._members.driver_heard(message, peer, now_ms):
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"

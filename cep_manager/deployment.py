@@ -18,7 +18,7 @@ from cep_common.messages import KillTopology, RegisterDriver, RegisterTask, Subm
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
-from cep_manager.plan_state import MOVES, Observation, PlanState, read_signal
+from cep_manager.plan_state import MOVES, Observation, PlanState, Signal, read_signal
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
@@ -38,8 +38,8 @@ class Submission(Enum):
 
 class PlanRecord(msgspec.Struct, frozen=True):
     """A plan that should run. `compiled` is None when its stored text cannot be compiled any more; `unusable` then says
-    why. `created_ms` and `updated_ms` are times of day; `state_since_ms` and `sent_ms` are monotonic. `sent_to` is the
-    driver process that got the current epoch."""
+    why. `created_ms` and `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got
+    the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did."""
 
     key: PlanKey
     text: str
@@ -56,6 +56,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     sent_ms: int = 0
     sent_to: tuple[str, int] = ("", 0)
     restarts: int = 0
+    interruption: str = ""
+    interrupted_ms: int = 0
 
 
 Tasks = Mapping[int, Member[RegisterTask]]
@@ -198,7 +200,10 @@ class Deployments:
         if current is None and record.submission is Submission.RAISING and record.state is PlanState.FAILED:
             return []  # the plan store failed; that reason stands until it answers
         signal, reason = read_signal(observation)
-        return self._move(record, MOVES[signal][record.state], reason, now_ms)
+        state = MOVES[signal][record.state]
+        if _interrupts(record.state, state, signal) and (record.state is not state or reason != record.interruption):
+            self._change(record, interruption=reason, interrupted_ms=now_ms)
+        return self._move(self.plans[record.key], state, reason, now_ms)
 
     def _move(self, record: PlanRecord, state: PlanState, reason: str, now_ms: int) -> list[Instruction]:
         if (state, reason) == (record.state, record.reason):
@@ -215,6 +220,28 @@ class Deployments:
 
     def _change(self, record: PlanRecord, **changes: object) -> None:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
+
+
+def restarted(before: RegisterDriver | None, after: RegisterDriver) -> tuple[PlanKey, ...]:
+    """The plans whose topology has ended and begins anew, within its epoch, between two reports of a driver."""
+    if before is None:
+        return ()
+    known = {(report.key, report.epoch): report for report in before.topologies}
+    found = []
+    for report in after.topologies:
+        earlier = known.get((report.key, report.epoch))
+        if earlier is not None and (
+            report.restarts > earlier.restarts or (report.state == "restarting" and earlier.state != "restarting")
+        ):
+            found.append(report.key)
+    return tuple(found)
+
+
+def _interrupts(before: PlanState, after: PlanState, signal: Signal) -> bool:
+    """True when a plan stops being active, or the driver says why it ended."""
+    if before is PlanState.ACTIVE and after is not PlanState.ACTIVE:
+        return True
+    return signal in (Signal.RESTARTED, Signal.GIVEN_UP)
 
 
 def describe_task(task: Member[RegisterTask]) -> str:

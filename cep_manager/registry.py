@@ -119,6 +119,11 @@ class Registry:
             if record.key == key and record.epoch != except_epoch:
                 del self._endpoints[identity]
 
+    def forget_receivers(self, key: PlanKey) -> None:
+        """The plan's receivers are gone; its workers stay."""
+        for identity in [one for one in self._endpoints if one[0] == "receiver" and one[1] == key]:
+            del self._endpoints[identity]
+
     def _candidate(self, record: EndpointRecord, now_ms: int) -> Candidate:
         return Candidate(
             instance=record.instance,

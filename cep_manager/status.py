@@ -20,7 +20,8 @@ WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
 class TopologyStatus(msgspec.Struct, frozen=True):
     """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this state.
 
-    `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
+    `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
+    deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
     """
 
     state: PlanState
@@ -29,6 +30,8 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     restarts: int
     tasks_live: int
     tasks_required: int
+    interruption: str
+    interrupted_ms: int
     last_error: str
 
 
@@ -72,6 +75,8 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             restarts=record.restarts,
             tasks_live=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for task in tasks),
             tasks_required=record.workers,
+            interruption=record.interruption,
+            interrupted_ms=snapshot.now_ms - record.interrupted_ms if record.interruption else 0,
             last_error=_last_error(tasks, reports),
         ),
         inflow=inflow,

@@ -12,7 +12,7 @@ from cep_manager.console.text import count, duration, iso, plural, utc
 from cep_manager.graph_model import Connection, TopologyGraph
 from cep_manager.manager_view import Cluster, DriverView, PlanDetails, PlanSummary, TaskView, WorkerView
 from cep_manager.plan_state import PlanState
-from cep_manager.status import InflowStatus, OutflowStatus, PlanStatus
+from cep_manager.status import InflowStatus, OutflowStatus, PlanStatus, TopologyStatus
 
 STATE_TONES = {
     PlanState.WAITING: "wait",
@@ -47,6 +47,7 @@ class StatusText(msgspec.Struct, frozen=True):
     tone: str
     reason: str
     facts: str
+    interruption: str
     last_error: str
     inflow: tuple[Line, ...]
     outflow: Line
@@ -162,6 +163,7 @@ def present_status(status: PlanStatus) -> StatusText:
         tone=STATE_TONES[topology.state],
         reason=topology.reason,
         facts=" · ".join(facts),
+        interruption=_interruption(topology),
         last_error=topology.last_error,
         inflow=tuple(_inflow(worker) for worker in status.inflow),
         outflow=_outflow(status.outflow),
@@ -200,6 +202,13 @@ def present_cluster(cluster: Cluster) -> ClusterText:
         workers=tuple(_worker(worker) for worker in cluster.workers),
         tasks=tuple(_task(task) for task in cluster.tasks),
     )
+
+
+def _interruption(topology: TopologyStatus) -> str:
+    """Why it last stopped being active, once it is active again; until then the reason says it."""
+    if not topology.interruption or topology.state is not PlanState.ACTIVE:
+        return ""
+    return f"{topology.interruption}, {duration(topology.interrupted_ms)} ago"
 
 
 def _inflow(worker: InflowStatus) -> Line:

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from manager_world import KEY, LEASE_MS, PROBLEM, FakeView, World, driver, plan, serves, topology, worker
+from manager_world import KEY, LEASE_MS, PROBLEM, FakeView, World, driver, plan, serves, task, topology, worker
 
 from cep_common.ids import PlanKey
 from cep_manager.console.highlight import siddhi_lines, xml_lines
@@ -39,6 +39,7 @@ def test_a_plan_in_order(view: FakeView) -> None:
             "tone": "good",
             "reason": "",
             "facts": "for 0 ms · 1 of 1 task alive",
+            "interruption": "",
             "last_error": "",
             "inflow": ({"label": "worker-1 on 10.0.0.3", "text": "all established", "tone": "good"},),
             "outflow": {"label": "", "text": "all established", "tone": "good"},
@@ -51,9 +52,16 @@ def test_a_plan_in_trouble(view: FakeView) -> None:
     view.world.hear(worker(serves(linked=False)))
     status = present_plan(view.plan(KEY)).status
     assert (status.state, status.tone, status.reason) == ("restarting", "warn", "task 0 died")
-    assert status.facts == "for 0 ms · 1 of 1 task alive · 2 restarts"
+    assert status.facts == "for 0 ms · 0 of 1 task alive · 2 restarts"
     assert status.inflow == (Line("worker-1 on 10.0.0.3", "0/2 established", "wait"),)
     assert status.outflow == Line("", "0/1 established", "wait")
+
+
+def test_a_plan_that_came_back_still_tells_what_happened(view: FakeView) -> None:
+    view.world.hear(driver(topology("restarting", reason="task 0 died", restarts=1)))
+    view.world.now_ms += 12_000
+    view.world.hear(driver(topology("running", restarts=1)), task())
+    assert present_plan(view.plan(KEY)).status.interruption == "task 0 died, 12 s ago"
 
 
 def test_every_state_has_a_tone_of_its_own() -> None:

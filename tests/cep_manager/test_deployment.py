@@ -149,6 +149,41 @@ def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_ac
     assert world.snapshot().plans[KEY].epoch == 1
 
 
+def test_a_restart_within_the_lease_is_not_hidden_by_what_the_dead_task_said_before(world: World) -> None:
+    world.active()
+    world.now_ms += 100
+    world.hear(driver(topology("restarting", reason="a stage process died", restarts=1)))
+    assert state(world) == (PlanState.RESTARTING, "a stage process died")
+    assert world.snapshot().endpoints == ()
+    world.now_ms += 100
+    world.hear(driver(topology("running", restarts=1)))
+    assert state(world) == (PlanState.RESTARTING, "0 of 1 tasks have registered")
+    world.hear(task(process_id=201), receiver(port=15_001))
+    assert state(world) == (PlanState.ACTIVE, "")
+    world.now_ms += 100
+    world.hear(driver(topology("running", restarts=1)))
+    assert state(world) == (PlanState.ACTIVE, "")
+    assert len(world.snapshot().endpoints) == 1
+
+
+def test_a_restart_that_nobody_saw_happen_is_told_by_its_count(world: World) -> None:
+    world.active()
+    world.hear(driver(topology("running", restarts=1)))
+    assert state(world) == (PlanState.RESTARTING, "0 of 1 tasks have registered")
+
+
+def test_why_a_plan_was_interrupted_is_remembered_after_it_has_come_back(world: World) -> None:
+    world.active()
+    assert world.snapshot().plans[KEY].interruption == ""
+    world.now_ms += 100
+    world.hear(driver(topology("restarting", reason="a stage process died", restarts=1)))
+    world.hear(driver(topology("starting", restarts=1)))
+    world.hear(driver(topology("running", restarts=1)), task(process_id=201))
+    record = world.snapshot().plans[KEY]
+    assert record.state is PlanState.ACTIVE
+    assert (record.interruption, record.interrupted_ms) == ("a stage process died", 100)
+
+
 def test_a_silent_driver_makes_its_plans_wait_and_says_which_driver(world: World) -> None:
     world.active()
     world.tick(LEASE_MS)
