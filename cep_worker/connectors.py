@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan
-from cep_worker.streams import EventStream, StreamDirectory
+from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -63,16 +63,27 @@ def read_artefacts(directory: str) -> tuple[Connector, ...]:
     return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
 
 
-def declared(
-    plans: Sequence[DeployedPlan], of_plan: Any, artefacts: Iterable[Connector], directory: StreamDirectory
-) -> list[Declared]:
-    """All connectors whose streams are there now; `of_plan` gives those of one plan (its sources or its sinks).
-    Artefacts of streams that no plan has are left out: they wait."""
+def declared_by_plan(plan: DeployedPlan, kind: Literal["source", "sink"]) -> tuple[list[Declared], str]:
+    """The sources or sinks of a plan, and what is wrong with those that are tied to no imported or exported stream."""
+    connectors, bindings = (plan.sources, plan.imported) if kind == "source" else (plan.sinks, plan.exported)
+    streams = {binding.stream: binding for binding in bindings}
     found = []
-    for plan in plans:
-        for connector in of_plan(plan):
-            stream = directory.resolve(f"{plan.key.plan}/{connector.stream}")
-            found.append(Declared(connector, stream, plan.key))
+    problem = ""
+    for connector in connectors:
+        binding = streams.get(connector.stream)
+        if binding is None:
+            needed = "@Import" if kind == "source" else "@Export"
+            problem = f"@{kind}(type='{connector.type}') of stream {connector.stream}: the stream needs {needed}"
+            continue
+        member = PlanStream(plan.key, binding)
+        stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,))
+        found.append(Declared(connector, stream, plan.key))
+    return found, problem
+
+
+def declared_by_artefacts(artefacts: Iterable[Connector], directory: StreamDirectory) -> list[Declared]:
+    """The artefacts whose streams are there now; the others wait."""
+    found = []
     for connector in artefacts:
         try:
             found.append(Declared(connector, directory.resolve(connector.stream), None))

@@ -15,7 +15,7 @@ from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamSchema
 from cep_worker.config import WorkerConfig
-from cep_worker.connectors import Declared, declared
+from cep_worker.connectors import Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.egress import Egress
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
@@ -63,6 +63,7 @@ class DataPlane:
         self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
         self._imported = StreamDirectory()
         self._exported = StreamDirectory()
+        self._connector_problems: dict[PlanKey, str] = {}
         self._snapshots: tuple[PlanSnapshot, ...] = ()
         self._leaving = False
         self._tick_ms = 0
@@ -185,9 +186,16 @@ class DataPlane:
     def _reroute(self, plans: tuple[DeployedPlan, ...], now_ms: int) -> None:
         """Everything that knows inflows and exported streams learns of the change."""
         self._intake.reroute()
-        sinks = declared(plans, lambda plan: plan.sinks, self._sink_artefacts, self._exported)
+        sinks = declared_by_artefacts(self._sink_artefacts, self._exported)
+        sources = declared_by_artefacts(self._source_artefacts, self._imported)
+        self._connector_problems = {}
+        for plan in plans:
+            own_sinks, sink_problem = declared_by_plan(plan, "sink")
+            own_sources, source_problem = declared_by_plan(plan, "source")
+            sinks += own_sinks
+            sources += own_sources
+            self._connector_problems[plan.key] = sink_problem or source_problem
         self._sinks.apply(sinks, now_ms)
-        sources = declared(plans, lambda plan: plan.sources, self._source_artefacts, self._imported)
         self._sources.apply(sources, now_ms)
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
@@ -275,5 +283,6 @@ class DataPlane:
 
     def _snapshot(self, now_ms: int) -> None:
         self._snapshots = tuple(
-            flow.snapshot(self._sources.error(key) or self._sinks.error(key)) for key, flow in self._flows.items()
+            flow.snapshot(self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key))
+            for key, flow in self._flows.items()
         )

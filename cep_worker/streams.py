@@ -59,7 +59,8 @@ class StreamDirectory:
 
     def resolve(self, name: str) -> EventStream:
         """The event stream that `name` means. InputError `unknown-stream` or `ambiguous-stream` otherwise."""
-        members = [member for member in self._streams if _means(name, member)]
+        members = [member for member in self._streams if name == member.name()]
+        members = members or [member for member in self._streams if _means(name, member)]
         if not members:
             raise InputError("unknown-stream", f"there is no stream {name}; {self._advice(name)}")
         first = members[0]

@@ -63,6 +63,8 @@ def http_source(context: SourceContext) -> HttpPathSource:
     options = read_options(HttpOptions, connector.options, context.where())
     if connector.mapper not in ("", "passThrough", "json"):
         raise ConfigError(f"{context.where()}: unknown type of mapper {connector.mapper}; known for sources: json")
+    if any(name.split(".")[0] == "attributes" for name in connector.mapper_options):
+        raise ConfigError(f"{context.where()}: @attributes is not supported: events carry attributes by their names")
     mapper = read_options(JsonSourceOptions, connector.mapper_options, f"@map of {context.where()}")
     address, path = _receiver(options.receiver_url, context)
     source = HttpSource(

@@ -9,7 +9,7 @@ from worker_world import PLAN
 
 from cep_common.errors import ConfigError
 from cep_common.messages import Connector
-from cep_worker.connectors import declared, read_artefacts
+from cep_worker.connectors import declared_by_artefacts, read_artefacts
 from cep_worker.streams import PlanStream, StreamDirectory
 
 
@@ -52,7 +52,7 @@ def test_a_missing_directory_is_a_mistake() -> None:
 def test_an_artefact_whose_stream_no_plan_has_waits() -> None:
     directory = StreamDirectory([PlanStream(PLAN.key, PLAN.exported[0])])
     connectors = (Connector("Alerts", "log", {}, "", {}), Connector("Other", "log", {}, "", {}))
-    found = declared((PLAN,), lambda plan: plan.sinks, connectors, directory)
+    found = declared_by_artefacts(connectors, directory)
     assert [one.connector.stream for one in found] == ["Alerts"]
     assert found[0].key is None
     assert found[0].plan_name() == "KnockOnDelays"

@@ -72,6 +72,12 @@ def test_plans_that_define_an_event_stream_differently_must_be_named() -> None:
     assert directory.resolve("Early/D").schema.attributes == (("a", "long"),)
 
 
+def test_the_id_of_a_stream_in_its_plan_wins_over_names_outside() -> None:
+    directory = StreamDirectory([member("Late", "A", "B:1.0.0"), member("Late", "B", "A:1.0.0")])
+    assert directory.resolve("Late/A").members[0].binding.event_stream == "B:1.0.0"
+    assert directory.resolve("A").members[0].binding.stream == "B"
+
+
 def test_every_event_stream_is_listed_once() -> None:
     assert [stream.schema.stream for stream in SHARED.event_streams()] == ["Departures:1.0.0"]
     assert [stream.schema.stream for stream in VERSIONS.event_streams()] == ["Departures:1.0.0", "Departures:2.0.0"]

@@ -96,6 +96,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is no address"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {}, "xml", "unknown type of mapper xml; known for sources: json"),
+        ("http", {}, "json/attributes", "@attributes is not supported"),
         ("zeromq", {}, "", "missing required field `endpoint`"),
         ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),
     ],
@@ -103,7 +104,8 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
 def test_a_source_that_cannot_run_is_reported_and_the_rest_of_the_plan_runs(
     world: World, kind: str, options: dict[str, str], mapper: str, message: str
 ) -> None:
-    world.start(with_source(kind, options, mapper))
+    mapper, _, nested = mapper.partition("/")
+    world.start(with_source(kind, options, mapper, **{f"{nested}.carrier": "$.c"} if nested else {}))
     until(lambda: message in world.health()["plans"][0]["last_error"])
     receiver = world.connected_receiver()
     world.sender().send(departures(ROW))
@@ -122,3 +124,8 @@ def test_two_sources_cannot_have_one_path(world: World) -> None:
     receiver = world.connected_receiver()
     assert requests.post(world.url("/KnockOnDelays/Departures"), json=EVENT, timeout=5).status_code == 202
     until(lambda: receiver.frames, receiver)
+
+
+def test_a_source_of_a_stream_that_is_not_imported_is_reported(world: World) -> None:
+    world.start(msgspec.structs.replace(PLAN, sources=(Connector("Alerts", "http", {}, "", {}),)))
+    until(lambda: "of stream Alerts: the stream needs @Import" in world.health()["plans"][0]["last_error"])
