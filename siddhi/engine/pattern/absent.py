@@ -12,7 +12,7 @@ from siddhi.engine.pattern.partial import UNSET_TIME, EventChain, Match, Partial
 
 @dataclass(slots=True)
 class Progress:
-    """How far an operator's machines have come: the number of the step and the order of the row or alarm being answered."""
+    """How far an operator's machines have come: the number of the step, and the order of the row or alarm in hand."""
 
     step: int = 0
     order: int = -1
@@ -87,9 +87,7 @@ class AbsentElement(Element):
     def accept(self, partial: Partial) -> None:
         """The event that should not have come has come: `partial` dies, and the silence counts anew."""
         self.changed = True
-        chain = partial.slots[self.slot]
-        assert chain is not None
-        partial.timestamp = chain[0].timestamp
+        partial.timestamp = partial.events(self.slot)[0].timestamp
         self.emitted = True
         if self.settings.starts and self.rearms is self:
             self.rearm(partial)
@@ -220,11 +218,9 @@ class AbsentLogicalElement(LogicalElement):
         return not answered
 
     def accept(self, partial: Partial) -> None:
-        chain = partial.slots[self.slot]
-        assert chain is not None
         self.changed = True
         self.emitted = True
-        self.last_arrival = chain[0].timestamp
+        self.last_arrival = partial.events(self.slot)[0].timestamp
 
     def lets_partner_complete(self, partial: Partial) -> bool:
         if self.settings.sequence and self.rearms is None and self.last_arrival > 0:

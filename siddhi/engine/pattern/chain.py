@@ -41,7 +41,8 @@ _MOST_COLUMNS = 62
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A state machine as a chain: per element what it compares; `scope_end` is the last element under `every`, or None."""
+    """A state machine as a chain. `alone` and `comparisons`: the filters of each element; `scope_end`: the last
+    element under `every`, or None."""
 
     machine: model.StateMachine
     scope_end: int | None
@@ -50,11 +51,13 @@ class ChainPlan:
 
 
 def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPlan | None:
-    """The chain that `machine` is, or None when it has other forms than plain elements, one leading `every` and comparisons of two
-    events."""
+    """The chain that `machine` is, or None when it has other forms than plain elements, one leading `every` and
+    comparisons of two events."""
     steps = list(machine.steps)
     scope_end: int | None = None
     if isinstance(steps[0], model.EveryScope):
+        if steps[0].within_ms is not None:
+            return None
         scope_end = len(steps[0].steps) - 1
         steps[:1] = steps[0].steps
     if not all(isinstance(step, model.PatternElement) and _plain(step) for step in steps):
@@ -174,8 +177,8 @@ def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int64Array:
 class ChainOperator(MergingOperator):
     """A chain of plain elements over its streams, for all partition instances at once.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every match is a
-    row of its own chunk, with the timestamp of the event that completed it.
+    `read` are the references of the query's selection, by the name of the output column that answers each. Every
+    match is a row of its own chunk, with the timestamp of the event that completed it.
     """
 
     handles_partitions = True
@@ -294,7 +297,8 @@ class ChainOperator(MergingOperator):
         return np.concatenate(found) if found else self._state.matches[:0]
 
     def _rows(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[Int64Array, Int64Array | None]:
-        """(source, event, timestamp, instance) of each row that is an event, and its place among all rows if some are not."""
+        """(source, event, timestamp, instance) of each row that is an event; its place among all rows if some are
+        not."""
         events = inputs.rows if len(inputs.batches) == 1 else inputs.rows + np.asarray(offsets)[inputs.sources]
         rows = np.zeros((inputs.size, 4), dtype=np.int64)
         rows[:, 0] = inputs.sources

@@ -1,8 +1,8 @@
 """The compiled state loop of chains of plain elements: patterns and sequences whose elements are all single events.
 
 Partial matches are rows of two arrays. A row stands in the list of the element where it waits (one list per partition
-instance and element, in the order in which an event is offered to them) and in a chain of a hash table, so that an event
-meets only partials that agree with it on the element's equality condition:
+instance and element, in the order in which an event is offered to them) and in a chain of a hash table, so that an
+event meets only partials that agree with it on the element's equality condition:
 
     lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
 
@@ -69,10 +69,11 @@ COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
 class ChainState(NamedTuple):
     """What outlives a batch, and room for results.
 
-    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances × elements,
-    3), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances` (instances, 5) how far
-    each partition instance is. `touched` holds the partials that refer to rows of the batch, `matches` (room, 2 + elements)
-    the matches: place in `rows`, partial, and per slot a row or `NONE` for an event kept from before.
+    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
+    elements, 3), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances`
+    (instances, 5) how far each partition instance is. `touched` holds the partials that refer to rows of the batch,
+    `matches` (room, 2 + elements) the matches: place in `rows`, partial, and per slot a row or `NONE` for an event
+    kept from before.
     """
 
     partials: Int64Array
@@ -97,9 +98,9 @@ class ChainRules(NamedTuple):
 
 
 class ChainEvents(NamedTuple):
-    """One batch. `rows` (n, 4): source, row among all events, timestamp, instance. `passing` (elements, events) says which
-    events meet the filters on themselves; `whole` and `fractions` (columns, events) are what conditions compare, `nulls`
-    (events) has a bit for each column that is null."""
+    """One batch. `rows` (n, 4): source, row among all events, timestamp, instance. `passing` (elements, events) says
+    which events meet the filters on themselves; `whole` and `fractions` (columns, events) are what conditions
+    compare, `nulls` (events) has a bit for each column that is null."""
 
     rows: Int64Array
     passing: BoolArray
@@ -209,7 +210,8 @@ def _comes_after(waiting, newcomer, updated, state):  # type: ignore[no-untyped-
 
 @inlined
 def _link(partial, state, rules):  # type: ignore[no-untyped-def]
-    """`partial`, with its element and instance set, waits in that element's list: behind all but later ones that came as recently."""
+    """`partial`, its element and instance set, waits in that element's list: behind all but later ones that came as
+    recently."""
     entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
     updated = state.lists[entry, UPDATED]
     before = state.lists[entry, TAIL]
@@ -309,7 +311,8 @@ def _fill(partial, element, row, state, rules, events):  # type: ignore[no-untyp
 
 @inlined
 def _expire_all(instance, time, latest, number, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial of `instance` that starts more than `within` from `time`, or did from `latest` when that was current.
+    """Frees every partial of `instance` that starts more than `within` from `time`, or did from `latest` when that
+    was current.
 
     An `every` scope that lost one of its partials starts again.
     """
@@ -346,7 +349,8 @@ def _expire_oldest(instance, time, state, rules):  # type: ignore[no-untyped-def
 
 @inlined
 def _reset_sequence(instance, state, rules):  # type: ignore[no-untyped-def]
-    """Only what the event before this one brought forward is left; the first element waits once, or again under `every`."""
+    """Only what the event before this one brought forward is left; the first element waits once, or again under
+    `every`."""
     number = state.instances[instance, NUMBER]
     for element in range(1, rules.settings[ELEMENTS]):
         partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
@@ -372,7 +376,8 @@ def _has_newcomer(instance, element, state, rules):  # type: ignore[no-untyped-d
 
 @inlined
 def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before is up for it."""
+    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before is up for
+    it."""
     state.instances[instance, NUMBER] += 1
     number = state.instances[instance, NUMBER]
     within = rules.settings[WITHIN]
@@ -550,9 +555,9 @@ def run_chain(state, rules, events):  # type: ignore[no-untyped-def]
     """Takes `rows` (n, 4: source, row among all events, timestamp, instance) through the machine from
     `counters[CURSOR]` on.
 
-    `passing` (element, event) says which events meet the filters on themselves. Stops before a row for which the room in
-    `partials` or `matches` might not do; the caller makes room and calls again. A match is (place in rows, partial, row
-    reference per slot).
+    `passing` (element, event) says which events meet the filters on themselves. Stops before a row for which the room
+    in `partials` or `matches` might not do; the caller makes room and calls again. A match is (place in rows,
+    partial, row reference per slot).
     """
     for cursor in range(state.counters[CURSOR], events.rows.shape[0]):
         state.counters[CURSOR] = cursor
@@ -585,7 +590,8 @@ def run_chain(state, rules, events):  # type: ignore[no-untyped-def]
 
 @kernel
 def settle_chain(kept, state):  # type: ignore[no-untyped-def]
-    """Writes to `kept` (n, 3: partial, slot, row) every event of the finished batch that a live partial holds; returns how many.
+    """Writes to `kept` (n, 3: partial, slot, row) every event of the finished batch that a live partial holds;
+    returns how many.
 
     From then on these partials say of that slot that its event is kept (`NONE`).
     """

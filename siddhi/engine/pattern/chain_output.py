@@ -28,8 +28,8 @@ class _Kept:
 
 
 class ChainOutput:
-    """The columns that a selection reads of a chain's slots, for events that are still in the batch and for those that were kept
-    from earlier batches."""
+    """The columns that a selection reads of a chain's slots, for events that are still in the batch and for those
+    that were kept from earlier batches."""
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], pool: StringPool) -> None:
         self._read = read
@@ -49,8 +49,8 @@ class ChainOutput:
     def columns(
         self, batches: Sequence[EventBatch], references: Sequence[Int64Array], partials: Int64Array
     ) -> dict[str, Column]:
-        """The column of each reference: of match i the event of slot s is row `references[s][i]` of `batches[s]`, or, where that is -1,
-        the one kept for `partials[i]`."""
+        """The column of each reference. The event of match i in slot s is row `references[s][i]` of `batches[s]`, or,
+        where that is -1, the one kept for `partials[i]`."""
         made: dict[tuple[int, str], Column] = {}
         columns: dict[str, Column] = {}
         for column, reference in self._read.items():
@@ -117,7 +117,7 @@ class ChainOutput:
 
 
 def _name(reference: Reference) -> str | None:
-    """The attribute that answers `reference` to a slot with one event; None when no event can be meant or none is needed."""
+    """The attribute that answers `reference` to a slot with one event; None when no event can be meant or is needed."""
     if isinstance(reference, model.IsEmptySlot) or not _in_range(reference):
         return None
     return reference.name if isinstance(reference, model.AttributeValue) else EVENT_TIMESTAMP

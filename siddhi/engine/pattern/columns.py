@@ -48,7 +48,7 @@ def layouts(machine: model.StateMachine, read: Mapping[str, Reference]) -> tuple
 
 
 def _items(column: Column) -> list[Any]:
-    values = column.values.tolist()
+    values: list[Any] = column.values.tolist()
     valid = column.valid
     if valid is None:
         return values
@@ -71,7 +71,8 @@ def column_of_items(type_: AttributeType, pool: StringPool, items: Sequence[Any]
 class SlotReader:
     """Answers one reference for many partial matches at once.
 
-    `place` is the slot's place in the machine. `tested` says that the slot's last event is under test (the element's own filter).
+    `place` is the slot's place in the machine. `tested` says that the slot's last event is under test (in the
+    element's own filter).
     """
 
     def __init__(self, reference: Reference, place: int, layout: Layout, pool: StringPool, *, tested: bool) -> None:
@@ -80,8 +81,8 @@ class SlotReader:
         self._layout = layout
         self._pool = pool
         self._tested = tested and reference.index is not None
-        named = isinstance(reference, model.AttributeValue)
-        self._attribute = layout.names.index(reference.name) if named else -1
+        name = reference.name if isinstance(reference, model.AttributeValue) else None
+        self._attribute = -1 if name is None else layout.names.index(name)
         self.type = column_type(reference)
 
     def column(self, rows: Sequence[SlotChains]) -> Column:

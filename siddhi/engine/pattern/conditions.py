@@ -31,7 +31,8 @@ class SplitFilter:
 def split_filter(element: model.PatternElement, context: OperatorContext) -> SplitFilter:
     """The filters of `element`, cut at their `and`s.
 
-    A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial waits.
+    A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial
+    waits.
     """
     alone: list[model.TypedExpression] = []
     across: list[model.TypedExpression] = []
@@ -96,8 +97,8 @@ class EventFilter:
 class SlotCondition:
     """The part of an element's filters that looks at partial matches, for all that wait at once.
 
-    `clock` and `order` belong to the row being offered; the runtime of the machine sets them. `failure` is the text of what went wrong
-    with the last call, if anything did.
+    `clock` is the app's clock at the row being offered; who runs the machine sets it. `failure` is the text of what
+    went wrong with the last call, if anything did.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The elements of a state machine, the places where partial matches wait for an event: plain and counted ones.
 
-A partial match that waits at an element is in its `pending` list; one that arrived since the last event is in `fresh` and moves
-over when the next event comes, so that one event never fills two elements in a row:
+A partial match that waits at an element is in its `pending` list; one that arrived since the last event is in `fresh`
+and moves over when the next event comes, so that one event never fills two elements in a row:
 
     every e1=A -> e2=B        pending of A      pending of B
       start                   [ ()  ]           [ ]
@@ -17,28 +17,33 @@ from dataclasses import dataclass
 from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
-"""For each partial match whether the event, which already stands in the element's slot, passes the element's filters."""
+"""For each partial match whether the event, which stands in the element's slot already, passes the element's
+filters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementSettings:
-    """What is fixed for an element: its `slot` in the machine's order, whether the machine starts here, its `condition`."""
+    """What is fixed for an element.
+
+    `slot`: its place in the machine's order. `starts`: the machine starts here. `limits`: slots whose first events
+    may be no further than so many milliseconds from any event that comes.
+    """
 
     slot: int
     sequence: bool
     starts: bool
     condition: Condition
-    within_ms: int | None
-    start_slots: tuple[int, ...]
+    limits: tuple[tuple[tuple[int, ...], int], ...]
     slot_count: int
 
 
 class Element:
     """A plain element.
 
-    `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that ends here.
-    `scope_head`: the first element of the `every` scope around this one. `delivers`: this is a last element. `emitter`: the
-    element whose `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
+    `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that
+    ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
+    element that begins anew when this one is done. `delivers`: this is a last element. `emitter`: the element whose
+    `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
     """
 
     def __init__(self, settings: ElementSettings) -> None:
@@ -97,14 +102,12 @@ class Element:
         self.fresh.clear()
 
     def is_expired(self, partial: Partial, time: int) -> bool:
-        """Whether an event of `partial` in a start slot lies more than `within` from `time`, before or after."""
-        within = self.settings.within_ms
-        if within is None:
-            return False
-        for slot in self.settings.start_slots:
-            chain = partial.slots[slot]
-            if chain is not None and abs(chain[0].timestamp - time) > within:
-                return True
+        """Whether `partial` began more than `within` from `time`, before or after."""
+        for slots, within in self.settings.limits:
+            for slot in slots:
+                chain = partial.slots[slot]
+                if chain is not None and abs(chain[0].timestamp - time) > within:
+                    return True
         return False
 
     def expire(self, time: int) -> None:
@@ -179,9 +182,7 @@ class Element:
     def accept(self, partial: Partial) -> None:
         """The event in this element's slot has passed."""
         self.changed = True
-        chain = partial.slots[self.slot]
-        assert chain is not None
-        partial.timestamp = chain[0].timestamp
+        partial.timestamp = partial.events(self.slot)[0].timestamp
         self.pass_on(partial)
 
     def pass_on(self, partial: Partial) -> None:
@@ -199,8 +200,8 @@ class Element:
 class CountedElement(Element):
     """An element that collects from `minimum` to `maximum` events (`maximum` -1: any number).
 
-    From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is dropped here
-    once a later slot is filled.
+    From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
+    dropped here once a later slot is filled.
     """
 
     def __init__(self, settings: ElementSettings, minimum: int, maximum: int) -> None:
@@ -246,8 +247,7 @@ class CountedElement(Element):
         return self.settings.condition(candidates, event) if passes and candidates else [False] * len(candidates)
 
     def accept(self, partial: Partial) -> None:
-        chain = partial.slots[self.slot]
-        assert chain is not None
+        chain = partial.events(self.slot)
         partial.timestamp = chain[-1].timestamp
         count = len(chain)
         if count < self.minimum:

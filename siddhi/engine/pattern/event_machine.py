@@ -28,7 +28,7 @@ WHOLE_APP = 0
 
 @dataclass(slots=True)
 class _Output:
-    """The matches of a step; `groups` numbers those that one event completed at one slot."""
+    """The matches of a step, with the order, clock and partition instance of each."""
 
     matches: list[Match]
     orders: list[int]
@@ -46,8 +46,8 @@ class _Output:
 class EventMachineOperator(MergingOperator):
     """A state machine over its streams, one instance for each partition instance.
 
-    `read` are the references of the query's selection, by the name of the output column that answers each. Every match is a
-    row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
+    `read` are the references of the query's selection, by the name of the output column that answers each. Every match
+    is a row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
     """
 
     handles_partitions = True
@@ -179,7 +179,8 @@ class EventMachineOperator(MergingOperator):
             output.add(self._machines[key].wake(now), due_order, now, key)
 
     def _alarm_place(self, key: int, step: Step) -> tuple[int, int, int] | None:
-        """(order, due time, machine) of the machine's first alarm; the order is never behind what was answered already."""
+        """(order, due time, machine) of the machine's first alarm; the order is not behind what was answered
+        already."""
         alarm = self._machines[key].next_alarm()
         if alarm is None:
             return None

@@ -9,7 +9,8 @@ from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
 
 
 class LogicalElement(Element):
-    """One side of a logical pair. A partial waits at both sides; `and` needs both slots, `or` is done with the first."""
+    """One side of a logical pair. A partial waits at both; `and` needs both slots filled, `or` is done with the
+    first."""
 
     partner: LogicalElement
 

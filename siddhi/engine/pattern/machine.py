@@ -1,4 +1,4 @@
-"""A state machine for one query (and one partition instance): the elements, linked, and how an event goes through them."""
+"""A state machine for one query (and one partition instance): the elements, linked, and an event's way through them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TimedElement = AbsentElement | AbsentLogicalElement
 
 
 def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
-    """Per slot in text order its place in the machine: text order, but the right side of `and`/`or` comes before the left."""
+    """Per slot in text order its place in the machine: the same order, but the right side of `and`/`or` before the
+    left."""
     order: list[int] = []
     for step in machine.steps:
         _number(step, order)
@@ -67,8 +68,8 @@ class Machine:
             timed.start(now)
 
     def prepare(self, slots: Sequence[int], time: int) -> None:
-        """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are gone, new ones
-        pending."""
+        """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are
+        gone, new ones pending."""
         for slot in sorted(self.elements):
             self.elements[slot].expire(time)
         if self._sequence:
@@ -87,8 +88,8 @@ class Machine:
     def hands_out(self, slots: Sequence[int]) -> bool:
         """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 
-        They do when the last of these elements is one that finds matches. This matters only where a match is found out of
-        turn, because an optional last element is done before it has begun.
+        They do when the last of these elements is one that finds matches. This matters only where a match is found
+        out of turn, because an optional last element is done before it has begun.
         """
         return self.elements[slots[0]].emitter.delivers
 
@@ -104,10 +105,9 @@ class Machine:
         return min(waiting, key=lambda element: element.alarms.queue[0].due, default=None)
 
     def wake(self, now: int) -> list[Match]:
-        """The matches that the silence up to the first alarm completes; `now` is the clock."""
+        """The matches that the silence up to the first alarm completes; `now` is the clock. That alarm is gone."""
         element = self._next_timed()
-        assert element is not None
-        return element.wake(element.alarms.queue.popleft().due, now)
+        return [] if element is None else element.wake(element.alarms.queue.popleft().due, now)
 
 
 class _Builder:
@@ -117,17 +117,28 @@ class _Builder:
         self._plan = plan
         self._places = plan.places
         self._machine = machine
-        self._start_slots = self._find_start_slots()
+        self._limits: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     def build(self) -> None:
-        first, last = self._chain(self._plan.machine.steps, starts=True)
+        machine = self._plan.machine
+        first, last = self._bound(machine.steps, machine.within_ms, starts=True)
         for element in _both_sides(last):
             element.delivers = True
         first.emitter = last
 
-    def _find_start_slots(self) -> tuple[int, ...]:
-        step: model.PatternStep = self._plan.machine.steps[0]
-        while isinstance(step, model.EveryScope):
+    def _bound(
+        self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool
+    ) -> tuple[Element, Element]:
+        """The chain of `steps`, with `within_ms` counted from its first event."""
+        outer = self._limits
+        if within_ms is not None:
+            self._limits = (*outer, (self._first_slots(steps[0]), within_ms))
+        ends = self._chain(steps, starts=starts)
+        self._limits = outer
+        return ends
+
+    def _first_slots(self, step: model.PatternStep) -> tuple[int, ...]:
+        while isinstance(step, model.EveryScope | model.BoundScope):
             step = step.steps[0]
         if isinstance(step, model.LogicalPair):
             return (self._places[step.right.slot], self._places[step.left.slot])
@@ -144,6 +155,8 @@ class _Builder:
     def _step(self, step: model.PatternStep, *, starts: bool) -> tuple[Element, Element]:
         if isinstance(step, model.EveryScope):
             return self._every(step, starts=starts)
+        if isinstance(step, model.BoundScope):
+            return self._bound(step.steps, step.within_ms, starts=starts)
         if isinstance(step, model.LogicalPair):
             return self._pair(step, starts=starts)
         element = self._single(step, starts=starts)
@@ -153,7 +166,7 @@ class _Builder:
     def _every(self, scope: model.EveryScope, *, starts: bool) -> tuple[Element, Element]:
         parsed_before = len(self._machine._parsed)
         units_before = len(self._machine._resettable)
-        first, last = self._chain(scope.steps, starts=starts)
+        first, last = self._bound(scope.steps, scope.within_ms, starts=starts)
         for element in _both_sides(last):
             element.rearms = first
         for element in self._machine._parsed[parsed_before:]:
@@ -176,8 +189,7 @@ class _Builder:
             sequence=self._plan.machine.sequence,
             starts=starts,
             condition=self._plan.conditions[element.slot],
-            within_ms=self._plan.machine.within_ms,
-            start_slots=self._start_slots,
+            limits=self._limits,
             slot_count=len(self._places),
         )
 

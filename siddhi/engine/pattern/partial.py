@@ -11,7 +11,8 @@ UNSET_TIME = -1
 
 @dataclass(frozen=True, slots=True)
 class PatternEvent:
-    """One event that stands, or may come to stand, in a slot. `values` are the attributes the query needs, None for null."""
+    """One event that stands, or may come to stand, in a slot. `values` are the attributes that the query needs, None
+    for null."""
 
     timestamp: int
     values: tuple[Any, ...]
@@ -37,6 +38,10 @@ class Partial:
         kept: list[EventChain | None] = list(self.slots)
         kept[slot:] = [None] * (len(kept) - slot)
         return Partial(kept, self.timestamp)
+
+    def events(self, slot: int) -> EventChain:
+        """The events that stand in `slot`, oldest first."""
+        return self.slots[slot] or []
 
     def put(self, slot: int, event: PatternEvent) -> None:
         """`event` alone stands in `slot`."""

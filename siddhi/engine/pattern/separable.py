@@ -1,8 +1,8 @@
 """Conditions that compare what one event gives with what one earlier event gave.
 
-`symbol == e1.symbol and price > e1.price * 1.1` is two comparisons, each with the event under test on one side and one earlier slot
-on the other. Each side is an expression over one event alone, so it is computed for whole batches when its event comes,
-and the state loop only compares numbers.
+`symbol == e1.symbol and price > e1.price * 1.1` is two comparisons, each with the event under test on one side and one
+earlier slot on the other. Each side is an expression over one event alone, so it is computed for whole batches when its
+event comes, and the state loop only compares numbers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def separate_all(conditions: Sequence[model.TypedExpression], own: int) -> tuple
 
 
 def _slots(expression: model.TypedExpression) -> set[int] | None:
-    """The slots that `expression` reads by plain references; None when it reads anything else of the machine or of tables."""
+    """The slots that `expression` reads by plain references; None when it reads anything else of machine or tables."""
     slots: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.AttributeValue):

@@ -1,6 +1,7 @@
 """Patterns and sequences one row at a time, in the plainest words: what every engine has to answer.
 
-A chain is a list of elements, each with its stream, a condition over (event, events so far) and how many events it takes.
+A chain is a list of elements, each with its stream, a condition over (event, events so far) and how many events it
+takes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
     attempts = [Attempt()]
     matches: list[Held] = []
     for event in events:
-        attempts = [a for a in attempts if not a.held or within is None or abs(event.time - a.held[0][0].time) <= within]
+        attempts = [
+            a for a in attempts if not a.held or within is None or abs(event.time - a.held[0][0].time) <= within
+        ]
         born: list[Attempt] = []
         for at in reversed(range(len(parts))):
             if parts[at].stream != event.stream:
@@ -59,7 +62,8 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
 
 
 def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None = None) -> list[Held]:
-    """The matches of `every (parts[0] -> parts[1] -> …)`: one attempt at a time, a new one when it is done or too old."""
+    """The matches of `every (parts[0] -> parts[1] -> …)`: one attempt at a time, a new one when it is done or too
+    old."""
     held: Held = []
     matches: list[Held] = []
     for event in events:
@@ -75,7 +79,8 @@ def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None
 
 
 def sequence(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
-    """The matches of `[every] parts[0], parts[1], …` of plain parts: neighbours only; without `every` one attempt from the first event."""
+    """The matches of `[every] parts[0], parts[1], …` of plain parts: neighbours only; without `every` one attempt
+    from the first event."""
     matches: list[Held] = []
     starts = range(len(events)) if every else range(min(1, len(events)))
     for start in starts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -124,10 +125,11 @@ def answers(
     *,
     partitioned: bool = False,
 ) -> list[Output]:
-    """What `query` answers when a new step begins at each of `cuts`, and a snapshot is restored at each of `restarts`."""
+    """What `query` answers when a new step begins at each of `cuts`, and a snapshot is restored at each of
+    `restarts`."""
     run = PatternRun(query, make, partitioned=partitioned)
     edges = sorted({0, len(events), *cuts, *restarts})
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         if start in restarts:
             run.restart()
         run.step(events[start:stop])

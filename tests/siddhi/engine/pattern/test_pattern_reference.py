@@ -13,7 +13,7 @@ SEEDS = range(6)
 
 
 def random_events(seed: int, count: int = 150, late: float = 0.0) -> list[Event]:
-    """Events a few tens of milliseconds apart, so that limits are often met exactly; a share `late` comes far behind."""
+    """Events a few tens of milliseconds apart, so that limits are often met exactly; a share `late` comes behind."""
     draw = np.random.default_rng(seed)
     time = 1000
     events = []
@@ -66,7 +66,10 @@ CHAINS: dict[str, tuple[str, Callable[[list[Event]], list[Held]]]] = {
         ),
     ),
     "every, three elements": (
-        "every e1=A[v > 2] -> e2=B[v > e1.v] -> e3=A[v > e2.v] within 90 milliseconds select e1.v as a, e2.v as b, e3.v as c",
+        (
+            "every e1=A[v > 2] -> e2=B[v > e1.v] -> e3=A[v > e2.v] within 90 milliseconds "
+            "select e1.v as a, e2.v as b, e3.v as c"
+        ),
         lambda events: pattern(
             [Part("A", over(2)), Part("B", higher), Part("A", higher)], events, every=True, within=90
         ),
