@@ -1,0 +1,56 @@
+"""docs/connectors.md names every type of source and sink, and every option with its default."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cep_worker.mappers import SinkMapperOptions
+from cep_worker.sinks.registry import SINK_TYPES
+from cep_worker.sources.http import JsonSourceOptions
+from cep_worker.sources.running import SOURCE_TYPES
+
+TEXT = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^##+ (.+?)\n(.*?)(?=^##+ |\Z)", TEXT, re.MULTILINE | re.DOTALL))
+DOCUMENTED = [
+    *((f"Source `{name}`", options) for name, (options, _) in SOURCE_TYPES.items()),
+    *((f"Sink `{name}`", options) for name, (options, _) in SINK_TYPES.items()),
+    ("Source `http`", JsonSourceOptions),
+    ("Mappers of sinks", SinkMapperOptions),
+]
+
+
+def rows(section: str) -> dict[str, str]:
+    """The options of a section's tables with the text of their defaults."""
+    return dict(re.findall(r"^\| `([\w.]+)` \| ([^|]*) \|", SECTIONS[section], re.MULTILINE))
+
+
+@pytest.mark.parametrize(("section", "options"), DOCUMENTED)
+def test_every_option_is_documented_with_its_default(section: str, options: type[msgspec.Struct]) -> None:
+    documented = rows(section)
+    for field in msgspec.structs.fields(options):
+        assert field.encode_name in documented, f"{field.encode_name} is missing in {section}"
+        default = documented[field.encode_name]
+        if field.required:
+            assert default == "required"
+        elif field.default != "":
+            assert default.strip("`") == str(field.default)
+
+
+@pytest.mark.parametrize("section", sorted({section for section, _ in DOCUMENTED}))
+def test_nothing_else_is_documented_as_an_option(section: str) -> None:
+    known = {
+        field.encode_name
+        for name, options in DOCUMENTED
+        if name == section
+        for field in msgspec.structs.fields(options)
+    }
+    assert set(rows(section)) - {"json", "ndjson", "text"} == known
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    titles = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in SECTIONS}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= titles
