@@ -1,0 +1,109 @@
+"""A real standalone Spark cluster on this machine: one master and two workers, started from the pyspark package."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pyspark
+import requests
+
+T = TypeVar("T")
+
+WORKERS = 2
+CORES_EACH = 1
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 10.0
+POLL_S = 0.2
+HOST = "127.0.0.1"
+
+
+@dataclass
+class StandaloneCluster:
+    """Runs while its context is open; `url` is the master's, for `spark.master`."""
+
+    folder: Path
+    url: str = ""
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> StandaloneCluster:
+        try:
+            log = self._start("master", "master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
+            self.url = self._wait_for(lambda: _found(r"Starting Spark master at (spark://\S+)", log), log)
+            console = self._wait_for(lambda: _found(r"Bound MasterWebUI .*, and started at (http://\S+)", log), log)
+            for number in range(WORKERS):
+                self._start(
+                    f"worker-{number}", "worker.Worker", "--host", HOST, "--port", "0", "--webui-port", "0",
+                    "--cores", str(CORES_EACH), "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"),
+                    self.url,
+                )  # fmt: skip
+            self._wait_for(lambda: _alive_workers(console) == WORKERS, log)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Workers, then the master, have left, and their executors with them."""
+        for process in reversed(self._processes):
+            process.send_signal(signal.SIGTERM)
+        for process in reversed(self._processes):
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def _start(self, name: str, main_class: str, *arguments: str) -> Path:
+        home = Path(pyspark.__file__).parent
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "512m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as output:
+            self._processes.append(
+                subprocess.Popen(  # noqa: S603 - our own command
+                    [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}", *arguments],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            )
+        return log
+
+    def _wait_for(self, find: Callable[[], T | None], log: Path) -> T:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (found := find()):
+            ended = [process.args for process in self._processes if process.poll() is not None]
+            text = log.read_text(errors="replace")[-2_000:]
+            assert not ended, f"{ended} ended; {log}:\n{text}"
+            assert time.monotonic() < deadline, f"not there after {START_TIMEOUT_S:.0f} s; {log}:\n{text}"
+            time.sleep(POLL_S)
+        return found
+
+
+def _found(pattern: str, log: Path) -> str | None:
+    found = re.search(pattern, log.read_text(errors="replace"))
+    return found[1] if found else None
+
+
+def _alive_workers(console: str) -> int:
+    return int(requests.get(f"{console}/json/", timeout=5).json()["aliveworkers"])
