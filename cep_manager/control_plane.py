@@ -200,6 +200,7 @@ class ControlPlane:
             driver=self._members.driver,
             driver_missing=self._driver_missing(now_ms),
             workers=tuple(self._members.workers[name] for name in sorted(self._members.workers)),
+            lost_workers=tuple(self._members.lost_workers[name] for name in sorted(self._members.lost_workers)),
             tasks={key: tuple(tasks[n] for n in sorted(tasks)) for key, tasks in self._members.tasks.items()},
             endpoints=self._registry.records(),
         )

@@ -17,6 +17,9 @@ Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 RATE_WINDOW_MS = 5_000
 """Rates are taken over at most this long."""
 
+LOST_SHOWN_MS = 60_000
+"""A worker that fell silent is told of for so long."""
+
 MAXIMUM_REPORTS = 16
 """Reports kept for each member, however fast it beats."""
 
@@ -60,12 +63,13 @@ def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: in
 
 
 class Members:
-    """The driver, all workers by name, all tasks by plan and number."""
+    """The driver, the live workers by name, those lost lately, all tasks by plan and number."""
 
     def __init__(self, lease_ms: int) -> None:
         self._lease_ms = lease_ms
         self.driver: Member[RegisterDriver] | None = None
         self.workers: dict[str, Member[RegisterWorker]] = {}
+        self.lost_workers: dict[str, Member[RegisterWorker]] = {}
         self.tasks: dict[PlanKey, dict[int, Member[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
@@ -88,6 +92,7 @@ class Members:
     def worker_heard(self, report: RegisterWorker, peer: bytes, now_ms: int) -> bool:
         """The worker is alive; True when it is new or another process than before."""
         before = self.workers.get(report.worker)
+        self.lost_workers.pop(report.worker, None)
         self.workers[report.worker] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
@@ -101,9 +106,14 @@ class Members:
         return before is None or not same_process(before.latest, report)
 
     def expire_workers(self, now_ms: int) -> list[Member[RegisterWorker]]:
-        """Workers that are silent for a lease are gone; these are they."""
+        """Workers that are silent for a lease are lost; these are those of which that is news."""
+        for name, worker in list(self.lost_workers.items()):
+            if now_ms - worker.heard_ms >= LOST_SHOWN_MS:
+                del self.lost_workers[name]
         silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self._lease_ms)]
-        return [self.workers.pop(name) for name in sorted(silent)]
+        gone = {name: self.workers.pop(name) for name in sorted(silent)}
+        self.lost_workers |= gone
+        return list(gone.values())
 
     def forget_tasks(self, key: PlanKey) -> None:
         """The plan has no tasks any more."""

@@ -14,7 +14,8 @@ from cep_manager.registry import EndpointRecord
 class Snapshot(msgspec.Struct, frozen=True):
     """`now_ms` is the monotonic time at which it was taken; all times of members are on the same clock.
 
-    `driver` may be silent: ask `Member.live`. `tasks` are those of each plan's current epoch, by number.
+    `driver` may be silent: ask `Member.live`. `lost_workers` fell silent lately. `tasks` are those of
+    each plan's current epoch, by number.
     """
 
     now_ms: int
@@ -24,5 +25,6 @@ class Snapshot(msgspec.Struct, frozen=True):
     driver: Member[RegisterDriver] | None
     driver_missing: str
     workers: tuple[Member[RegisterWorker], ...]
+    lost_workers: tuple[Member[RegisterWorker], ...]
     tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]

@@ -44,6 +44,14 @@ class InflowStatus(msgspec.Struct, frozen=True):
     required: int
 
 
+class LostWorker(msgspec.Struct, frozen=True):
+    """A worker that served the plan and was last heard `silent_ms` ago."""
+
+    worker: str
+    host: str
+    silent_ms: int
+
+
 class OutflowStatus(msgspec.Struct, frozen=True):
     """Publisher instances that are connected to a worker."""
 
@@ -52,12 +60,13 @@ class OutflowStatus(msgspec.Struct, frozen=True):
 
 
 class PlanStatus(msgspec.Struct, frozen=True):
-    """`connected` is True when every connection, in and out, is established."""
+    """`connected` is True when every connection of the live workers, in and out, is established."""
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
     outflow: OutflowStatus
     connected: bool
+    lost_workers: tuple[LostWorker, ...] = ()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -82,6 +91,11 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
         inflow=inflow,
         outflow=outflow,
         connected=_all_established(record.compiled, inflow, outflow),
+        lost_workers=tuple(
+            LostWorker(worker.latest.worker, worker.latest.host, snapshot.now_ms - worker.heard_ms)
+            for worker in snapshot.lost_workers
+            if any(report.key == key for report in worker.latest.plans)
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from cep_manager.console.text import count, duration, iso, plural, utc
 from cep_manager.graph_model import Connection, TopologyGraph
 from cep_manager.manager_view import Cluster, DriverView, PlanDetails, PlanSummary, TaskView, WorkerView
 from cep_manager.plan_state import PlanState
-from cep_manager.status import InflowStatus, OutflowStatus, PlanStatus, TopologyStatus
+from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, TopologyStatus
 
 STATE_TONES = {
     PlanState.WAITING: "wait",
@@ -165,7 +165,7 @@ def present_status(status: PlanStatus) -> StatusText:
         facts=" · ".join(facts),
         interruption=_interruption(topology),
         last_error=topology.last_error,
-        inflow=tuple(_inflow(worker) for worker in status.inflow),
+        inflow=(*(_inflow(worker) for worker in status.inflow), *(_lost(worker) for worker in status.lost_workers)),
         outflow=_outflow(status.outflow),
     )
 
@@ -214,6 +214,10 @@ def _interruption(topology: TopologyStatus) -> str:
 def _inflow(worker: InflowStatus) -> Line:
     label = worker.worker if worker.worker == worker.host else f"{worker.worker} on {worker.host}"
     return _established(label, worker.established, worker.required)
+
+
+def _lost(worker: LostWorker) -> Line:
+    return Line(f"{worker.worker} on {worker.host}", f"silent for {duration(worker.silent_ms)}", "bad")
 
 
 def _outflow(outflow: OutflowStatus) -> Line:

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, components, driver, plan, serves, task, topology, worker
 
+from cep_manager.members import LOST_SHOWN_MS
 from cep_manager.plan_state import PlanState
-from cep_manager.status import InflowStatus, OutflowStatus, PlanStatus, plan_status
+from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
 
 
 @pytest.fixture
@@ -33,6 +34,24 @@ def test_a_plan_without_a_worker_is_not_connected(world: World) -> None:
     assert found.inflow == ()
     assert found.outflow == OutflowStatus(0, 1)
     assert not found.connected
+
+
+def test_a_lost_worker_is_told_of_and_holds_nobody_back(world: World) -> None:
+    world.now_ms += LEASE_MS
+    world.hear(driver(topology("running")), task(), worker(serves(), name="worker-2", process_id=301))
+    found = status(world)
+    assert found.lost_workers == (LostWorker("worker-1", "10.0.0.3", LEASE_MS),)
+    assert found.inflow == (InflowStatus("worker-2", "10.0.0.3", 2, 2),)
+    assert found.connected
+    world.hear(worker(serves()))
+    assert status(world).lost_workers == ()
+
+
+def test_a_lost_worker_is_not_told_of_for_ever(world: World) -> None:
+    world.tick(LEASE_MS)
+    assert len(status(world).lost_workers) == 1
+    world.tick(LOST_SHOWN_MS - LEASE_MS)
+    assert status(world).lost_workers == ()
 
 
 def test_every_worker_owes_its_inflow_connections_even_before_it_knows_the_plan(world: World) -> None:

@@ -193,7 +193,7 @@ def test_the_list_tells_the_status_in_words(client: FlaskClient, view: FakeView)
     view.world.tick(LEASE_MS)
     page = client.get("/fragments/plans").get_data(as_text=True)
     assert "the driver driver-1 on 10.0.0.1 (process 100) is silent" in page
-    assert "no workers found" in page
+    assert "silent for 3 s" in page
     assert "0/1 established" in page
 
 
