@@ -25,6 +25,8 @@ from siddhi.engine.hashing import mix
 # tenths of the time. The option has no public name.
 kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
 inlined = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
+called = numba.njit(_nrt=False)  # type: ignore[call-overload]
+"""For what happens seldom: every inlined copy costs time to compile."""
 
 NONE = -1
 NEVER = 2**62
@@ -146,7 +148,7 @@ def _place_of(element, instance, key, state):  # type: ignore[no-untyped-def]
     return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & state.table.shape[1] - 1
 
 
-@inlined
+@called
 def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
     """Puts `partial` into the table, unless its key is null and nothing can equal it."""
     element = state.partials[partial, ELEMENT]
@@ -181,7 +183,7 @@ def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
         _widen(partial, rules.comparisons[bounded], element, place, before == NONE and after == NONE, state, rules)
 
 
-@inlined
+@called
 def _widen(partial, comparison, element, place, first, state, rules):  # type: ignore[no-untyped-def]
     """Makes the bound of a chain take in `partial`: the least (for `>`) or greatest value an event has to beat."""
     register = comparison[REGISTER]
@@ -309,7 +311,7 @@ def _fill(partial, element, row, state, rules, events):  # type: ignore[no-untyp
             state.partials[partial, NULLS] |= np.int64(1) << bit
 
 
-@inlined
+@called
 def _expire_all(instance, time, latest, number, state, rules):  # type: ignore[no-untyped-def]
     """Frees every partial of `instance` that starts more than `within` from `time`, or did from `latest` when that
     was current.
@@ -347,7 +349,7 @@ def _expire_oldest(instance, time, state, rules):  # type: ignore[no-untyped-def
             partial = state.lists[entry, HEAD]
 
 
-@inlined
+@called
 def _reset_sequence(instance, state, rules):  # type: ignore[no-untyped-def]
     """Only what the event before this one brought forward is left; the first element waits once, or again under
     `every`."""
