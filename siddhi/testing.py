@@ -24,7 +24,7 @@ from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.engine.batch import ARROW_TYPES, KIND, TIMESTAMP
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
-from siddhi.errors import SiddhiError
+from siddhi.errors import Problem, SiddhiError, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_on_demand_query
 
@@ -84,13 +84,26 @@ class _Recorder:
 
 
 def load_cases(path: str | Path) -> Iterator[Case]:
-    """The cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order."""
+    """The cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order.
+
+    SiddhiRuntimeError (code `bad-case`) names the line that is no case.
+    """
     opener = _OPENERS.get(Path(path).suffix, open)
     with opener(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             if line.strip():
-                document = json.loads(line)
-                yield Case(document["id"], document.get("feature", ""), document["app"], document)
+                yield _read_case(line, f"{path}: line {number}")
+
+
+def _read_case(line: str, where: str) -> Case:
+    try:
+        document = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: is not JSON: {error}")) from error
+    missing = [key for key in ("id", "app", "events") if not isinstance(document, dict) or key not in document]
+    if missing:
+        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: is no case, it has no {' and no '.join(missing)}"))
+    return Case(document["id"], document.get("feature", ""), document["app"], document)
 
 
 def run_case(case: Case, batch_rows: int | None = None) -> CaseResult:

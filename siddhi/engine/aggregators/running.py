@@ -78,11 +78,12 @@ class _Totals(Aggregator):
 
 @AGGREGATORS.register("sum")
 class Sum(_Totals):
-    """The sum of the non-null values held, null when there are none."""
+    """The sum of the non-null values held, null when there are none; a value that has just come is always held."""
 
     def update(self, rows: AggregateInput) -> Value:
         totals, counts = self.run(rows)
-        held = counts != 0
+        arrived = rows.kinds == CURRENT
+        held = (counts != 0) | (arrived if rows.valid is None else arrived & rows.valid)
         return Value(totals, None if held.all() else held)
 
 

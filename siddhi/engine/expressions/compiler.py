@@ -51,7 +51,7 @@ class ExpressionCompiler:
             model.Call: self._call,
             model.Aggregate: self._aggregate,
             model.Arithmetic: lambda e: ArithmeticNode(*self._sides(e), e.type),
-            model.Comparison: lambda e: ComparisonNode(*self._sides(e), e.operand_type),
+            model.Comparison: self._comparison,
             model.Logical: lambda e: LogicalNode(*self._sides(e)),
             model.Negation: lambda e: NotNode(self.compile(e.operand)),
             model.IsNullValue: lambda e: IsNullNode(self.compile(e.operand)),
@@ -66,6 +66,13 @@ class ExpressionCompiler:
 
     def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:
         return expression.operator, self.compile(expression.left), self.compile(expression.right)
+
+    def _comparison(self, expression: model.Comparison) -> Node:
+        sign, left, right = self._sides(expression)
+        operand_type = expression.operand_type
+        if sign in ("==", "!=") and {left.type, right.type} == {AttributeType.LONG, AttributeType.FLOAT}:
+            operand_type = AttributeType.DOUBLE  # order is told in float, as in Java; equality is not
+        return ComparisonNode(sign, left, right, operand_type)
 
     def _constant(self, expression: model.ConstantValue) -> Node:
         if isinstance(expression.value, str):

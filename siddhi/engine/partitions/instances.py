@@ -11,10 +11,10 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step, merge_rows
+from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step, merge_rows
 from siddhi.engine.state import State
 
-Part = TypeVar("Part", Operator, MergingOperator)
+Part = TypeVar("Part", bound=Stateful)
 
 
 class _Copies(Generic[Part]):

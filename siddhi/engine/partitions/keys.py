@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -137,7 +138,7 @@ class SharedStream(GraphNode):
         rows: list[int] = []
         ids: list[int] = []
         starts = np.searchsorted(chunks, np.arange(int(chunks[-1]) + 2 if len(chunks) else 1)).tolist()
-        for start, stop in zip(starts, starts[1:], strict=False):
+        for start, stop in itertools.pairwise(starts):
             for instance in known:
                 rows.extend(range(start, stop))
                 ids.extend([instance] * (stop - start))

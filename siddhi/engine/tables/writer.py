@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -58,9 +58,9 @@ class TableWriter:
         """Events of the chunk that found no row: the first of a kind is inserted, later ones update it."""
         refused = 0
         for row in rows:
-            places = self.matcher.places(bare, row, outputs) if row != rows[0] else []
+            places: Sequence[int] = () if row == rows[0] else self.matcher.places(bare, row, outputs).tolist()
             if len(places):
-                refused += self._update(list(places), batch, row)
+                refused += self._update(places, batch, row)
             else:
                 one = batch.take(np.array([row]))
                 refused += self.table.insert(self._as_rows(one.columns))
@@ -70,7 +70,7 @@ class TableWriter:
         """The output's columns under the names of the table's attributes, which stand in the same order."""
         return dict(zip(self.table.types, (columns[name] for name in self.names), strict=True))
 
-    def _update(self, places: list[int], batch: EventBatch, row: int) -> int:
+    def _update(self, places: Sequence[int], batch: EventBatch, row: int) -> int:
         return sum(not self._update_row(place, batch, row) for place in places)
 
     def _update_row(self, place: int, batch: EventBatch, row: int) -> bool:

@@ -49,9 +49,8 @@ class Condition:
         for name, reference in self.read.items():
             index = reference.index
             ends = window.queue
-            if index is None:
-                chosen = slot
-            else:
+            chosen = slot
+            if index is not None:
                 chosen = -1 if not ends else ends[-1] if index.from_last else ends[0]
             columns[name] = self._column(reference, window, chosen)
         batch = EventBatch(_NOW, np.array([kind], dtype=np.int8), _NOW, _NOW, columns)

@@ -47,14 +47,14 @@ class SortWindow(RowWindow):
         out.current(event.slot, event.timestamp)
         self.sorted.append((self._values[event.row], event.slot))
         if len(self.sorted) > self.length:
-            self.sorted.sort(key=cmp_to_key(lambda left, right: self._compare(left[0], right[0])))
+            self.sorted.sort(key=cmp_to_key(self._compare))
             _, slot = self.sorted.pop()
             out.expired(slot)
             self.release(slot)
 
-    def _compare(self, left: list[Any], right: list[Any]) -> int:
+    def _compare(self, left: tuple[list[Any], int], right: tuple[list[Any], int]) -> int:
         for place, (_, descending) in enumerate(self.keys):
-            first, second = left[place], right[place]
+            first, second = left[0][place], right[0][place]
             if first == second:
                 continue
             if first is None or second is None:
