@@ -51,9 +51,9 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
 def assert_all_rows_equal(found: Mapping[str, Sequence[Row]]) -> None:
     """Every row of every exported stream is what the reference computes, in its order."""
     expected = flights_reference.reference()
-    assert {stream: len(rows) for stream, rows in found.items()} == {
-        stream: len(rows) for stream, rows in expected.items()
-    }
+    counts = {stream: len(rows) for stream, rows in found.items()}
+    right = {stream: len(rows) for stream, rows in expected.items()}
+    assert counts == right, f"{counts} rows, not {right}"
     for stream, rows in expected.items():
         wrong = [place for place, row in enumerate(rows) if found[stream][place] != row]
         assert not wrong, (

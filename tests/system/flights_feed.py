@@ -16,7 +16,7 @@ from cep_worker.client import EventListener, EventSender, fetch_schema
 
 BATCH_ROWS = 1_000
 DEPLOY_TIMEOUT_S = 60.0
-RESULT_TIMEOUT_S = 60.0
+RESULT_TIMEOUT_S = 120.0
 SURPLUS_S = 0.7
 """How long results are waited for that should not come."""
 

@@ -1,0 +1,201 @@
+"""The commands that need no running system: validate, query-plan, simulate, and the help texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cep_cli.main import VERBS, main
+from query_plan.xml import read_xml
+
+FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "KnockOnDelays.siddhiql"
+WRONG = """\
+@Plan:name('Wrong')
+@Import('A:1.0.0')
+define stream A (x int);
+@Export('B:1.0.0')
+define stream B (x int);
+from A[y > 1]
+select xx as x
+insert into B;
+"""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture
+def wrong_plan(tmp_path: Path) -> str:
+    file = tmp_path / "wrong.siddhiql"
+    file.write_text(WRONG, encoding="utf-8")
+    return str(file)
+
+
+# ---- validate
+
+
+def test_a_plan_without_faults_is_valid() -> None:
+    result = run("validate", str(FLIGHTS))
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == f"{FLIGHTS}: 0 errors, 0 warnings"
+
+
+def test_every_error_is_shown_with_its_place_and_the_exit_code_is_1(wrong_plan: str) -> None:
+    result = run("validate", wrong_plan)
+
+    assert result.exit_code == 1
+    assert "line 6, column 8" in result.stdout
+    assert "    from A[y > 1]\n           ^\n" in result.stdout
+    assert "line 7, column 8" in result.stdout
+    assert result.stdout.splitlines()[-1] == f"{wrong_plan}: 2 errors, 0 warnings"
+
+
+def test_findings_as_json_are_one_object_on_stdout(wrong_plan: str) -> None:
+    result = run("validate", "--json", wrong_plan)
+
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    assert report["valid"] is False
+    assert [(one["severity"], one["line"], one["column"]) for one in report["findings"]] == [
+        ("error", 6, 8),
+        ("error", 7, 8),
+    ]
+    assert all(one["code"] and one["message"] for one in report["findings"])
+
+
+def test_a_file_that_is_not_there_is_a_fault_of_usage() -> None:
+    result = run("validate", "no-such.siddhiql")
+
+    assert result.exit_code == 2
+    assert "no-such.siddhiql" in result.stderr
+
+
+# ---- query-plan
+
+
+def test_the_query_plan_of_the_sample_is_printed_as_xml_that_can_be_read_back() -> None:
+    result = run("query-plan", str(FLIGHTS))
+
+    assert result.exit_code == 0
+    plan = read_xml(result.stdout)
+    assert plan.name == "KnockOnDelays"
+    assert [(stage.name, stage.parallel) for stage in plan.processors] == [
+        ("carriers", 1),
+        ("aircraft", 1),
+        ("lateness", 2),
+        ("storms", 1),
+    ]
+
+
+def test_the_query_plan_can_be_explained_in_words() -> None:
+    result = run("query-plan", "--explain", str(FLIGHTS))
+
+    assert result.exit_code == 0
+    assert "<" not in result.stdout
+    assert all(name in result.stdout for name in ("carriers", "aircraft", "lateness", "storms"))
+
+
+def test_no_query_plan_is_printed_of_a_plan_with_errors(wrong_plan: str) -> None:
+    result = run("query-plan", wrong_plan)
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "line 6, column 8" in result.stderr
+
+
+# ---- simulate
+
+APP = "@app:playback define stream S (a int); @info(name='q') from S[a > 1] select a insert into O;"
+
+
+def case(name: str, feature: str, expected: list[Any]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "feature": feature,
+        "app": APP,
+        "events": [{"stream": "S", "timestamp": 1_000 + a, "data": [a]} for a in (1, 2, 3)],
+        "listen": {"streams": ["O"], "queries": []},
+        "expect": {"streams": {"O": expected}, "schemas": {"O": [["a", "int"]]}},
+    }
+
+
+RIGHT = case("right", "filter.int", [[1_002, [2]], [1_003, [3]]])
+MISSING = case("missing", "filter.other", [[1_001, [1]], [1_002, [2]], [1_003, [3]]])
+
+
+def write_cases(folder: Path, *cases: dict[str, Any]) -> str:
+    file = folder / "cases.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in cases), encoding="utf-8")
+    return str(file)
+
+
+def test_cases_that_pass_are_counted_by_feature(tmp_path: Path) -> None:
+    result = run("simulate", write_cases(tmp_path, RIGHT))
+
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["filter.int", "1", "of", "1", "pass"],
+        ["all", "1", "of", "1", "pass"],
+    ]
+
+
+def test_differences_are_shown_and_the_last_line_of_json_names_the_failed(tmp_path: Path) -> None:
+    result = run("simulate", "--json", write_cases(tmp_path, RIGHT, MISSING))
+
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "missing: differs"
+    assert lines[1].startswith("  ")
+    assert json.loads(lines[-1]) == {"cases": 2, "passed": 1, "failed": ["missing"]}
+
+
+def test_results_go_to_a_file_one_object_a_line(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+
+    run("simulate", "--out", str(out), write_cases(tmp_path, RIGHT, MISSING))
+
+    results = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [(one["id"], one["passed"], bool(one["differences"])) for one in results] == [
+        ("right", True, False),
+        ("missing", False, True),
+    ]
+
+
+@pytest.mark.parametrize("rows", ["1", "2"])
+def test_the_size_of_batches_changes_no_answer(tmp_path: Path, rows: str) -> None:
+    assert run("simulate", "--batch-rows", rows, write_cases(tmp_path, RIGHT)).exit_code == 0
+
+
+@pytest.mark.parametrize("line", ["{nonsense", '"text"', '{"id": "no app"}'])
+def test_a_line_that_is_no_case_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "cases.jsonl"
+    file.write_text(f"{json.dumps(RIGHT)}\n{line}\n", encoding="utf-8")
+
+    result = run("simulate", str(file))
+
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit), "no traceback"
+    assert f"{file}: line 2" in result.stderr
+
+
+# ---- help
+
+
+def test_every_verb_says_what_it_does() -> None:
+    listed = run("--help").stdout
+
+    for verb in VERBS:
+        result = run(verb, "--help")
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"Usage: main {verb}")
+        assert verb in listed
+
+
+def test_an_unknown_verb_is_a_fault_of_usage() -> None:
+    assert run("deplyo").exit_code == 2

@@ -1,0 +1,62 @@
+"""The status of plans in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cep_cli.status_text import plan_line, plan_status
+
+
+def plan(**changes: Any) -> dict[str, Any]:
+    topology = {"state": "active", "reason": "", "restarts": 0, "last_error": ""} | changes.pop("topology", {})
+    status = {
+        "topology": topology,
+        "inflow": [{"worker": "worker-1", "established": 2, "required": 2}],
+        "outflow": {"connected": 1, "required": 1},
+        "connected": True,
+    }
+    return {"plan": "P", "topology": "P[-1234]", "epoch": 3, "status": status | changes}
+
+
+def test_a_plan_that_runs_is_told_in_three_parts() -> None:
+    assert plan_status(plan()).splitlines() == [
+        "P[-1234], epoch 3",
+        "Topology : ACTIVE",
+        "Inflow connections :",
+        "\tworker-1 : all established",
+        "Outflow connections : all established",
+    ]
+
+
+def test_what_is_missing_is_counted_and_what_went_wrong_is_said() -> None:
+    text = plan_status(
+        plan(
+            topology={
+                "state": "restarting",
+                "reason": "a stage process died",
+                "restarts": 2,
+                "last_error": "late#0: x",
+            },
+            inflow=[{"worker": "worker-1", "established": 1, "required": 2}],
+            outflow={"connected": 0, "required": 2},
+            connected=False,
+        )
+    )
+
+    assert text.splitlines() == [
+        "P[-1234], epoch 3",
+        "Topology : RESTARTING",
+        "\ta stage process died",
+        "\trestarts: 2",
+        "\tlast error: late#0: x",
+        "Inflow connections :",
+        "\tworker-1 : 1/2 established",
+        "Outflow connections : 0/2 established",
+    ]
+
+
+def test_a_line_names_the_state_and_its_reason() -> None:
+    waiting = plan(topology={"state": "waiting", "reason": "no driver"}, connected=False)
+
+    assert plan_line(waiting).split(maxsplit=1) == ["P[-1234]", "waiting, not all connected (no driver)"]
+    assert plan_line(plan()).split(maxsplit=1) == ["P[-1234]", "active, all connected"]
