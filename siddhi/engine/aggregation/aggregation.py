@@ -1,0 +1,278 @@
+"""Incremental aggregations: events summed up by group and by second, minute, hour, day, month and year.
+
+    events      ·  ··   ·    ·· ·      · ·
+    seconds  |  2 | 1 |    | 3 |  ...
+    minutes  |            6              |  ...
+
+Each event is added to its bucket of every duration when it comes (`accumulators` says why), so that a bucket can be
+read while it is open and a late event finds its place as long as its bucket is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.analysis.aggregations import TIMESTAMP
+from siddhi.engine.aggregation.accumulators import Arrivals
+from siddhi.engine.aggregation.calendar import bucket_starts
+from siddhi.engine.aggregation.measures import build_measures
+from siddhi.engine.aggregation.period import Within, time_or_none
+from siddhi.engine.aggregation.retention import read_retention
+from siddhi.engine.aggregation.row_order import GroupTexts, hash_map_places
+from siddhi.engine.aggregation.slot_index import SlotIndex
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.batch import Column, EventBatch, empty_batch
+from siddhi.engine.chain import build_chain
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.filters import drop_failed
+from siddhi.engine.groups import Groups
+from siddhi.engine.kinds import CURRENT
+from siddhi.engine.node import Node
+from siddhi.engine.operator import OperatorContext, Stateful, Step
+from siddhi.engine.scope import source_key
+from siddhi.engine.state import State
+from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.language.ast import AttributeType
+
+_LONG_AGO = np.iinfo(np.int64).min
+
+
+class Aggregation(Stateful):
+    """The buckets of one aggregation. `add` takes events in, `find` reads rows.
+
+    `compiler` keeps which attributes of the events are read.
+    """
+
+    def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext) -> None:
+        self.id = analysed.schema.id
+        self.schema = analysed.schema
+        self.durations = analysed.durations
+        self.pool = context.pool
+        self.compiler = ExpressionCompiler(context)
+        self.retention = read_retention(analysed.syntax, analysed.durations, playback=context.playback)
+        self._by = None if analysed.by is None else self.compiler.compile(analysed.by)
+        self._measures = build_measures(analysed.selection, self.compiler, context)
+        for key in analysed.selection.group_by:
+            self.compiler.compile(key)
+        self._groups = Groups(analysed.selection.group_by, context, several=False)
+        self._group_texts = GroupTexts(self._groups)
+        self._index = SlotIndex(len(analysed.durations))
+        self._latest_ms = _LONG_AGO
+        self._first_ms = 0
+        self._cleaned_ms = 0
+
+    def __len__(self) -> int:
+        """How many rows are kept, over all durations."""
+        return self._index.count
+
+    # ---- events
+
+    def add(self, batch: EventBatch, step: Step) -> None:
+        """The current rows of `batch` are in their buckets, and what was due to be given up in between is gone.
+
+        A row belongs to the bucket of its attribute `aggregate by`, else of the clock when it came. Rows that fail are
+        booked in `step`.
+        """
+        if not self.retention.enabled:
+            self._take_in(batch, step)
+            return
+        # buckets are given up at points of a grid; a point goes before the rows at its time
+        points = self._grid_points(batch.clocks)
+        cuts = [0, *(np.flatnonzero(points[1:] != points[:-1]) + 1).tolist(), batch.size]
+        for start, stop in itertools.pairwise(cuts):
+            if stop > start:
+                self._give_up(int(points[start]))
+                self._take_in(batch.slice(start, stop), step)
+        self._give_up(int(self._grid_points(step.clocks[-1:])[0]))
+
+    def _take_in(self, batch: EventBatch, step: Step) -> None:
+        if not batch.size:
+            return
+        evaluation = Evaluation(batch)
+        times = self._times(evaluation)
+        columns = {}
+        for name, node in self._measures.taken.items():
+            columns[name] = to_column(node.evaluate(evaluation), node.type, self.pool, batch.size)
+        rows = batch.kinds == CURRENT
+        if evaluation.failed is not None:
+            rows &= drop_failed(evaluation, step)
+        if not rows.all():
+            places = np.flatnonzero(rows)
+            if not len(places):
+                return
+            batch, times = batch.take(places), times[places]
+            columns = {name: column.take(places) for name, column in columns.items()}
+        buckets = np.column_stack([bucket_starts(times, duration) for duration in self.durations])
+        slots = self._index.slots(buckets, self._groups.ids(batch))
+        arrivals = Arrivals(slots, self._index.count, times, columns)
+        for accumulator in self._measures.accumulators.values():
+            accumulator.add(arrivals)
+        self._latest_ms = max(self._latest_ms, int(times.max()))
+
+    def _times(self, evaluation: Evaluation) -> Int64Array:
+        """The time of each row in milliseconds; rows without one fail."""
+        if self._by is None:
+            return evaluation.batch.clocks
+        column = to_column(self._by.evaluate(evaluation), self._by.type, self.pool, evaluation.size)
+        if self._by.type is AttributeType.LONG:
+            if column.valid is not None:
+                evaluation.fail(~column.valid, f"the time by which '{self.id}' aggregates is null")
+            return column.values
+        codes, inverse = np.unique(column.values, return_inverse=True)
+        parsed = [time_or_none(self.pool.text(code) or "") for code in codes.tolist()]
+        bad = np.array([time is None for time in parsed], dtype=np.bool_)
+        if bad.any():
+            text = self.pool.text(int(codes[bad][0]))
+            evaluation.fail(bad[inverse], f"'{text}' is no time by which '{self.id}' could aggregate")
+        times: Int64Array = np.array([time or 0 for time in parsed], dtype=np.int64)[inverse]
+        return times
+
+    # ---- giving up old buckets
+
+    def start(self, clock_ms: int) -> None:
+        self._first_ms = self._cleaned_ms = clock_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """The first point of the grid at which a bucket is given up, or None."""
+        outdated = self.retention.first_outdated_ms(self._index.oldest)
+        if outdated is None:
+            return None
+        interval = self.retention.interval_ms
+        point = self._first_ms - (self._first_ms - outdated) // interval * interval
+        return max(point, self._cleaned_ms + interval)
+
+    def _grid_points(self, clocks: Int64Array) -> Int64Array:
+        """For each clock the last time at or before it at which old buckets may be given up."""
+        return clocks - (clocks - self._first_ms) % self.retention.interval_ms
+
+    def _give_up(self, point_ms: int) -> None:
+        """The buckets that are too old at `point_ms` are gone, and groups that nobody needs with them."""
+        if point_ms <= self._cleaned_ms:
+            return
+        self._cleaned_ms = point_ms
+        kept_from = self.retention.kept_from_ms(point_ms)
+        if (self._index.oldest >= kept_from).all():
+            return
+        kept: Int64Array = np.delete(np.arange(self._index.count), self._index.older(kept_from))
+        new_groups = self._keep_groups(np.unique(self._index.groups(kept)))
+        self._index.keep(kept, new_groups)
+        for accumulator in self._measures.accumulators.values():
+            accumulator.keep(kept)
+
+    def _keep_groups(self, groups: Int64Array) -> Int64Array:
+        """Group `groups[i]` becomes group i, others are forgotten; returns the new id of each old one."""
+        new_ids = np.zeros(max(self._groups.count, 1), dtype=np.int64)
+        new_ids[groups] = np.arange(len(groups))
+        if self._groups.table.width:
+            self._groups.table.restore(self._groups.table.keys[groups])
+            self._group_texts.clear()
+        return new_ids
+
+    # ---- reading
+
+    def find(self, within_start_ms: int, within_end_ms: int, per: str) -> dict[str, Column]:
+        """The rows of the buckets of size `per` (`sec` … `year`) that start at `within_start_ms` or later and before
+        `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first.
+
+        `SiddhiRuntimeError` `duration-not-kept` when the aggregation has no buckets of that size.
+        """
+        if per not in self.durations:
+            hint = f"it has {', '.join(self.durations)}"
+            message = f"the aggregation '{self.id}' has no buckets of size '{per}'"
+            raise SiddhiRuntimeError(Problem("duration-not-kept", message, hint))
+        level = self.durations.index(per)
+        slots = self._index.of_level(level, within_start_ms, within_end_ms)
+        starts = self._index.buckets(slots)
+        if self._by is not None:
+            part = self._part_of_open_bucket(level, within_start_ms, within_end_ms)
+            slots = np.concatenate([slots, part])
+            starts = np.concatenate([starts, bucket_starts(self._index.buckets(part), per)])
+            hashes = self._group_texts.hashes(starts, self._index.groups(slots))
+            places = hash_map_places(hashes)
+            slots, starts = slots[places], starts[places]
+        return self._rows(slots, starts)
+
+    def _part_of_open_bucket(self, level: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
+        """The slots that stand for the open bucket of `level` when it began too early to be read.
+
+        With `aggregate by` Siddhi then shows, as a row of that bucket, what has come in the largest of the smaller open
+        buckets that begins early enough not to be missed: of the open year, say, the open month.
+        """
+        if self._latest_ms == _LONG_AGO:
+            return NO_POSITIONS
+        latest = np.array([self._latest_ms])
+        opened = [int(bucket_starts(latest, duration)[0]) for duration in self.durations[: level + 1]]
+        if opened[level] >= within_start_ms:
+            return NO_POSITIONS
+        for part in reversed(range(level)):
+            if within_start_ms <= opened[part] < within_end_ms:
+                return self._index.of_level(part, opened[part], opened[part] + 1)
+        return NO_POSITIONS
+
+    def _rows(self, slots: Int64Array, starts: Int64Array) -> dict[str, Column]:
+        """The rows of `slots`, whose buckets start at `starts`."""
+        columns = {name: measure.column(slots) for name, measure in self._measures.columns.items()}
+        batch = EventBatch(starts, np.zeros(len(slots), dtype=np.int8), starts, starts, columns)
+        evaluation = Evaluation(batch)
+        rows = {TIMESTAMP: Column(AttributeType.LONG, self.pool, values=starts)}
+        for name, type_, node in self._measures.outputs:
+            rows[name] = to_column(node.evaluate(evaluation), type_, self.pool, len(slots))
+        return rows
+
+    def find_within(self, within: Within, per: str) -> dict[str, Column]:
+        """`find` for what `siddhi.engine.aggregation.period` has read."""
+        return self.find(within.start_ms, within.end_ms, per)
+
+    # ---- state
+
+    def snapshot(self) -> State:
+        count = self._index.count
+        kept = {name: part.snapshot(count) for name, part in self._measures.accumulators.items()}
+        return {
+            "groups": self._groups.snapshot(),
+            "index": self._index.snapshot(),
+            "kept": kept,
+            "latest": self._latest_ms,
+            "first": self._first_ms,
+            "cleaned": self._cleaned_ms,
+        }
+
+    def restore(self, state: State) -> None:
+        self._groups.restore(state["groups"])
+        self._group_texts.clear()
+        self._index.restore(state["index"])
+        for name, part in self._measures.accumulators.items():
+            part.restore(state["kept"][name])
+        self._latest_ms, self._first_ms, self._cleaned_ms = state["latest"], state["first"], state["cleaned"]
+
+
+class AggregationNode(Node):
+    """Takes the events of the aggregation's source into its buckets and sends nothing."""
+
+    def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext) -> None:
+        self.name = f"aggregation {analysed.schema.id}"
+        self.sources = (source_key(analysed.input),)
+        self.arrival = (0,)
+        self.writes = frozenset({analysed.schema.id})
+        self.aggregation = Aggregation(analysed, context)
+        columns = self.aggregation.compiler.columns
+        self.chain = build_chain(analysed.input, columns, context, expired=False, selected=())
+        self.parts = (*self.chain, self.aggregation)
+        self._nothing = empty_batch((), context.pool)
+
+    @property
+    def timed(self) -> bool:
+        return self.aggregation.retention.enabled
+
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        batch = inputs[0]
+        for operator in self.chain:
+            if batch.size:
+                batch = operator.process(batch, step)
+        self.aggregation.add(batch, step)
+        return self._nothing
