@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
+import siddhi.analysis.catalogue  # noqa: F401 - extensions can be loaded only when it has been
 from siddhi.engine import aggregators, functions, stream_functions, windows
 from siddhi.extensions.loading import load_implementations
 

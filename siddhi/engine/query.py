@@ -178,7 +178,7 @@ def _gathers_matches(machine: model.StateMachine) -> bool:
     As in Siddhi they do when the stream of the last element feeds several elements; otherwise each leaves alone.
     """
     last = machine.steps[-1]
-    while isinstance(last, model.EveryScope):
+    while isinstance(last, model.EveryScope | model.BoundScope):
         last = last.steps[-1]
     ends = (last.left, last.right) if isinstance(last, model.LogicalPair) else (last,)
     fed = [source_key(element.input) for element in machine.slots]

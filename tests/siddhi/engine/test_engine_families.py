@@ -1,0 +1,46 @@
+"""What the engine implements and what the language declares are the same names."""
+
+from __future__ import annotations
+
+import pytest
+
+import siddhi.engine.builtins  # noqa: F401 - fills the families
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.engine.expressions.aggregation import AGGREGATORS
+from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.families import Family
+from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.windows.window import WINDOWS
+from siddhi.errors import SiddhiRuntimeError
+from siddhi.language.parser import parse
+from siddhi.registry import Kind
+
+FAMILIES: dict[Kind, Family[object]] = {
+    Kind.WINDOW: WINDOWS,
+    Kind.AGGREGATOR: AGGREGATORS,
+    Kind.FUNCTION: FUNCTIONS,
+    Kind.STREAM_FUNCTION: STREAM_FUNCTIONS,
+}  # type: ignore[dict-item]
+
+NOT_YET = {(Kind.WINDOW, "", "cron")}
+
+
+@pytest.mark.parametrize("kind", list(FAMILIES))
+def test_every_implemented_name_is_declared_and_every_declared_one_implemented_or_known_to_be_missing(kind: Kind) -> None:
+    declared = {(d.namespace, d.name) for d in builtin_registry() if d.kind is kind and not d.namespace}
+    implemented = {member for member in FAMILIES[kind] if not member[0]}
+    missing = {(namespace, name) for of, namespace, name in NOT_YET if of is kind}
+    assert implemented == declared - missing
+
+
+def test_a_declared_name_that_is_not_implemented_is_refused_when_the_app_is_built_with_its_place() -> None:
+    app = analyse(parse("define stream S (v int);\nfrom S#window.cron('*/5 * * * * ?') select v insert into O;"))
+    with pytest.raises(SiddhiRuntimeError) as caught:
+        AppRuntime(app)
+    (problem,) = caught.value.problems
+    assert problem.code == "not-supported"
+    assert "cron" in problem.message
+    assert problem.span is not None
+    assert problem.span.line == 2

@@ -1,0 +1,133 @@
+"""The outside of a running app: what it takes, what it refuses, what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.batch import KIND, TIMESTAMP
+from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import SiddhiRuntimeError
+from siddhi.language.parser import parse
+
+
+def started(text: str) -> AppRuntime:
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    return runtime
+
+
+def rows_of(runtime: AppRuntime, stream: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback(stream, lambda batch: rows.extend(batch.to_pylist()))
+    return rows
+
+
+def records(times: list[int] | None, **columns: pa.Array) -> pa.RecordBatch:
+    named = {} if times is None else {TIMESTAMP: pa.array(times, pa.int64())}
+    return pa.RecordBatch.from_pydict({**named, **columns})
+
+
+def ints(*values: int | None) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+def test_columns_are_found_by_name_whatever_their_order_and_whatever_stands_beside_them() -> None:
+    runtime = started("@app:playback define stream S (a int, b int); from S select a - b as d insert into O;")
+    rows = rows_of(runtime, "O")
+    runtime.send("S", records([5], extra=ints(9), b=ints(1), a=ints(4)))
+    assert rows == [{TIMESTAMP: 5, KIND: 0, "d": 3}]
+
+
+@pytest.mark.parametrize(
+    ("stream", "batch", "code"),
+    [
+        ("S", records([1], a=ints(1)), "missing-attribute"),
+        ("S", records([1], a=ints(1), b=pa.array([1.5])), "wrong-type"),
+        ("Z", records([1], a=ints(1), b=ints(1)), "unknown-stream"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused_and_the_app_goes_on(stream: str, batch: pa.RecordBatch, code: str) -> None:
+    runtime = started("@app:playback define stream S (a int, b int); from S select a, b insert into O;")
+    rows = rows_of(runtime, "O")
+    with pytest.raises(SiddhiRuntimeError) as caught:
+        runtime.send(stream, batch)
+    assert caught.value.problems[0].code == code
+    runtime.send("S", records([2], a=ints(1), b=ints(2)))
+    assert [row["b"] for row in rows] == [2]
+
+
+def test_live_apps_measure_windows_by_the_given_clock_and_fire_timers_at_their_own_time() -> None:
+    runtime = started("define stream S (a int); from S#window.time(1 sec) select a insert expired events into O;")
+    rows = rows_of(runtime, "O")
+    runtime.send("S", records(None, a=ints(1)), now_ms=1000)
+    assert runtime.next_deadline_ms() == 2000
+    runtime.send("S", records(None, a=ints(2)), now_ms=1500)
+    runtime.advance_time(9000)
+    assert [(row[TIMESTAMP], row["a"]) for row in rows] == [(2000, 1), (2500, 2)]
+    assert runtime.next_deadline_ms() is None
+
+
+def test_a_failing_event_is_dropped_counted_and_kept_from_later_queries_but_not_from_earlier_ones() -> None:
+    runtime = started(
+        "@app:playback define stream S (a int, b string);"
+        "from S select a insert into First; from S select a + b as c insert into Bad; from S select a insert into Last;"
+    )
+    first, bad, last = (rows_of(runtime, stream) for stream in ("First", "Bad", "Last"))
+    runtime.send("S", records([1, 2], a=ints(1, 2), b=pa.array([None, "x"], pa.utf8())))
+    assert [row["a"] for row in first] == [1, 2]
+    assert [row["c"] for row in bad] == [None]
+    assert [row["a"] for row in last] == [1]
+    assert runtime.statistics().failures["S"] == 1
+
+
+def test_failing_events_of_a_stream_with_on_error_stream_arrive_in_its_fault_stream() -> None:
+    runtime = started(
+        "@app:playback @OnError(action='STREAM') define stream S (a int, b string);"
+        "from S select a + b as c insert into O; from !S select a, b insert into E;"
+    )
+    failed = rows_of(runtime, "E")
+    runtime.send("S", records([1, 2], a=ints(1, 2), b=pa.array([None, "x"], pa.utf8())))
+    assert [(row[TIMESTAMP], row["a"], row["b"]) for row in failed] == [(2, 2, "x")]
+
+
+def test_events_of_a_chunk_give_one_row_per_aggregate_and_events_of_a_batch_one_each() -> None:
+    text = "@app:playback define stream S (a int); from S select sum(a) as s insert into O;"
+    batch = records([1, 2, 3], a=ints(1, 2, 3))
+    alone, together = started(text), started(text)
+    alone_rows, together_rows = rows_of(alone, "O"), rows_of(together, "O")
+    alone.send("S", batch)
+    together.send("S", batch, as_chunk=True)
+    assert [row["s"] for row in alone_rows] == [1, 3, 6]
+    assert [row["s"] for row in together_rows] == [6]
+
+
+def test_several_streams_run_in_the_order_that_is_given() -> None:
+    runtime = started(
+        "@app:playback define stream A (a int); define stream B (a int);"
+        "from every x=A -> y=B select x.a as x, y.a as y insert into O;"
+    )
+    rows = rows_of(runtime, "O")
+    runtime.send_merged(
+        [("A", records([1, 3], a=ints(1, 2))), ("B", records([2, 4], a=ints(7, 8)))], np.array([0, 1, 0, 1])
+    )
+    assert [(row["x"], row["y"]) for row in rows] == [(1, 7), (2, 8)]
+
+
+def test_a_stream_that_feeds_itself_is_followed_to_the_end_before_the_next_event() -> None:
+    runtime = started("@app:playback define stream S (a int); from S[a < 2000] select a + 1 as a insert into S;")
+    rows = rows_of(runtime, "S")
+    runtime.send("S", records([1, 2], a=ints(0, 1999)))
+    assert [row["a"] for row in rows] == [*range(2000, -1, -1), 2000, 1999]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93\x01\x02\x03", b"not a snapshot"])
+def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
+    runtime = started("define stream S (a int); from S select a insert into O;")
+    with pytest.raises(SiddhiRuntimeError) as caught:
+        runtime.restore(data)
+    assert caught.value.problems[0].code == "bad-snapshot"
