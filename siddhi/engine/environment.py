@@ -1,4 +1,4 @@
-"""What the queries of an app share: its tables and named windows."""
+"""What the queries of an app share: its tables, named windows and aggregations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from siddhi.analysis import model
+from siddhi.engine.aggregation.aggregation import Aggregation
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.named_window import NamedWindow
@@ -15,10 +16,12 @@ from siddhi.engine.tables.table import Table
 
 @dataclass(slots=True)
 class Environment:
-    """Tables and named windows by id. `looked_into` gathers what the query that is being built looks into."""
+    """Tables, named windows and aggregations by id. `looked_into` gathers what the query that is being built looks
+    into."""
 
     tables: Mapping[str, Table]
     windows: Mapping[str, NamedWindow]
+    aggregations: dict[str, Aggregation] = field(default_factory=dict)
     looked_into: set[str] = field(default_factory=set)
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:

@@ -1,15 +1,16 @@
-"""Questions and changes put to a running app's tables and named windows from outside."""
+"""Questions and changes put to a running app's tables, named windows and aggregations from outside."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation
-from siddhi.engine.families import not_supported
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import Selector
 from siddhi.engine.tables.writer import TableWriter
@@ -25,7 +26,7 @@ def run_on_demand(
     `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use.
     """
     if query.source is not None:
-        found = _select(query, _rows(query, environment, clock), environment, context)
+        found = _select(query, _rows(query, environment, context, clock), environment, context)
         return found if found.size else None
     output = query.output
     assert output is not None  # noqa: S101 - a query without source changes a table
@@ -39,7 +40,9 @@ def run_on_demand(
     return rows.slice(0, 0)
 
 
-def _rows(query: model.AnalysedOnDemandQuery, environment: Environment, clock: int) -> EventBatch:
+def _rows(
+    query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
+) -> EventBatch:
     """All rows of the source, as one chunk."""
     source = str(query.source)
     if query.kind is model.SourceKind.TABLE:
@@ -49,7 +52,10 @@ def _rows(query: model.AnalysedOnDemandQuery, environment: Environment, clock: i
     if query.kind is model.SourceKind.WINDOW:
         stamps, columns = environment.windows[source].window.contents()
         return _chunk(stamps, columns, clock)
-    raise not_supported("questions to aggregations", None if query.syntax is None else query.syntax.span)
+    assert query.per is not None  # noqa: S101 - analysis refuses an aggregation that is read without period
+    reader = AggregationReader(environment.aggregations[source], query.within, query.per, context)
+    columns = reader.read(_one_row(clock))
+    return _chunk(columns[AGGREGATION_TIMESTAMP].values, columns, clock)
 
 
 def _chunk(

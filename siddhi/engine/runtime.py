@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
+from siddhi.engine.aggregation.node import AggregationNode
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.environment import Environment
@@ -66,7 +67,7 @@ class AppRuntime:
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
-        self._nodes: list[Node] = list(self.windows.values())
+        self._nodes: list[Node] = [*self.windows.values(), *self._build_aggregations()]
         for element in app.elements:
             if isinstance(element, model.AnalysedPartition):
                 self._nodes.extend(self._build_partition(element))
@@ -91,11 +92,18 @@ class AppRuntime:
         return junctions
 
     def _refuse_unsupported(self) -> None:
-        for aggregation in self.app.aggregations.values():
-            raise not_supported("aggregations", aggregation.syntax.span)
         for trigger in self.app.triggers.values():
             if trigger.cron is not None:
                 raise not_supported("cron triggers", trigger.span)
+
+    def _build_aggregations(self) -> list[AggregationNode]:
+        """The nodes of the aggregations, which are known to the environment from then on."""
+        nodes = []
+        for key, analysed in self.app.aggregations.items():
+            node = AggregationNode(analysed, self._context, self._environment)
+            self._environment.aggregations[key] = node.aggregation
+            nodes.append(node)
+        return nodes
 
     def _build_partition(self, partition: model.AnalysedPartition) -> list[Node]:
         """The nodes of a partition: the streams that come in, then its queries."""

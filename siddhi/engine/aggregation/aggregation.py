@@ -11,7 +11,6 @@ read while it is open and a late event finds its place as long as its bucket is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,16 +24,13 @@ from siddhi.engine.aggregation.retention import read_retention
 from siddhi.engine.aggregation.row_order import GroupTexts, hash_map_places
 from siddhi.engine.aggregation.slot_index import SlotIndex
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import Column, EventBatch, empty_batch
-from siddhi.engine.chain import build_chain
+from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.groups import Groups
 from siddhi.engine.kinds import CURRENT
-from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext, Stateful, Step
-from siddhi.engine.scope import source_key
 from siddhi.engine.state import State
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
@@ -249,30 +245,3 @@ class Aggregation(Stateful):
         for name, part in self._measures.accumulators.items():
             part.restore(state["kept"][name])
         self._latest_ms, self._first_ms, self._cleaned_ms = state["latest"], state["first"], state["cleaned"]
-
-
-class AggregationNode(Node):
-    """Takes the events of the aggregation's source into its buckets and sends nothing."""
-
-    def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext) -> None:
-        self.name = f"aggregation {analysed.schema.id}"
-        self.sources = (source_key(analysed.input),)
-        self.arrival = (0,)
-        self.writes = frozenset({analysed.schema.id})
-        self.aggregation = Aggregation(analysed, context)
-        columns = self.aggregation.compiler.columns
-        self.chain = build_chain(analysed.input, columns, context, expired=False, selected=())
-        self.parts = (*self.chain, self.aggregation)
-        self._nothing = empty_batch((), context.pool)
-
-    @property
-    def timed(self) -> bool:
-        return self.aggregation.retention.enabled
-
-    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        batch = inputs[0]
-        for operator in self.chain:
-            if batch.size:
-                batch = operator.process(batch, step)
-        self.aggregation.add(batch, step)
-        return self._nothing

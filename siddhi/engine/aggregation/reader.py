@@ -10,22 +10,35 @@ from siddhi.engine.aggregation.period import parse_duration, within_bounds
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operator import OperatorContext
 from siddhi.errors import Problem, SiddhiRuntimeError
 
 
 class AggregationReader:
-    """`within` and `per` of one query, made ready to be asked event by event."""
+    """`within` and `per` of one query, made ready to be asked event by event.
+
+    In a join the event has `slot`; in a question from outside (`slot` None) there is none. `columns` are those of the
+    event that are read. `SiddhiRuntimeError` `wrong-period` when anything else is.
+    """
 
     def __init__(
         self,
         aggregation: Aggregation,
         within: Sequence[model.TypedExpression],
         per: model.TypedExpression,
-        compiler: ExpressionCompiler,
+        context: OperatorContext,
+        slot: int | None = None,
     ) -> None:
+        compiler = ExpressionCompiler(context, several=slot is not None)
         self.aggregation = aggregation
+        self.columns = compiler.columns
         self._within = [compiler.compile(bound) for bound in within]
         self._per = compiler.compile(per)
+        for column in self.columns:
+            if slot is None or not column.startswith(f"{slot}."):
+                message = f"the period in which '{aggregation.id}' is read depends on the rows that are to be read"
+                hint = "use constants or, in a join, attributes of the other side"
+                raise SiddhiRuntimeError(Problem("wrong-period", message, hint))
 
     def read(self, event: EventBatch) -> dict[str, Column]:
         """The rows that the one row of `event` asks for: the columns of the aggregation's schema.

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column
 from siddhi.engine.chain import build_chain
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.families import not_supported
 from siddhi.engine.joins.join import Contents, JoinOperator, Side
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import source_key
@@ -33,8 +33,11 @@ def build_join(
         join.kind in (JoinKind.LEFT_OUTER, JoinKind.FULL_OUTER),
         join.kind in (JoinKind.RIGHT_OUTER, JoinKind.FULL_OUTER),
     )
+    reader = _aggregation_reader(join, context, environment)
+    if reader is not None:
+        compiler.columns |= reader.columns
     left, right = (
-        _side(slot, source, compiler, context, environment, join.triggers[slot], unmatched[slot])
+        _side(slot, source, compiler, context, environment, join.triggers[slot], unmatched[slot], reader)
         for slot, source in enumerate((join.left, join.right))
     )
     return JoinOperator((left, right), on, context.pool)
@@ -48,11 +51,15 @@ def _side(
     environment: Environment,
     triggers: bool,
     keeps_unmatched: bool,
+    reader: AggregationReader | None,
 ) -> Side:
     prefix = f"{slot}."
     types = {name: source.output.type_of(name) for name in source.output.names() if prefix + name in compiler.columns}
     if source.kind is model.SourceKind.AGGREGATION:
-        raise not_supported("joins with aggregations", None if source.syntax is None else source.syntax.span)
+        nothing = _nothing(types, context.pool)
+        return Side(
+            slot, None, [], None, nothing, types, triggers=False, keeps_unmatched=keeps_unmatched, reader=reader
+        )
     if source.kind is model.SourceKind.TABLE:
         contents = _of_table(environment.tables[source.source])
         return Side(slot, None, [], None, contents, types, triggers=False, keeps_unmatched=keeps_unmatched)
@@ -64,6 +71,18 @@ def _side(
         contents = environment.windows[source.source].window.contents
     bare = window is None and source.kind is not model.SourceKind.WINDOW
     return Side(slot, source_key(source), before, window, contents, types, triggers, keeps_unmatched, bare)
+
+
+def _aggregation_reader(
+    join: model.Join, context: OperatorContext, environment: Environment
+) -> AggregationReader | None:
+    """What reads the aggregation that is a side of `join`, if one is."""
+    for slot, source in enumerate((join.left, join.right)):
+        if source.kind is model.SourceKind.AGGREGATION and join.per is not None:
+            environment.looked_into.add(source.source)
+            aggregation = environment.aggregations[source.source]
+            return AggregationReader(aggregation, join.within, join.per, context, slot=1 - slot)
+    return None
 
 
 def _of_table(table: Table) -> Contents:

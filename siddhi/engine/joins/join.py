@@ -7,18 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch, empty_batch
 from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
-from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step
+from siddhi.engine.operator import Failures, MergedRows, MergingOperator, Operator, Step
 from siddhi.engine.state import State
 from siddhi.engine.strings import StringPool
 from siddhi.engine.windows.window import Window
+from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
 Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
 """Shows what a side holds: timestamps and columns of its rows."""
+
+_ONE: Int64Array = np.zeros(1, dtype=np.int64)
+"""The places of one row beside nulls."""
 
 
 @dataclass(slots=True)
@@ -27,7 +33,7 @@ class Side:
 
     `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
     that the query reads of the side. `keeps_unmatched` says that an event of this side that meets nothing gives a row
-    with nulls.
+    with nulls. `reader` asks an aggregation anew for each event that meets it, in place of `contents`.
     """
 
     slot: int
@@ -39,6 +45,7 @@ class Side:
     triggers: bool
     keeps_unmatched: bool
     bare: bool = False
+    reader: AggregationReader | None = None
 
 
 class JoinOperator(MergingOperator):
@@ -56,6 +63,7 @@ class JoinOperator(MergingOperator):
         self._types = {f"{side.slot}.{name}": type_ for side in sides for name, type_ in side.types.items()}
         self._nothing = empty_batch(tuple(self._types.items()), self.pool)
         self._floor = 0
+        self._failures = Failures()
 
     # ---- a step
 
@@ -63,6 +71,7 @@ class JoinOperator(MergingOperator):
         out: list[EventBatch] = []
         deliveries: list[int] = []
         self._floor = step.floor
+        self._failures = step.failures
         for source, batch, order, clock in _chunks(inputs):
             self._fire_timers(step, order, clock, out, deliveries)
             readers = [side for side in self.sides if side.source == self.sources[source]]
@@ -127,15 +136,22 @@ class JoinOperator(MergingOperator):
         size = len(stamps)
         for row in range(rows.size):
             if rows.kinds[row] == RESET:
-                out.append(self._joined(side, rows, row, None, np.zeros(1, dtype=np.int64), order, clock))
+                out.append(self._joined(side, rows, row, None, _ONE, order, clock))
                 continue
             if not side.triggers:
                 continue
+            if other.reader is not None:
+                try:
+                    held = other.reader.read(self._joined(side, rows, row, None, _ONE, order, clock))
+                except SiddhiRuntimeError as error:
+                    self._failures.add(np.full(1, order), error.problems[0].message)
+                    continue
+                size = len(held[AGGREGATION_TIMESTAMP])
             matches = self._matches(side, rows, row, held, size)
             if len(matches):
                 out.append(self._joined(side, rows, row, held, matches, order, clock))
             elif side.keeps_unmatched:
-                out.append(self._joined(side, rows, row, None, np.zeros(1, dtype=np.int64), order, clock))
+                out.append(self._joined(side, rows, row, None, _ONE, order, clock))
 
     def _matches(self, side: Side, rows: EventBatch, row: int, held: Mapping[str, Column], size: int) -> Int64Array:
         places = np.arange(size)
