@@ -11,6 +11,7 @@ and moves over when the next event comes, so that one event never fills two elem
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -112,7 +113,8 @@ class Element:
 
     def expire(self, time: int) -> None:
         """Partial matches too far from `time` are gone; the last of them restarts the `every` scope that it was in."""
-        gone = [partial for partial in (*self.pending, *self.fresh) if self.is_expired(partial, time)]
+        gone = list(itertools.takewhile(lambda partial: self.is_expired(partial, time), self.pending))
+        gone.extend(partial for partial in self.fresh if self.is_expired(partial, time))
         if not gone:
             return
         self.forget(gone)
