@@ -22,6 +22,8 @@ def plan_status(plan: Any) -> str:
     lines = [f"{plan['topology']}, epoch {plan['epoch']}", f"Topology : {topology['state'].upper()}"]
     if topology["reason"]:
         lines.append(f"\t{topology['reason']}")
+    elif topology["interruption"]:
+        lines.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
     if topology["restarts"]:
         lines.append(f"\trestarts: {topology['restarts']}")
     if topology["last_error"]:
@@ -31,6 +33,8 @@ def plan_status(plan: Any) -> str:
         lines += [f"\t{one['worker']} : {_share(one['established'], one['required'])}" for one in status["inflow"]]
     else:
         lines.append("Inflow connections : no worker has reported")
+    for lost in status["lost_workers"]:
+        lines.append(f"\tlost: {lost['worker']} on {lost['host']}, not heard for {lost['silent_ms'] // 1000} s")
     lines.append(f"Outflow connections : {_share(outflow['connected'], outflow['required'])}")
     return "\n".join(lines)
 

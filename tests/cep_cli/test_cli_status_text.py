@@ -8,12 +8,20 @@ from cep_cli.status_text import plan_line, plan_status
 
 
 def plan(**changes: Any) -> dict[str, Any]:
-    topology = {"state": "active", "reason": "", "restarts": 0, "last_error": ""} | changes.pop("topology", {})
+    topology = {
+        "state": "active",
+        "reason": "",
+        "restarts": 0,
+        "interruption": "",
+        "interrupted_ms": 0,
+        "last_error": "",
+    } | changes.pop("topology", {})
     status = {
         "topology": topology,
         "inflow": [{"worker": "worker-1", "established": 2, "required": 2}],
         "outflow": {"connected": 1, "required": 1},
         "connected": True,
+        "lost_workers": [],
     }
     return {"plan": "P", "topology": "P[-1234]", "epoch": 3, "status": status | changes}
 
@@ -60,3 +68,24 @@ def test_a_line_names_the_state_and_its_reason() -> None:
 
     assert plan_line(waiting).split(maxsplit=1) == ["P[-1234]", "waiting, not all connected (no driver)"]
     assert plan_line(plan()).split(maxsplit=1) == ["P[-1234]", "active, all connected"]
+
+
+def test_a_lost_worker_is_named_where_the_connections_are_missing() -> None:
+    lost = plan(
+        inflow=[], connected=False, lost_workers=[{"worker": "worker-1", "host": "127.0.0.1", "silent_ms": 4_200}]
+    )
+
+    assert plan_status(lost).splitlines()[2:4] == [
+        "Inflow connections : no worker has reported",
+        "\tlost: worker-1 on 127.0.0.1, not heard for 4 s",
+    ]
+
+
+def test_what_interrupted_a_plan_that_runs_again_is_remembered() -> None:
+    back = plan(topology={"restarts": 1, "interruption": "a stage process died", "interrupted_ms": 9_000})
+
+    assert plan_status(back).splitlines()[1:4] == [
+        "Topology : ACTIVE",
+        "\tinterrupted 9 s ago: a stage process died",
+        "\trestarts: 1",
+    ]
