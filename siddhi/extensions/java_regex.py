@@ -1,9 +1,9 @@
 """Regular expressions written in Java's dialect, run by `re`.
 
 Both dialects agree on nearly all that plans use. What is written differently is translated: named groups, `\\Q…\\E`,
-`\\z`, `\\Z`, `\\h`, `\\R` and the classes `\\p{Alpha}`, `\\p{L}` and their like; `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, as
-in Java. Refused are intersections of classes (`&&`), classes within classes, `\\G`, `\\X` and other `\\p{…}`; lookbehind must
-be of fixed length, and flags such as `(?i)` stand at the start or around a group.
+`\\z`, `\\Z`, `\\h`, `\\R` and the classes `\\p{Alpha}`, `\\p{L}` and their like; `\\d`, `\\w`, `\\s` and `\\b` mean
+ASCII, as in Java. Refused are intersections of classes (`&&`), classes within classes, `\\G`, `\\X` and other
+`\\p{…}`; lookbehind must be of fixed length, and flags such as `(?i)` stand at the start or around a group.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from siddhi.extensions.extension import Extension
 from siddhi.extensions.math.declarations import MATH
+from siddhi.extensions.regex.declarations import REGEX
 from siddhi.extensions.str.declarations import STR
+from siddhi.extensions.unitconversion.declarations import UNITCONVERSION
 
-PACKS: tuple[Extension, ...] = (MATH, STR)
+PACKS: tuple[Extension, ...] = (MATH, STR, REGEX, UNITCONVERSION)
