@@ -37,6 +37,8 @@ class Instances(Stateful):
         if known is None:
             known = self.ids[key] = len(self.ids)
             self.opened.append((step, order, clock))
+        elif self.opened[known][0] is step and order < self.opened[known][1]:
+            self.opened[known] = (step, order, clock)  # another stream of the partition brought the key earlier
         return known
 
     def ranks(self) -> Int64Array:

@@ -55,9 +55,7 @@ class PartitionPlace:
         new = self.instances.opened[known:]
         if not new:
             return step
-        return replace(
-            step,
-            opened=np.arange(known, known + len(new)),
-            opened_orders=np.array([order if of is step else 0 for of, order, _ in new], dtype=np.int64),
-            opened_clocks=np.array([clock for _, _, clock in new], dtype=np.int64),
-        )
+        orders = np.array([order if of is step else 0 for of, order, _ in new], dtype=np.int64)
+        clocks = np.array([clock for _, _, clock in new], dtype=np.int64)
+        place = np.argsort(orders, kind="stable")
+        return replace(step, opened=known + place, opened_orders=orders[place], opened_clocks=clocks[place])

@@ -227,18 +227,18 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         self.holds(slot)
 
     def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
-        """The last batch expires and `batch` takes its place; one of a single event expires at once.
+        """The last batch expires and `batch` takes its place; a batch of a single event expires before it comes.
 
         Events of a batch get the clock as timestamp, but for the one that ends it. There is no reset: what expires is
         subtracted.
         """
         self._expire(self.last, out)
-        for slot in batch:
-            out.current(slot, timestamp if slot == trigger else out.clock)
-        self.last = batch
-        if len(batch) == 1 and not self.queue:
+        alone = len(batch) == 1 and not self.queue
+        if alone:
             self._expire(batch, out)
-            self.last = []
+        for slot in batch:
+            out.current(slot, timestamp if slot == trigger and not alone else out.clock)
+        self.last = [] if alone else batch
 
     def _expire(self, slots: list[int], out: Emission) -> None:
         for slot in slots:
