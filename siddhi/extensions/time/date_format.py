@@ -1,0 +1,226 @@
+"""Dates as texts in Java's patterns (`yyyy-MM-dd HH:mm:ss.SSS`), read and written. Names are English."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss.SSS"
+_MILLISECOND = timedelta(milliseconds=1)
+_MONTHS = (
+    "January February March April May June July August September October November December".split()  # noqa: SIM905
+)
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
+_RUN = re.compile(r"'((?:[^']|'')*)'|([a-zA-Z])\2*|[^a-zA-Z']+", re.DOTALL)
+_NUMBERS = frozenset("yudDMHkhKmsS")
+_CENTURY_PIVOT = 70
+_SHORT_ZONES = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
+
+
+class DateError(ValueError):
+    """A text that is no date, no pattern or no zone; the message says which."""
+
+
+@functools.lru_cache(maxsize=256)
+def zone(name: str) -> tzinfo:
+    """The time zone of a name, of a short name such as `IST`, or of an offset such as `+05:30`; `DateError` if none."""
+    if name in {"UTC", "GMT", "Z"}:
+        return UTC
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        minutes = 60 * int(offset[2]) + int(offset[3] or 0)
+        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    try:
+        return ZoneInfo(_SHORT_ZONES.get(name, name))
+    except (KeyError, ValueError, OSError) as error:
+        raise DateError(f"'{name}' is no time zone") from error
+
+
+def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
+    """The moment so many milliseconds after 1970, as seen in a zone; `DateError` outside the years 1 to 9999."""
+    try:
+        return (EPOCH + milliseconds * _MILLISECOND).astimezone(at)
+    except OverflowError as error:
+        raise DateError(f"{milliseconds} ms are beyond the calendar") from error
+
+
+def to_milliseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // _MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class DateFormat:
+    """A compiled pattern: runs of one letter are fields, all else stands for itself."""
+
+    pattern: str
+    runs: tuple[tuple[str, str], ...]
+    reader: re.Pattern[str]
+
+    def format(self, moment: datetime) -> str:
+        """The text of a moment with its zone."""
+        return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
+
+    def parse(self, text: str, at: tzinfo = UTC) -> datetime:
+        """The moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in 1970.
+        `DateError` when it is none."""
+        match = self.reader.match(text)
+        if match is None:
+            raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
+        fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+        try:
+            return _moment(fields, at)
+        except (ValueError, OverflowError) as error:
+            raise DateError(f"'{text}' is no date: {error}") from error
+
+
+@functools.lru_cache(maxsize=256)
+def date_format(pattern: str) -> DateFormat:
+    """The compiled pattern; `DateError` when it has a letter that means nothing."""
+    runs: list[tuple[str, str]] = []
+    place = 0
+    while place < len(pattern):
+        match = _RUN.match(pattern, place)
+        if match is None:
+            raise DateError(f"the date format '{pattern}' has a lone quote")
+        if match[1] is not None:
+            runs.append(("", match[1].replace("''", "'") or "'"))
+        else:
+            runs.append((match[2] or "", match[0]))
+        place = match.end()
+    parts = []
+    seen: set[str] = set()
+    for number, (letter, run) in enumerate(runs):
+        if letter and letter not in _WRITERS:
+            raise DateError(f"the date format '{pattern}' has '{letter}', which is not supported")
+        following = runs[number + 1][0] if number + 1 < len(runs) else ""
+        parts.append(re.escape(run) if not letter else _field(letter, len(run), following, seen))
+    return DateFormat(pattern, tuple(runs), re.compile("".join(parts), re.IGNORECASE))
+
+
+def _field(letter: str, width: int, following: str, seen: set[str]) -> str:
+    if letter == "M" and width > 2:
+        body = "[a-z]+"
+    elif letter in _NUMBERS:
+        body = rf"\d{{{width}}}" if following in _NUMBERS and following else r"\d+"
+    else:
+        body = {"a": "am|pm", "E": "[a-z]+", "G": "[a-z]+", "z": r"[a-z][a-z/_+\-:0-9]*"}.get(
+            letter, r"z|[+-]\d{2}:?\d{2}|[+-]\d{2}"
+        )
+    if letter in seen:
+        return f"(?:{body})"
+    seen.add(letter)
+    return f"(?P<{letter}{width}>{body})"
+
+
+def _moment(fields: dict[str, str], at: tzinfo) -> datetime:
+    def number(letter: str, otherwise: int) -> int:
+        return int(fields.get(letter, otherwise))
+
+    year_text = fields.get("y") or fields.get("u") or "1970"
+    year = int(year_text)
+    if len(year_text) == 2:
+        year += 2000 if year < _CENTURY_PIVOT else 1900
+    hour = number("H", number("k", 0) % 24)
+    if "h" in fields or "K" in fields:
+        hour = (number("h", number("K", 0)) % 12) + (12 if fields.get("a", "am").lower() == "pm" else 0)
+    for letter in "zZX":
+        if letter in fields:
+            at = zone(fields[letter].upper() if letter != "z" else fields[letter])
+    moment = datetime(
+        year, _month(fields.get("M", "1")), number("d", 1), hour, number("m", 0), number("s", 0), tzinfo=at
+    )
+    if "D" in fields:
+        moment = moment.replace(month=1, day=1) + timedelta(days=number("D", 1) - 1)
+    return moment + number("S", 0) * _MILLISECOND
+
+
+def _month(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    for place, name in enumerate(_MONTHS, start=1):
+        if name.lower().startswith(text.lower()) and len(text) >= 3:
+            return place
+    raise ValueError(f"'{text}' is no month")
+
+
+def _number(value: Callable[[datetime], int]) -> Callable[[datetime, int], str]:
+    return lambda moment, width: str(value(moment)).zfill(width)
+
+
+def _named(names: list[str], value: Callable[[datetime], int]) -> Callable[[datetime, int], str]:
+    return lambda moment, width: names[value(moment)] if width > 3 else names[value(moment)][:3]
+
+
+def _year(moment: datetime, width: int) -> str:
+    return f"{moment.year % 100:02d}" if width == 2 else str(moment.year).zfill(width)
+
+
+def _write_month(moment: datetime, width: int) -> str:
+    if width > 2:
+        return _MONTHS[moment.month - 1][: 3 if width == 3 else None]
+    return str(moment.month).zfill(width)
+
+
+def _zone_offset(moment: datetime, _width: int) -> str:
+    return moment.strftime("%z")
+
+
+def _iso_offset(moment: datetime, width: int) -> str:
+    offset = moment.strftime("%z")
+    if offset == "+0000":
+        return "Z"
+    return offset[:3] if width == 1 else offset if width == 2 else f"{offset[:3]}:{offset[3:]}"
+
+
+_WRITERS: dict[str, Callable[[datetime, int], str]] = {
+    "G": lambda _moment, _width: "AD",
+    "y": _year,
+    "u": _year,
+    "M": _write_month,
+    "d": _number(lambda moment: moment.day),
+    "D": _number(lambda moment: moment.timetuple().tm_yday),
+    "E": _named(_DAYS, datetime.weekday),
+    "a": lambda moment, _width: "AM" if moment.hour < 12 else "PM",
+    "H": _number(lambda moment: moment.hour),
+    "k": _number(lambda moment: moment.hour or 24),
+    "K": _number(lambda moment: moment.hour % 12),
+    "h": _number(lambda moment: moment.hour % 12 or 12),
+    "m": _number(lambda moment: moment.minute),
+    "s": _number(lambda moment: moment.second),
+    "S": _number(lambda moment: moment.microsecond // 1000),
+    "z": lambda moment, _width: moment.tzname() or "UTC",
+    "Z": _zone_offset,
+    "X": _iso_offset,
+}

@@ -1,0 +1,85 @@
+"""`time:` functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from extension_runs import DROPPED, Run, result_type, results
+
+from siddhi.errors import SiddhiAnalysisError
+
+D, N = "d string", "d long"
+FULL = "2014-11-11 13:23:44.657"
+CASES: list[tuple[str, str, list[Any], Any]] = [
+    ("time:date(d, 'yyyy/MM/dd HH:mm:ss')", D, ["2014/11/11 13:23:44"], "2014-11-11"),
+    ("time:date(d)", D, [FULL], "2014-11-11"),
+    ("time:date(d)", D, [None], None),
+    ("time:date(d)", D, ["yesterday"], DROPPED),
+    ("time:dateAdd(d, 5, 'year')", D, [FULL], "2019-11-11 13:23:44.657"),
+    ("time:dateAdd(d, 1, 'MONTH', 'yyyy-MM-dd')", D, ["2015-01-31"], "2015-02-28"),
+    ("time:dateAdd(d, 1, 'HOUR')", N, [1415712224000], "1415715824000"),
+    ("time:dateAdd(d, 1, 'HOUR')", N, [None], None),
+    ("time:dateSub(d, 1, 'QUARTER')", D, [FULL], "2014-08-11 13:23:44.657"),
+    ("time:dateSub(d, 2, 'WEEK', 'yyyy-MM-dd')", D, ["2014-11-11"], "2014-10-28"),
+    (
+        "time:dateDiff(d, '2014-11-9 13:23:44', 'yyyy-MM-dd HH:mm:ss', 'yyyy-MM-dd HH:mm:ss')",
+        D,
+        ["2014-11-11 13:23:44"],
+        2,
+    ),
+    ("time:dateDiff(d, 1412841224000L)", N, [1415692424000], 33),
+    ("time:dateDiff(d, 1412841224000L)", N, [None], DROPPED),
+    ("time:dateFormat(d, 'mm:ss', 'yyyy/MM/dd HH:mm:ss')", D, ["2014/11/11 13:23:44"], "23:44"),
+    ("time:dateFormat(d, 'yyyy-MM-dd')", N, [1415692424000], "2014-11-11"),
+    ("time:dateFormat(d, 'EEE, d MMM yy hh:mm a Z')", D, [FULL], "Tue, 11 Nov 14 01:23 PM +0000"),
+    ("time:dateFormat(d, 'EEEE dd MMMM DDD')", D, [FULL], "Tuesday 11 November 315"),
+    (
+        "time:dateFormat(d, \"yyyy-MM-dd'T'HH:mm:ssXXX\", 'yyyyMMddHHmmss')",
+        D,
+        ["20141111132344"],
+        "2014-11-11T13:23:44Z",
+    ),
+    ("time:dateFormat(d, 'Q')", D, [FULL], DROPPED),
+    ("time:dayOfWeek(d, 'yyyy/MM/dd HH:mm:ss')", D, ["2014/12/11 13:23:44"], "Thursday"),
+    ("time:dayOfWeek(d)", D, ["2014-11-11 13:23:44.345"], "Tuesday"),
+    ("time:extract('YEAR', d, 'yyyy/MM/dd HH:mm:ss.SSS')", D, ["2019/11/11 13:23:44.657"], 2019),
+    ("time:extract('day', d)", D, ["2019-11-12 13:23:44.657"], 12),
+    ("time:extract(d, 'HOUR')", N, [1394556804000], 16),
+    ("time:extract(d, 'QUARTER')", N, [1394556804000], 1),
+    ("time:extract('WEEK', d, 'yyyy-MM-dd')", D, ["2023-01-01"], 1),
+    ("time:extract('WEEK', d, 'yyyy-MM-dd')", D, ["2024-12-29"], 1),
+    ("time:extract('WEEK', d, 'yyyy-MM-dd', 'fr_FR')", D, ["2023-01-01"], 52),
+    ("time:extract('DAY', d)", D, [None], DROPPED),
+    ("time:timestampInMilliseconds(d)", D, ["2007-11-30 10:30:19.000"], 1196418619000),
+    ("time:timestampInMilliseconds(d, 'yyyy-MM-dd HH:mm:ss Z')", D, ["2007-11-30 10:30:19 +0530"], 1196398819000),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm:ss', 'UTC', 'IST')", D, ["2014/11/11 13:23:44"], "2014/11/11 07:53:44"),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm:ss', 'Mars')", D, ["2014/11/11 13:23:44"], DROPPED),
+]
+
+
+@pytest.mark.parametrize(("expression", "attributes", "row", "expected"), CASES)
+def test_a_time_function_gives_what_siddhi_gives_in_utc(
+    expression: str, attributes: str, row: list[Any], expected: Any
+) -> None:
+    assert results(expression, attributes, [row]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "expression", ["time:extract('EON', d)", "time:dateAdd(d, 1, d)", "time:dateFormat(1, 'yyyy')"]
+)
+def test_wrong_arguments_are_refused(expression: str) -> None:
+    with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
+        result_type(expression, D)
+
+
+def test_now_is_the_clock_of_the_app() -> None:
+    run = Run(
+        "@app:playback define stream In (a int); @info(name='q') from In select time:currentDate() as d, "
+        "time:currentTime() as t, time:currentTimestamp('Asia/Kolkata') as k, time:utcTimestamp() as u, "
+        "time:timestampInMilliseconds() as m insert into Out;"
+    )
+    run.send((1415712224000, [1]))
+    assert run.taken() == [
+        "+2014-11-11,13:23:44,2014-11-11 18:53:44,2014-11-11 13:23:44,1415712224000",
+    ]
