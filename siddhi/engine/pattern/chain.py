@@ -261,6 +261,8 @@ class ChainOperator(MergingOperator):
             grown_instances = grown(state.instances, count)
             lists = grown(state.lists, len(grown_instances) * self._count, kernel.NONE)
             state = self._state = state._replace(instances=grown_instances, lists=lists)
+        entries = instances[:, np.newaxis] * self._count + np.arange(self._count)
+        state.lists[entries.ravel()] = kernel.NONE
         state.instances[instances] = 0
         state.instances[instances, kernel.LATEST] = kernel.LONG_AGO
         state.instances[instances, kernel.FRESH_SEEDS] = 1

@@ -38,13 +38,14 @@ NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED
 )
 REFERENCES = 13
 
-# columns of a list
-HEAD, TAIL, UPDATED = range(3)
-LIST_WIDTH = 3
+# columns of a list: its ends, the number of the event that last fed the element, the first partial that came since
+# then, and a time before which none of these began
+HEAD, TAIL, UPDATED, FRESH, EARLIEST = range(5)
+LIST_WIDTH = 5
 
 # columns of an instance
-NUMBER, LATEST, LATEST_NUMBER, SEEDS, FRESH_SEEDS = range(5)
-INSTANCE_WIDTH = 5
+NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
+INSTANCE_WIDTH = 4
 
 # columns of the table
 FIRST, LAST = range(2)
@@ -72,8 +73,8 @@ class ChainState(NamedTuple):
     """What outlives a batch, and room for results.
 
     `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
-    elements, 3), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances`
-    (instances, 5) how far each partition instance is. `touched` holds the partials that refer to rows of the batch,
+    elements, 5), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances`
+    (instances, 4) how far each partition instance is. `touched` holds the partials that refer to rows of the batch,
     `matches` (room, 2 + elements) the matches: place in `rows`, partial, and per slot a row or `NONE` for an event
     kept from before.
     """
@@ -232,6 +233,12 @@ def _link(partial, state, rules):  # type: ignore[no-untyped-def]
     else:
         state.partials[after, PREVIOUS] = partial
     if rules.settings[IS_SEQUENCE] == 0:
+        start = state.partials[partial, START]
+        fresh = state.lists[entry, FRESH]
+        if fresh == NONE or start < state.lists[entry, EARLIEST]:
+            state.lists[entry, EARLIEST] = start
+        if fresh == after:
+            state.lists[entry, FRESH] = partial
         _chain_in(partial, updated, state, rules)
 
 
@@ -251,6 +258,8 @@ def _unlink(partial, state, rules):  # type: ignore[no-untyped-def]
         state.partials[after, PREVIOUS] = before
     if rules.settings[IS_SEQUENCE] == 1:
         return
+    if state.lists[entry, FRESH] == partial:
+        state.lists[entry, FRESH] = after
     place = state.partials[partial, PLACE]
     if place == NONE:
         return
@@ -312,41 +321,66 @@ def _fill(partial, element, row, state, rules, events):  # type: ignore[no-untyp
 
 
 @called
-def _expire_all(instance, time, latest, number, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial of `instance` that starts more than `within` from `time`, or did from `latest` when that
-    was current.
-
-    An `every` scope that lost one of its partials starts again.
-    """
-    within = rules.settings[WITHIN]
+def _expire_sequence(instance, time, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial of a sequence that began more than `within` before or after `time`."""
     for element in range(1, rules.settings[ELEMENTS]):
         partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
-        lost = False
         while partial != NONE:
             following = state.partials[partial, NEXT]
-            start = state.partials[partial, START]
-            missed = latest - start > within and state.partials[partial, ENTERED] < number
-            if abs(start - time) > within or missed:
+            if abs(state.partials[partial, START] - time) > rules.settings[WITHIN]:
                 _unlink(partial, state, rules)
                 _free(partial, state)
-                lost = True
             partial = following
-        if lost and element <= rules.settings[SCOPE_END]:
-            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS] + 1
-            state.instances[instance, FRESH_SEEDS] = 0
+
+
+@called
+def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial that came to a list since its element was last fed and began too far from `time`; says
+    whether there was one. Behind the first element these are in the order in which they began."""
+    within = rules.settings[WITHIN]
+    lost = False
+    earliest = np.int64(NEVER)
+    partial = state.lists[entry, FRESH]
+    while partial != NONE:
+        following = state.partials[partial, NEXT]
+        start = state.partials[partial, START]
+        if abs(start - time) > within:
+            _unlink(partial, state, rules)
+            _free(partial, state)
+            lost = True
+        else:
+            earliest = min(earliest, start)
+            if element == 1 and in_order:
+                break
+        partial = following
+    state.lists[entry, EARLIEST] = earliest
+    return lost
 
 
 @inlined
-def _expire_oldest(instance, time, state, rules):  # type: ignore[no-untyped-def]
-    """Frees expired partials from the head of each list; those behind a live one are found when they are looked at."""
+def _expire_pattern(instance, time, state, rules):  # type: ignore[no-untyped-def]
+    """Frees partials that began more than `within` before or after `time`: of those that wait, from the oldest until
+    one is live, and all that came since the element was last fed. An `every` scope that lost one starts again."""
     within = rules.settings[WITHIN]
+    in_order = time + within >= state.instances[instance, LATEST]
     for element in range(1, rules.settings[ELEMENTS]):
         entry = instance * rules.settings[ELEMENTS] + element
+        lost = False
         partial = state.lists[entry, HEAD]
-        while partial != NONE and time - state.partials[partial, START] > within:
+        while (
+            partial != NONE
+            and partial != state.lists[entry, FRESH]
+            and abs(state.partials[partial, START] - time) > within
+        ):
             _unlink(partial, state, rules)
             _free(partial, state)
+            lost = True
             partial = state.lists[entry, HEAD]
+        if state.lists[entry, FRESH] != NONE and not (in_order and time - state.lists[entry, EARLIEST] <= within):
+            lost = _expire_fresh(element, entry, time, in_order, state, rules) or lost
+        if lost and element <= rules.settings[SCOPE_END]:
+            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS] + 1
+            state.instances[instance, FRESH_SEEDS] = 0
 
 
 @called
@@ -382,28 +416,21 @@ def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyp
     it."""
     state.instances[instance, NUMBER] += 1
     number = state.instances[instance, NUMBER]
-    within = rules.settings[WITHIN]
-    sequence = rules.settings[IS_SEQUENCE] == 1
-    latest = state.instances[instance, LATEST]
-    if within >= 0:
-        if sequence or rules.settings[SCOPE_END] > 0:
-            _expire_all(instance, time, time, number, state, rules)
-        elif time < latest:
-            since = state.instances[instance, LATEST_NUMBER]
-            _expire_all(instance, time, latest, since, state, rules)
-        else:
-            _expire_oldest(instance, time, state, rules)
-    if time >= latest:
-        state.instances[instance, LATEST] = time
-        state.instances[instance, LATEST_NUMBER] = number
-    if sequence:
+    if rules.settings[IS_SEQUENCE] == 1:
+        if rules.settings[WITHIN] >= 0:
+            _expire_sequence(instance, time, state, rules)
         _reset_sequence(instance, state, rules)
         return
+    if rules.settings[WITHIN] >= 0:
+        _expire_pattern(instance, time, state, rules)
+        state.instances[instance, LATEST] = max(state.instances[instance, LATEST], time)
     for position in range(rules.offers.shape[1]):
         element = rules.offers[source, position]
         if element == NONE:
             break
-        state.lists[instance * rules.settings[ELEMENTS] + element, UPDATED] = number
+        entry = instance * rules.settings[ELEMENTS] + element
+        state.lists[entry, UPDATED] = number
+        state.lists[entry, FRESH] = NONE
         if element == 0:
             state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS]
             state.instances[instance, FRESH_SEEDS] = 0
@@ -529,9 +556,6 @@ def _offer_pattern(element, cursor, row, time, instance, state, rules, events): 
     bound = np.inf
     if bounded != NONE and rules.comparisons[bounded, OPERATOR] < GREATER:
         bound = -np.inf
-    checks_age = (
-        rules.settings[WITHIN] >= 0 and rules.settings[SCOPE_END] <= 0 and (time >= state.instances[instance, LATEST])
-    )
     partial = state.table[element, place, FIRST]
     while partial != NONE:
         following = state.partials[partial, CHAIN_NEXT]
@@ -540,10 +564,7 @@ def _offer_pattern(element, cursor, row, time, instance, state, rules, events): 
             and state.partials[partial, KEY] == key
             and (state.partials[partial, INSTANCE] == instance)
         )
-        if candidate and checks_age and (time - state.partials[partial, START] > rules.settings[WITHIN]):
-            _unlink(partial, state, rules)
-            _free(partial, state)
-        elif candidate and _meets(element, row, partial, state, rules, events):
+        if candidate and _meets(element, row, partial, state, rules, events):
             _advance(partial, element, cursor, row, time, instance, state, rules, events)
         elif bounded != NONE:
             bound = _tightened(bound, partial, rules.comparisons[bounded], state, rules)
@@ -650,6 +671,9 @@ def relink(count, state, rules):  # type: ignore[no-untyped-def]
         else:
             state.partials[before, NEXT] = partial
         state.lists[entry, TAIL] = partial
+        if state.lists[entry, FRESH] == NONE and state.partials[partial, ENTERED] >= state.lists[entry, UPDATED]:
+            state.lists[entry, FRESH] = partial
+            state.lists[entry, EARLIEST] = LONG_AGO
 
 
 @kernel

@@ -27,10 +27,12 @@ class Part:
 
 @dataclass(eq=False)
 class Attempt:
-    """A partial match: the events of each element so far; `waits` is the element that it waits at."""
+    """A partial match: the events of each element so far; `waits` is the element that it waits at, `fresh` says that no
+    event of that element's stream has come since."""
 
     held: Held = field(default_factory=list)
     waits: int = 0
+    fresh: bool = True
 
 
 def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
@@ -38,9 +40,9 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
     attempts = [Attempt()]
     matches: list[Held] = []
     for event in events:
-        attempts = [
-            a for a in attempts if not a.held or within is None or abs(event.time - a.held[0][0].time) <= within
-        ]
+        attempts = live(attempts, event.time, within)
+        for attempt in attempts:
+            attempt.fresh = attempt.fresh and parts[attempt.waits].stream != event.stream
         born: list[Attempt] = []
         for at in reversed(range(len(parts))):
             if parts[at].stream != event.stream:
@@ -50,6 +52,7 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
                     continue
                 attempt.held.append([event])
                 attempt.waits += 1
+                attempt.fresh = True
                 attempts.remove(attempt)
                 if attempt.waits == len(parts):
                     matches.append(attempt.held)
@@ -59,6 +62,21 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
                     born.append(Attempt())
         attempts.extend(born)
     return matches
+
+
+def live(attempts: Sequence[Attempt], time: int, within: int | None) -> list[Attempt]:
+    """The attempts left at `time`: at each element the old ones in front of the first that is not too old are gone, and
+    all fresh ones that are too old."""
+    kept: list[Attempt] = []
+    shielded: set[int] = set()
+    for attempt in attempts:
+        old = within is not None and bool(attempt.held) and abs(time - attempt.held[0][0].time) > within
+        if old and (attempt.fresh or attempt.waits not in shielded):
+            continue
+        kept.append(attempt)
+        if not attempt.fresh:
+            shielded.add(attempt.waits)
+    return kept
 
 
 def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None = None) -> list[Held]:

@@ -74,6 +74,10 @@ CHAINS: dict[str, tuple[str, Callable[[list[Event]], list[Held]]]] = {
             [Part("A", over(2)), Part("B", higher), Part("A", higher)], events, every=True, within=90
         ),
     ),
+    "every, oldest not in front": (
+        "every e1=A -> e2=B[k == e1.k] -> e3=A[v > 7] within 200 milliseconds select e1.v as a, e2.v as b, e3.v as c",
+        lambda events: pattern([Part("A"), Part("B", same_key), Part("A", over(7))], events, every=True, within=200),
+    ),
     "once": (
         "e1=A[v > 4] -> e2=A[p > e1.p] select e1.v as a, e2.v as b",
         lambda events: pattern([Part("A", over(4)), Part("A", higher)], events, every=False),
