@@ -7,6 +7,7 @@ from siddhi.extensions.math.declarations import MATH
 from siddhi.extensions.regex.declarations import REGEX
 from siddhi.extensions.str.declarations import STR
 from siddhi.extensions.time.declarations import TIME
+from siddhi.extensions.unique.declarations import UNIQUE
 from siddhi.extensions.unitconversion.declarations import UNITCONVERSION
 
-PACKS: tuple[Extension, ...] = (MATH, STR, TIME, REGEX, UNITCONVERSION)
+PACKS: tuple[Extension, ...] = (MATH, STR, TIME, REGEX, UNITCONVERSION, UNIQUE)

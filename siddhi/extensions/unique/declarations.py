@@ -1,0 +1,66 @@
+"""`unique:` windows, which hold at most one event for each key, and `#unique:deduplicate`."""
+
+from __future__ import annotations
+
+from siddhi.analysis.catalogue.parameters import ANY, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
+from siddhi.extensions.declaring import stream_function, window
+from siddhi.extensions.extension import Extension
+
+_KEY = value("unique.key", ANY - OBJECT, "what must differ from event to event")
+_LENGTH = constant("window.length", INT, "how many events of different keys")
+_TIME = constant("window.time", TIME, "how long, in milliseconds or as a time such as 1 min")
+_START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
+_EXTERNAL = attribute("time.stamp", LONG, "the attribute that holds the event's time in milliseconds")
+
+UNIQUE = Extension(
+    "unique",
+    (
+        window("unique", "ever", "the last event of every key", takes(_KEY), takes(_KEY, _KEY, repeats=True)),
+        window("unique", "first", "the first event of every key", takes(_KEY), takes(_KEY, _KEY, repeats=True)),
+        window("unique", "length", "the last event of each of the last n keys, sliding", takes(_KEY, _LENGTH)),
+        window("unique", "lengthBatch", "the last event of n keys at a time", takes(_KEY, _LENGTH)),
+        window("unique", "firstLengthBatch", "the first event of n keys at a time", takes(_KEY, _LENGTH)),
+        window("unique", "time", "the last event of every key within a time span, sliding", takes(_KEY, _TIME)),
+        window(
+            "unique",
+            "timeBatch",
+            "the last event of every key in one time span after the other",
+            takes(_KEY, _TIME),
+            takes(_KEY, _TIME, _START),
+        ),
+        window(
+            "unique",
+            "firstTimeBatch",
+            "the first event of every key in one time span after the other",
+            takes(_KEY, _TIME),
+            takes(_KEY, _TIME, _START),
+        ),
+        window(
+            "unique",
+            "timeLengthBatch",
+            "the last event of every key until a time span is over or there are n keys",
+            takes(_KEY, _TIME, _LENGTH),
+            takes(_KEY, _TIME, _START, _LENGTH),
+        ),
+        window(
+            "unique",
+            "externalTimeBatch",
+            "like timeBatch, by a time that the events carry",
+            takes(_KEY, _EXTERNAL, _TIME),
+            takes(_KEY, _EXTERNAL, _TIME, _START),
+        ),
+        stream_function(
+            "unique",
+            "deduplicate",
+            "drops an event when one of the same key passed less than a time span before",
+            (),
+            takes(_KEY, constant("time.interval", TIME, "the time span")),
+            in_patterns=False,
+        ),
+    ),
+    (
+        "siddhi.extensions.unique.sliding",
+        "siddhi.extensions.unique.batches",
+        "siddhi.extensions.unique.deduplicate",
+    ),
+)

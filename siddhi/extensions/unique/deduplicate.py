@@ -1,0 +1,60 @@
+"""`#unique:deduplicate(key, T)`.
+
+T = 10   clock   0     4     10    12
+         in      a     a     a     a
+         out     a     ·     a     ·
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.kinds import CURRENT
+from siddhi.engine.operator import Operator, Step
+from siddhi.engine.state import State
+from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.extensions.unique.keys import Key, keys_of
+
+
+@STREAM_FUNCTIONS.register("deduplicate", "unique")
+class Deduplicate(Operator):
+    """An event passes when none of its key passed less than T before it by the app's clock. Other rows than current
+    ones pass always."""
+
+    def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
+        self.key, duration = (compiler.compile(argument) for argument in call.arguments)
+        self.duration = int(scalar_or_none(duration))
+        self.pool = compiler.context.pool
+        self.passed: dict[Key, int] = {}
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        kept: list[int] = []
+        keys = keys_of(batch, [self.key], self.pool)
+        lines = zip(keys, batch.kinds.tolist(), batch.clocks.tolist(), strict=True)
+        for row, (key, kind, clock) in enumerate(lines):
+            if kind != CURRENT:
+                kept.append(row)
+                continue
+            self._forget(clock)
+            if key not in self.passed:
+                self.passed[key] = clock
+                kept.append(row)
+        return batch if len(kept) == batch.size else batch.take(np.array(kept, dtype=np.int64))
+
+    def _forget(self, clock: int) -> None:
+        """Keys that passed T ago or longer are not known any more; they lie in the order in which they passed."""
+        while self.passed:
+            key = next(iter(self.passed))
+            if self.passed[key] + self.duration > clock:
+                return
+            del self.passed[key]
+
+    def snapshot(self) -> State:
+        return [[list(key), clock] for key, clock in self.passed.items()]
+
+    def restore(self, state: State) -> None:
+        self.passed = {tuple(key): clock for key, clock in state}

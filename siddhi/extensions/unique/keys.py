@@ -1,0 +1,48 @@
+"""The keys of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.strings import StringPool
+from siddhi.engine.windows.row_window import Arrival, RowWindow
+from siddhi.engine.windows.window import WindowContext
+
+Key = tuple[object, ...]
+
+
+def keys_of(batch: EventBatch, nodes: Sequence[Node], pool: StringPool) -> list[Key]:
+    """The key of each row: the values of `nodes`, null as None."""
+    columns = [to_column(node.evaluate(Evaluation(batch)), node.type, pool, batch.size).to_list() for node in nodes]
+    return list(zip(*columns, strict=True))
+
+
+class KeyedWindow(RowWindow):
+    """A window that looks at the keys of events: `key` of an arrival, made of the first `parts` arguments (None: all).
+
+    `by_key` gives the slot of the one event of each key.
+    """
+
+    def __init__(self, context: WindowContext, parts: int | None = 1) -> None:
+        super().__init__(context)
+        self._nodes = context.arguments()[:parts]
+        self._keys: list[Key] = []
+        self.by_key: dict[Key, int] = {}
+
+    def prepare(self, batch: EventBatch) -> None:
+        self._keys = keys_of(batch, self._nodes, self.slots.pool)
+
+    def key(self, event: Arrival) -> Key:
+        return self._keys[event.row]
+
+    def held(self) -> list[int]:
+        return list(self.by_key.values())
+
+    def saved_keys(self) -> list[list[object]]:
+        """`by_key` as a state, for `restored_keys`."""
+        return [[list(key), slot] for key, slot in self.by_key.items()]
+
+    def restore_keys(self, state: list[list[list[object]]]) -> None:
+        self.by_key = {tuple(key): slot for key, slot in state}  # type: ignore[misc] # each entry is [key parts, slot]
