@@ -28,7 +28,9 @@ NOT_YET = {(Kind.WINDOW, "", "cron")}
 
 
 @pytest.mark.parametrize("kind", list(FAMILIES))
-def test_every_implemented_name_is_declared_and_every_declared_one_implemented_or_known_to_be_missing(kind: Kind) -> None:
+def test_every_implemented_name_is_declared_and_every_declared_one_implemented_or_known_to_be_missing(
+    kind: Kind,
+) -> None:
     declared = {(d.namespace, d.name) for d in builtin_registry() if d.kind is kind and not d.namespace}
     implemented = {member for member in FAMILIES[kind] if not member[0]}
     missing = {(namespace, name) for of, namespace, name in NOT_YET if of is kind}

@@ -51,7 +51,9 @@ def test_columns_are_found_by_name_whatever_their_order_and_whatever_stands_besi
         ("Z", records([1], a=ints(1), b=ints(1)), "unknown-stream"),
     ],
 )
-def test_a_batch_that_does_not_fit_is_refused_and_the_app_goes_on(stream: str, batch: pa.RecordBatch, code: str) -> None:
+def test_a_batch_that_does_not_fit_is_refused_and_the_app_goes_on(
+    stream: str, batch: pa.RecordBatch, code: str
+) -> None:
     runtime = started("@app:playback define stream S (a int, b int); from S select a, b insert into O;")
     rows = rows_of(runtime, "O")
     with pytest.raises(SiddhiRuntimeError) as caught:
