@@ -5,10 +5,10 @@ The manager reads this module to check plans and to offer the names in its edito
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import ANY, DOUBLE, NUMERIC, attribute, constant, takes, value
 from siddhi.extensions.declaring import aggregator, function, window
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import ANY, DOUBLE, NUMERIC, attribute, constant, takes, value
 
 WEATHER = Extension(
     "weather",

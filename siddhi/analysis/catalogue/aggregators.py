@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, takes, value
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, takes, value
 from siddhi.registry import Arguments, Declaration, Kind, Overload
 
 _NUMBER = takes(value("value", NUMERIC, "what to aggregate"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from siddhi.analysis.catalogue.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, constant, takes, value
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload
 
 _VALUE = value("value", ANY)

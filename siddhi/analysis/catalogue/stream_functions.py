@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import BOOL, DOUBLE, STRING, constant, takes, value
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import BOOL, DOUBLE, STRING, constant, takes, value
 from siddhi.registry import Arguments, Attributes, CallError, Declaration, Kind
 
 PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import (
+from siddhi.language.ast import AttributeType
+from siddhi.parameters import (
     ANY,
     BOOL,
     DOUBLE,
@@ -15,7 +16,6 @@ from siddhi.analysis.catalogue.parameters import (
     takes,
     value,
 )
-from siddhi.language.ast import AttributeType
 from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload, Parameter
 
 _LENGTH = constant("length", INT, "how many events")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import DOUBLE, INT, NUMERIC, STRING, TIME, constant, takes, value
 from siddhi.extensions.declaring import Result, aggregator, function
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import DOUBLE, INT, NUMERIC, STRING, TIME, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration
 
 _FRACTION = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})

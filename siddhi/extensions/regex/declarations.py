@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import INT, STRING, takes, value
 from siddhi.extensions.declaring import function
 from siddhi.extensions.extension import Extension
 from siddhi.extensions.str.declarations import pattern_at
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import INT, STRING, takes, value
 
 _BOTH = (
     value("regex", STRING, "a regular expression in Java's dialect"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import ANY, BOOL, INT, OBJECT, STRING, constant, takes, value
 from siddhi.extensions.declaring import Check, Result, aggregator, function, stream_function
 from siddhi.extensions.extension import Extension
 from siddhi.extensions.java_regex import PatternError, compile_pattern
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import ANY, BOOL, INT, OBJECT, STRING, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 _TEXT = value("input.string", STRING)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import INT, LONG, STRING, constant, takes, value
 from siddhi.extensions.declaring import Result, function
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import INT, LONG, STRING, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")

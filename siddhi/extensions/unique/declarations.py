@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import ANY, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
 from siddhi.extensions.declaring import stream_function, window
 from siddhi.extensions.extension import Extension
+from siddhi.parameters import ANY, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
 
 _KEY = value("unique.key", ANY - OBJECT, "what must differ from event to event")
 _LENGTH = constant("window.length", INT, "how many events of different keys")

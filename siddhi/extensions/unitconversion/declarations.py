@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.catalogue.parameters import NUMERIC, takes, value
 from siddhi.extensions.declaring import function
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
+from siddhi.parameters import NUMERIC, takes, value
 
 _METRES = {
     "Mm": 1e6,

@@ -1,4 +1,4 @@
-"""Short words for the declarations in this package."""
+"""Short words for declarations: the parameters of calls."""
 
 from __future__ import annotations
 
