@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ def timed(drawn: Sequence[tuple[str, int, tuple[Any, ...]]]) -> list[Event]:
 
 
 def suited(events: list[Event], plan: str) -> list[Event]:
-    """`events` as windows that sort or measure by attributes need them: without nulls, `v` telling the time where it has to."""
+    """`events` as windows that sort or measure by attributes need them: without nulls, `v` telling the time."""
     if plan not in ("external", "sort", "session"):
         return events
     return [
@@ -145,7 +146,7 @@ def test_any_split_and_a_snapshot_anywhere_give_the_same_output(
     split.start(0)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(events)), max_size=6)) | {0, len(events)})
     restored = data.draw(st.sampled_from(cuts))
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in itertools.pairwise(cuts):
         if start == restored:
             saved = split.snapshot()
             split = AppRuntime(app)
