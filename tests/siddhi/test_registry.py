@@ -4,10 +4,10 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.catalogue.parameters import NUMERIC, takes, value
 from siddhi.errors import SiddhiAnalysisError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse
+from siddhi.parameters import NUMERIC, takes, value
 from siddhi.registry import Declaration, Kind
 
 TWICE = Declaration(
