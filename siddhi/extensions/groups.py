@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from siddhi.analysis import model
-from siddhi.engine.batch import Column
 from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value, to_column
 from siddhi.engine.functions.calls import from_list
@@ -20,13 +19,16 @@ Group = TypeVar("Group")
 class RowAggregator(Aggregator, Generic[Group]):
     """Keeps a `Group` for each group of the query; values come as Python objects, null as None.
 
-    `constants` are the plain values of the arguments behind the first.
+    An item is the value of the first argument, or, with `whole_rows`, the tuple of all arguments. `constants` are the
+    plain values of the arguments behind the first.
     """
+
+    whole_rows = False
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         self.type = call.type
         self.pool = context.pool
-        self.argument_type = call.arguments[0].type
+        self.argument_types = [argument.type for argument in call.arguments]
         self.constants = [
             argument.value if isinstance(argument, model.ConstantValue) else None for argument in call.arguments[1:]
         ]
@@ -57,10 +59,9 @@ class RowAggregator(Aggregator, Generic[Group]):
         """The counterpart of `save`."""
 
     def update(self, rows: AggregateInput) -> Value:
-        column: Column = to_column(Value(rows.values, rows.valid), self.argument_type, self.pool, len(rows.kinds))
         fresh = None if rows.fresh is None else rows.fresh.tolist()
         results: list[object] = []
-        lines = zip(rows.kinds.tolist(), rows.groups.tolist(), column.to_list(), strict=True)
+        lines = zip(rows.kinds.tolist(), rows.groups.tolist(), self._items(rows), strict=True)
         for row, (kind, number, item) in enumerate(lines):
             if number not in self.groups or (fresh is not None and fresh[row]):
                 self.groups[number] = self.empty()
@@ -71,6 +72,15 @@ class RowAggregator(Aggregator, Generic[Group]):
                 self.remove(group, item)
             results.append(self.result(group))
         return from_list(results, self.type, self.pool)
+
+    def _items(self, rows: AggregateInput) -> list[object]:
+        values = [Value(rows.values, rows.valid), *rows.others]
+        size = len(rows.kinds)
+        lists = [
+            to_column(value, type_, self.pool, size).to_list()
+            for value, type_ in zip(values, self.argument_types, strict=True)
+        ]
+        return list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
 
     def snapshot(self) -> State:
         return [[number, self.save(group)] for number, group in self.groups.items()]

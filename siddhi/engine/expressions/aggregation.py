@@ -21,12 +21,13 @@ class AggregateInput:
     """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or leave alone (any other).
 
     `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group starts anew (its
-    state is thrown away before the row counts). `values` and `valid` are the argument, None without one.
+    state is thrown away before the row counts). `values` and `valid` are the first argument, None without one; `others`
+    are the arguments behind it.
     """
 
-    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "valid", "values")
+    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "valid", "values")
 
-    def __init__(self, evaluation: Evaluation, argument: Value | None) -> None:
+    def __init__(self, evaluation: Evaluation, argument: Value | None, others: tuple[Value, ...] = ()) -> None:
         self.evaluation = evaluation
         size = evaluation.size
         kinds: Int8Array = evaluation.batch.kinds
@@ -36,6 +37,7 @@ class AggregateInput:
         self.groups: Int64Array = np.zeros(size, dtype=np.int64) if evaluation.groups is None else evaluation.groups
         self.group_count = evaluation.group_count
         self.fresh: BoolArray | None = evaluation.fresh
+        self.others = others
         self.values: Any = None
         self.valid: BoolArray | None = None
         if argument is not None:
@@ -72,9 +74,11 @@ class AggregateNode(Node):
     def __init__(self, call: model.Aggregate, arguments: tuple[Node, ...], context: OperatorContext) -> None:
         self.type = call.type
         self.argument = arguments[0] if arguments else None
+        self.others = arguments[1:]
         self.aggregator = AGGREGATORS.find(call.namespace, call.name, call.syntax)(call, context)
         self.can_fail = self.aggregator.can_fail or any(argument.can_fail for argument in arguments)
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         argument = None if self.argument is None else self.argument.evaluate(evaluation)
-        return self.aggregator.update(AggregateInput(evaluation, argument))
+        others = tuple(other.evaluate(evaluation) for other in self.others)
+        return self.aggregator.update(AggregateInput(evaluation, argument, others))
