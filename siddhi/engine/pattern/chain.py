@@ -286,12 +286,13 @@ class ChainOperator(MergingOperator):
     def _run(self, events: ChainEvents) -> Int64Array:
         """Takes all rows through the state loop; the matches in order."""
         found: list[Int64Array] = []
+        run = kernel.run_sequence if self._sequence else kernel.run_pattern
         counters = self._state.counters
         counters[kernel.CURSOR] = 0
         while (done := int(counters[kernel.CURSOR])) < len(events.rows):
             self._make_room(len(events.rows) - done)
             counters[kernel.MATCHES] = 0
-            kernel.run_chain(self._state, self._rules, events)
+            run(self._state, self._rules, events)
             if counters[kernel.MATCHES]:
                 found.append(self._state.matches[: counters[kernel.MATCHES]].copy())
         if len(found) == 1:

@@ -411,16 +411,10 @@ def _has_newcomer(instance, element, state, rules):  # type: ignore[no-untyped-d
 
 
 @inlined
-def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before is up for
+def _begin_pattern_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
+    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before waits for
     it."""
     state.instances[instance, NUMBER] += 1
-    number = state.instances[instance, NUMBER]
-    if rules.settings[IS_SEQUENCE] == 1:
-        if rules.settings[WITHIN] >= 0:
-            _expire_sequence(instance, time, state, rules)
-        _reset_sequence(instance, state, rules)
-        return
     if rules.settings[WITHIN] >= 0:
         _expire_pattern(instance, time, state, rules)
         state.instances[instance, LATEST] = max(state.instances[instance, LATEST], time)
@@ -429,11 +423,20 @@ def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyp
         if element == NONE:
             break
         entry = instance * rules.settings[ELEMENTS] + element
-        state.lists[entry, UPDATED] = number
+        state.lists[entry, UPDATED] = state.instances[instance, NUMBER]
         state.lists[entry, FRESH] = NONE
         if element == 0:
             state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS]
             state.instances[instance, FRESH_SEEDS] = 0
+
+
+@inlined
+def _begin_sequence_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
+    """Everything is settled for an event at `time`: only what the event before brought forward waits for it."""
+    state.instances[instance, NUMBER] += 1
+    if rules.settings[WITHIN] >= 0:
+        _expire_sequence(instance, time, state, rules)
+    _reset_sequence(instance, state, rules)
 
 
 @inlined
@@ -573,41 +576,61 @@ def _offer_pattern(element, cursor, row, time, instance, state, rules, events): 
         state.bounds[element, place] = bound
 
 
-@kernel
-def run_chain(state, rules, events):  # type: ignore[no-untyped-def]
-    """Takes `rows` (n, 4: source, row among all events, timestamp, instance) through the machine from
-    `counters[CURSOR]` on.
+@inlined
+def _has_room(instance, state):  # type: ignore[no-untyped-def]
+    """Whether one more event of `instance` surely finds room for its partials and matches."""
+    wanted = state.counters[LIVE] + state.instances[instance, SEEDS] + state.instances[instance, FRESH_SEEDS] + 1
+    return wanted <= state.partials.shape[0] and state.counters[MATCHES] + wanted <= state.matches.shape[0]
 
-    `passing` (element, event) says which events meet the filters on themselves. Stops before a row for which the room
-    in `partials` or `matches` might not do; the caller makes room and calls again. A match is (place in rows,
-    partial, row reference per slot).
+
+@kernel
+def run_pattern(state, rules, events):  # type: ignore[no-untyped-def]
+    """Takes the rows of `events` through a pattern from `counters[CURSOR]` on.
+
+    Stops before a row for which the room in `partials` or `matches` might not do; the caller makes room and calls
+    again.
     """
     for cursor in range(state.counters[CURSOR], events.rows.shape[0]):
         state.counters[CURSOR] = cursor
-        source, row, time, instance = (
-            events.rows[cursor, 0],
-            events.rows[cursor, 1],
-            events.rows[cursor, 2],
-            events.rows[cursor, 3],
-        )
-        wanted = state.counters[LIVE] + state.instances[instance, SEEDS] + state.instances[instance, FRESH_SEEDS] + 1
-        if wanted > state.partials.shape[0] or state.counters[MATCHES] + wanted > state.matches.shape[0]:
+        source, row = events.rows[cursor, 0], events.rows[cursor, 1]
+        time, instance = events.rows[cursor, 2], events.rows[cursor, 3]
+        if not _has_room(instance, state):
             return
-        _begin_event(source, time, instance, state, rules)
+        _begin_pattern_event(source, time, instance, state, rules)
+        for position in range(rules.offers.shape[1]):
+            element = rules.offers[source, position]
+            if element == NONE:
+                break
+            if not events.passing[element, row]:
+                continue
+            if element == 0:
+                _start_attempts(cursor, row, time, instance, state, rules, events)
+            else:
+                _offer_pattern(element, cursor, row, time, instance, state, rules, events)
+    state.counters[CURSOR] = events.rows.shape[0]
+
+
+@kernel
+def run_sequence(state, rules, events):  # type: ignore[no-untyped-def]
+    """Takes the rows of `events` through a sequence, as `run_pattern` does through a pattern."""
+    for cursor in range(state.counters[CURSOR], events.rows.shape[0]):
+        state.counters[CURSOR] = cursor
+        source, row = events.rows[cursor, 0], events.rows[cursor, 1]
+        time, instance = events.rows[cursor, 2], events.rows[cursor, 3]
+        if not _has_room(instance, state):
+            return
+        _begin_sequence_event(time, instance, state, rules)
         for position in range(rules.offers.shape[1]):
             element = rules.offers[source, position]
             if element == NONE:
                 break
             passes = events.passing[element, row]
-            if element == 0:
-                if passes:
-                    _start_attempts(cursor, row, time, instance, state, rules, events)
-                elif rules.settings[IS_SEQUENCE] == 1:
-                    state.instances[instance, SEEDS] = 0
-            elif rules.settings[IS_SEQUENCE] == 1:
+            if element > 0:
                 _offer_sequence(element, passes, cursor, row, time, instance, state, rules, events)
             elif passes:
-                _offer_pattern(element, cursor, row, time, instance, state, rules, events)
+                _start_attempts(cursor, row, time, instance, state, rules, events)
+            else:
+                state.instances[instance, SEEDS] = 0
     state.counters[CURSOR] = events.rows.shape[0]
 
 
