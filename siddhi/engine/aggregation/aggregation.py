@@ -17,7 +17,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.aggregations import TIMESTAMP
 from siddhi.engine.aggregation.accumulators import Arrivals
-from siddhi.engine.aggregation.calendar import bucket_starts
+from siddhi.engine.aggregation.calendar import bucket_starts, sizes_of
 from siddhi.engine.aggregation.measures import build_measures
 from siddhi.engine.aggregation.period import Within, time_or_none
 from siddhi.engine.aggregation.retention import read_retention
@@ -48,6 +48,7 @@ class Aggregation(Stateful):
         self.id = analysed.schema.id
         self.schema = analysed.schema
         self.durations = analysed.durations
+        self._sizes = sizes_of(analysed.durations)
         self.pool = context.pool
         self.compiler = ExpressionCompiler(context)
         self.retention = read_retention(analysed.syntax, analysed.durations, playback=context.playback)
@@ -103,8 +104,7 @@ class Aggregation(Stateful):
                 return
             batch, times = batch.take(places), times[places]
             columns = {name: column.take(places) for name, column in columns.items()}
-        buckets = np.column_stack([bucket_starts(times, duration) for duration in self.durations])
-        slots = self._index.slots(buckets, self._groups.ids(batch))
+        slots = self._index.slots(bucket_starts(times, self._sizes), self._groups.ids(batch))
         arrivals = Arrivals(slots, self._index.count, times, columns)
         for accumulator in self._measures.accumulators.values():
             accumulator.add(arrivals)
@@ -187,7 +187,9 @@ class Aggregation(Stateful):
         if self._by is not None:
             part = self._part_of_open_bucket(level, within_start_ms, within_end_ms)
             slots = np.concatenate([slots, part])
-            starts = np.concatenate([starts, bucket_starts(self._index.buckets(part), per)])
+            starts = np.concatenate(
+                [starts, bucket_starts(self._index.buckets(part), self._sizes[level : level + 1])[:, 0]]
+            )
             hashes = self._group_texts.hashes(starts, self._index.groups(slots))
             places = hash_map_places(hashes)
             slots, starts = slots[places], starts[places]
@@ -201,8 +203,7 @@ class Aggregation(Stateful):
         """
         if self._latest_ms == _LONG_AGO:
             return NO_POSITIONS
-        latest = np.array([self._latest_ms])
-        opened = [int(bucket_starts(latest, duration)[0]) for duration in self.durations[: level + 1]]
+        opened = bucket_starts(np.array([self._latest_ms]), self._sizes)[0].tolist()
         if opened[level] >= within_start_ms:
             return NO_POSITIONS
         for part in reversed(range(level)):
