@@ -246,10 +246,16 @@ class EventBatch:
         return self.take(np.arange(start, stop))
 
     def _like(self) -> EventBatch:
-        copy = EventBatch.__new__(EventBatch)
-        for name in EventBatch.__slots__:
-            setattr(copy, name, getattr(self, name))
-        return copy
+        return EventBatch(
+            self.timestamps,
+            self.kinds,
+            self.orders,
+            self.clocks,
+            self.columns,
+            self.chunks,
+            self.partitions,
+            self.deliveries,
+        )
 
     def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
         """The same rows with other columns."""
