@@ -19,7 +19,7 @@ from siddhi.analysis.aggregations import TIMESTAMP
 from siddhi.engine.aggregation.accumulators import Arrivals
 from siddhi.engine.aggregation.calendar import bucket_starts, sizes_of
 from siddhi.engine.aggregation.measures import build_measures
-from siddhi.engine.aggregation.period import Within, time_or_none
+from siddhi.engine.aggregation.period import time_or_none
 from siddhi.engine.aggregation.retention import read_retention
 from siddhi.engine.aggregation.row_order import GroupTexts, hash_map_places
 from siddhi.engine.aggregation.slot_index import SlotIndex
@@ -220,10 +220,6 @@ class Aggregation(Stateful):
         for name, type_, node in self._measures.outputs:
             rows[name] = to_column(node.evaluate(evaluation), type_, self.pool, len(slots))
         return rows
-
-    def find_within(self, within: Within, per: str) -> dict[str, Column]:
-        """`find` for what `siddhi.engine.aggregation.period` has read."""
-        return self.find(within.start_ms, within.end_ms, per)
 
     # ---- state
 

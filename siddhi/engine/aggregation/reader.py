@@ -50,7 +50,7 @@ class AggregationReader:
             raise SiddhiRuntimeError(Problem("unknown-duration", "the duration of `per` is null"))
         bounds = [self._value(bound, event) for bound in self._within]
         within = within_bounds([bound if isinstance(bound, str | int) else None for bound in bounds])
-        return self.aggregation.find_within(within, parse_duration(per))
+        return self.aggregation.find(within.start_ms, within.end_ms, parse_duration(per))
 
     def _value(self, node: Node, event: EventBatch) -> object:
         value = node.evaluate(Evaluation(event))

@@ -97,6 +97,6 @@ def _read_period(element: ast.AnnotationElement, kept: dict[str, int], problems:
     least = _LEAST_MS.get(duration, 0)
     if time is not None and time < least:
         message = f"buckets of size '{duration}' must be kept for at least {least // _MINUTE} minutes"
-        problems.add("wrong-option", message, element.span, "the next coarser buckets must not outlive their parts")
+        problems.add("wrong-option", message, element.span, "write a longer time, or 'all'")
     elif time is not None:
         kept[duration] = time

@@ -119,3 +119,24 @@ def test_an_aggregation_reads_what_queries_insert() -> None:
     for time, v in ((1_000, 1), (2_000, 2), (3_000, 4)):
         send(runtime, "S", time, "x", v)
     assert ask(runtime, "from A within 0L, 9999L per 'min' select s") == [{"s": 60}]
+
+
+def test_without_a_time_of_its_own_an_event_belongs_to_the_clock_at_which_it_comes() -> None:
+    runtime = started("define aggregation A from S select sum(v) as s aggregate every sec;")
+    send(runtime, "S", 2_500, "x", 1)
+    send(runtime, "S", 900, "x", 2)
+    assert ask(runtime, "from A within 0L, 9999L per 'sec' select *") == [{"AGG_TIMESTAMP": 2_000, "s": 3}]
+
+
+def test_an_aggregation_on_the_left_of_an_outer_join_gives_nulls_for_events_that_meet_nothing() -> None:
+    runtime = started(
+        """define aggregation A from S select k, sum(v) as s group by k aggregate every sec;
+        from A as g right outer join Ask as x on x.k == g.k within x.a, x.b per 'sec'
+        select x.k as k, g.s as s insert into O;"""
+    )
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("O", lambda records: rows.extend(records.to_pylist()))
+    send(runtime, "S", 1_500, "x", 1)
+    send(runtime, "Ask", 3_000, "x", 0, 9_000, "")
+    send(runtime, "Ask", 3_000, "q", 0, 9_000, "")
+    assert [(row["k"], row["s"]) for row in rows] == [("x", 1), ("q", None)]
