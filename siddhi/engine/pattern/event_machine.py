@@ -10,6 +10,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.families import not_supported
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.absent import Progress
@@ -53,6 +54,7 @@ class EventMachineOperator(MergingOperator):
     handles_partitions = True
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
+        _refuse_stream_functions(machine)
         self._context = context
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
         places = machine_slots(machine)
@@ -200,3 +202,11 @@ class EventMachineOperator(MergingOperator):
             None,
             np.array(output.partitions, dtype=np.int64) if self._context.partitioned else None,
         )
+
+
+def _refuse_stream_functions(machine: model.StateMachine) -> None:
+    for element in machine.slots:
+        for handler in (*element.input.before, *element.input.after):
+            if isinstance(handler, model.HandlerCall):
+                place = None if handler.syntax is None else handler.syntax.span
+                raise not_supported(f"the stream function '{handler.name}' inside a pattern", place)

@@ -12,6 +12,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import MergingOperator, OperatorContext, Step, merge_rows
@@ -74,7 +75,7 @@ class PatternRun:
             clocks.append(self.clock)
             rows[event.stream].append((event, order))
             if self.context.partitioned and event.k not in self.partitions:
-                self.partitions[event.k] = len(self.partitions)
+                self.partitions[event.k] = next(n for n in range(99) if n not in self.partitions.values())
                 opened.append((self.partitions[event.k], order, self.clock))
         if until is not None:
             self.clock = max(self.clock, until)
@@ -108,6 +109,10 @@ class PatternRun:
         columns = [column.to_list() for column in batch.columns.values()]
         for row, time in enumerate(batch.timestamps.tolist()):
             self.answers.append((time, tuple(column[row] for column in columns)))
+
+    def closed(self, key: str | None) -> Int64Array:
+        """The id of the instance of `key`, for the operator to forget; the next event of `key` opens it anew."""
+        return np.array([self.partitions.pop(key)], dtype=np.int64)
 
     def restart(self) -> None:
         """The operator is replaced by one restored from its snapshot's bytes."""

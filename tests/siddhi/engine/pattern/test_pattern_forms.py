@@ -1,0 +1,98 @@
+"""Conditions of every kind, silences between the rows of a batch, and which operator answers what."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from pattern_runs import Event, PatternRun, analysed, answers, event_by_event
+
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.pattern.chain import plan_chain
+from siddhi.engine.pattern.event_machine import EventMachineOperator
+from siddhi.engine.strings import StringPool
+from siddhi.errors import SiddhiRuntimeError
+
+CONDITIONS = (
+    "k == e1.k",
+    "k != e1.k",
+    "v > e1.v",
+    "e1.v >= v",
+    "v == e1.v",
+    "p > e1.v",
+    "v < e1.p",
+    "p <= e1.p * 1.5 and v != e1.v",
+    "v + 1 > e1.v * 2 and k == e1.k and p < 4.0",
+    "e1.v > 3",
+    "e1.v is null",
+    "k == e1.k and v > e1.v and p > e1.p",
+)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_mean_the_same_in_the_compiled_chain(condition: str) -> None:
+    values = [("x", 3, 1.5), ("y", None, 2.0), (None, 7, None), ("x", 7, 3.5), ("y", 3, 4.0), ("x", 5, 2.25)]
+    events = [
+        Event(stream, 1000 + place, *row)
+        for place, (row, stream) in enumerate(itertools.product([*values, *reversed(values)], "AB"))
+    ]
+    query = f"every e1=A -> e2=B[{condition}] select e1.k as k, e1.v as v, e2.v as w, e2.p as p"
+    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is not None
+    found = answers(query, events, [5, 11, 12], [7])
+    assert found == event_by_event(query, events)
+    assert found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "e1=A<2> -> e2=B select e2.v as v",
+        "e1=A and e2=B select e2.v as v",
+        "e1=A -> not B for 1 sec select e1.v as v",
+        "e1=A -> every e2=B -> e3=A select e3.v as v",
+        "every e1=A -> e2=B[v - e1.v > 3] select e2.v as v",
+    ],
+)
+def test_what_is_no_chain_of_comparisons_is_left_to_the_event_machine(query: str) -> None:
+    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is None
+
+
+def test_a_silence_ends_between_two_rows_of_one_batch() -> None:
+    query = "every e1=A -> not B[k == e1.k] for 100 milliseconds select e1.v as v"
+    events = [
+        Event("A", 1000, "x", 1),
+        Event("A", 1010, "y", 2),
+        Event("B", 1050, "x", 0),
+        Event("A", 1200, "x", 3),
+        Event("B", 1300, "x", 0),
+    ]
+    expected = [(1110, (2,)), (1300, (3,))]
+    for cuts in ([], [1, 2, 3, 4], [3]):
+        assert answers(query, events, cuts, cuts) == expected
+
+
+def test_a_silence_needs_only_the_clock_to_end() -> None:
+    run = PatternRun("e1=A -> not B for 100 milliseconds select e1.v as v")
+    run.step([Event("A", 1000, "x", 1)])
+    assert run.operator.next_deadline_ms() == 1100
+    run.restart()
+    assert run.operator.next_deadline_ms() == 1100
+    run.step([], until=1099)
+    assert run.answers == []
+    run.step([], until=1500)
+    assert run.answers == [(1100, (1,))]
+    assert run.operator.next_deadline_ms() is None
+
+
+def test_partial_matches_of_a_closed_instance_are_gone() -> None:
+    run = PatternRun("every e1=A -> e2=B select e1.v as a, e2.v as b", partitioned=True)
+    run.step([Event("A", 1000, "x", 1), Event("A", 1001, "y", 2)])
+    run.operator.close_partitions(run.closed("x"))
+    run.step([Event("A", 1002, "x", 3), Event("B", 1003, "x", 4), Event("B", 1004, "y", 5)])
+    assert run.answers == [(1003, (3, 4)), (1004, (2, 5))]
+
+
+def test_a_stream_function_inside_a_pattern_is_refused_by_name() -> None:
+    query = "e1=A#pol2Cart(p, p) -> e2=B select e1.x as x, e2.v as v"
+    with pytest.raises(SiddhiRuntimeError, match="pol2Cart"):
+        PatternRun(query, EventMachineOperator)
