@@ -114,7 +114,8 @@ def test_every_declaration_of_a_pack_has_an_implementation_and_none_is_undeclare
 
 def test_declarations_are_read_without_numpy_numba_and_arrow() -> None:
     program = (
-        "import sys, siddhi.extensions.packs; from siddhi.analysis.catalogue import builtin_registry; builtin_registry();"
+        "import sys, siddhi.extensions.packs;"
+        "from siddhi.analysis.catalogue import builtin_registry; builtin_registry();"
         "print([name for name in ('numpy', 'numba', 'pyarrow', 'siddhi.engine') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603

@@ -1,0 +1,63 @@
+"""`json:group` and `json:groupAsObject`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from siddhi.analysis import model
+from siddhi.engine.expressions.aggregation import AGGREGATORS
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+from siddhi.extensions.groups import RowAggregator
+
+
+@AGGREGATORS.register("groupAsObject", "json")
+class GroupAsObject(RowAggregator[list[object]]):
+    """The values held, in the order in which they came, in an object around them if it has a name. Nulls are ignored; a
+    text that is no JSON stays a text."""
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        super().__init__(call, context)
+        self.distinct = True in self.constants
+        self.enclosing = next((str(constant) for constant in self.constants if isinstance(constant, str)), None)
+
+    def empty(self) -> list[object]:
+        return []
+
+    def add(self, group: list[object], item: object) -> None:
+        if item is not None:
+            group.append(_read(item))
+
+    def remove(self, group: list[object], item: object) -> None:
+        if item is not None and _read(item) in group:
+            group.remove(_read(item))
+
+    def result(self, group: list[object]) -> object:
+        items: list[object] = []
+        for item in group:
+            if not self.distinct or item not in items:
+                items.append(item)
+        return items if self.enclosing is None else {self.enclosing: items}
+
+    def save(self, group: list[object]) -> State:
+        return list(group)
+
+    def load(self, state: State) -> list[object]:
+        return list(state)
+
+
+def _read(item: object) -> object:
+    if not isinstance(item, str):
+        return item
+    try:
+        return msgspec.json.decode(item)
+    except msgspec.DecodeError:
+        return item
+
+
+@AGGREGATORS.register("group", "json")
+class Group(GroupAsObject):
+    """The same as JSON text."""
+
+    def result(self, group: list[object]) -> object:
+        return msgspec.json.encode(super().result(group)).decode()

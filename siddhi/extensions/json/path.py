@@ -1,0 +1,129 @@
+"""JSON paths: `$.a.b`, `$['a']`, `$.a[0]`, `$.a[-1]`, `$.a[*]`, `$.*`, `$..a` and filters `$.a[?(@.b > 3)]`.
+
+A path without `*`, `..` and filters is definite: it leads to one value or to none. Others lead to a list.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+_STEP = re.compile(
+    r"(?P<deep>\.\.)?(?:"
+    r"\.?(?P<star>\*|\[\*\])"
+    r"|\[(?P<index>-?\d+)\]"
+    r"|\[\?\(@(?P<inner>[^\s=!<>)]*)\s*(?:(?P<sign>==|!=|<=|>=|<|>)\s*(?P<literal>[^)]+?)\s*)?\)\]"
+    r"|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]"
+    r"|\.?(?P<name>[^.\[\]*\s]+))"
+)
+_SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class PathError(ValueError):
+    """A text that is no JSON path; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    path: JsonPath
+    compare: Callable[[Any, Any], bool] | None
+    literal: object
+
+    def holds(self, item: object) -> bool:
+        found = list(self.path.find(item))
+        if self.compare is None or not found:
+            return bool(found)
+        try:
+            return self.compare(found[0], self.literal)
+        except TypeError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """`key` is a name, an index, a filter or None for all; `deep` looks at every level below."""
+
+    key: str | int | _Filter | None
+    deep: bool = False
+
+    def find(self, value: object) -> Iterator[object]:
+        for item in _below(value) if self.deep else (value,):
+            yield from self._children(item)
+
+    def _children(self, value: object) -> Iterator[object]:
+        if isinstance(self.key, str):
+            if isinstance(value, dict) and self.key in value:
+                yield value[self.key]
+        elif isinstance(self.key, int):
+            if isinstance(value, list) and -len(value) <= self.key < len(value):
+                yield value[self.key]
+        else:
+            children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            yield from (child for child in children if self.key is None or self.key.holds(child))
+
+
+def _below(value: object) -> Iterator[object]:
+    yield value
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _below(child)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPath:
+    """A compiled path."""
+
+    steps: tuple[_Step, ...]
+
+    @property
+    def definite(self) -> bool:
+        return not any(step.deep or step.key is None or isinstance(step.key, _Filter) for step in self.steps)
+
+    def find(self, value: object) -> Iterator[object]:
+        """Every value that the path leads to."""
+        found = [value]
+        for step in self.steps:
+            found = [child for item in found for child in step.find(item)]
+        return iter(found)
+
+
+@functools.lru_cache(maxsize=256)
+def json_path(text: str) -> JsonPath:
+    """The compiled path; the leading `$` may be missing. `PathError` when it is none."""
+    place = 1 if text.startswith(("$", "@")) else 0
+    steps = []
+    while place < len(text):
+        match = _STEP.match(text, place)
+        if match is None or match.end() == place:
+            raise PathError(f"'{text}' is no JSON path: it is not understood from character {place + 1} on")
+        steps.append(_Step(_key(match, text), deep=match["deep"] is not None))
+        place = match.end()
+    return JsonPath(tuple(steps))
+
+
+def _key(match: re.Match[str], text: str) -> str | int | _Filter | None:
+    if match["star"]:
+        return None
+    if match["index"]:
+        return int(match["index"])
+    if match["inner"] is not None:
+        literal: object = None
+        if match["literal"]:
+            try:
+                literal = msgspec.json.decode(re.sub(r"^'(.*)'$", r'"\1"', match["literal"]))
+            except msgspec.DecodeError as error:
+                raise PathError(f"'{text}' is no JSON path: {match['literal']} is no value") from error
+        return _Filter(json_path(f"${match['inner']}"), _SIGNS.get(match["sign"] or ""), literal)
+    return match["quoted"] if match["quoted"] is not None else match["name"]

@@ -1,0 +1,65 @@
+"""Stream functions that make several events of one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.filters import drop_failed
+from siddhi.engine.operator import Operator, Step
+from siddhi.engine.state import State
+from siddhi.extensions.rows import RowError
+
+
+class Tokens(Operator):
+    """One row, and one chunk, for each of `tokens`, with these as the attributes that the call appends."""
+
+    def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
+        self.nodes = [compiler.compile(argument) for argument in call.arguments]
+        self.pool = compiler.context.pool
+        self.appended = call.output.attributes[-self.width() :]
+
+    @abstractmethod
+    def width(self) -> int:
+        """How many attributes are appended."""
+
+    @abstractmethod
+    def tokens(self, *arguments: Any) -> Iterable[tuple[object, ...]]:
+        """The values of the appended attributes for each event that is made of a row; `RowError` drops the row."""
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        evaluation = Evaluation(batch)
+        values = [node.evaluate(evaluation) for node in self.nodes]
+        columns = [
+            to_column(value, node.type, self.pool, batch.size).to_list()
+            for node, value in zip(self.nodes, values, strict=True)
+        ]
+        made: list[list[tuple[object, ...]]] = []
+        for row, arguments in enumerate(zip(*columns, strict=True)):
+            try:
+                made.append(list(self.tokens(*arguments)))
+            except RowError as error:
+                evaluation.fail(np.arange(batch.size) == row, str(error))
+                made.append([])
+        kept = drop_failed(evaluation, step).tolist()
+        positions = [row for row, items in enumerate(made) if kept[row] for _ in items]
+        lines = [item for row, items in enumerate(made) if kept[row] for item in items]
+        rows = batch.take(np.array(positions, dtype=np.int64)).with_chunks(None)
+        added = {
+            name: Column.of(type_, self.pool, [line[place] for line in lines])
+            for place, (name, type_) in enumerate(self.appended)
+        }
+        return rows.with_columns({**rows.columns, **added})
+
+    def snapshot(self) -> State:
+        return None
+
+    def restore(self, state: State) -> None:
+        """There is no state."""
