@@ -8,7 +8,8 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
-from siddhi.engine.pattern.chain import ChainOperator, plan_chain
+from siddhi.engine.pattern.chain import ChainOperator
+from siddhi.engine.pattern.chain_plan import plan_chain
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.state import State

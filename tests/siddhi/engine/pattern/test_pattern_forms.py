@@ -8,7 +8,7 @@ import pytest
 from pattern_runs import Event, PatternRun, analysed, answers, event_by_event
 
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.pattern.chain import plan_chain
+from siddhi.engine.pattern.chain_plan import plan_chain
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.strings import StringPool
 from siddhi.errors import SiddhiRuntimeError
