@@ -1,0 +1,114 @@
+"""`list:` functions over the values of a row, and `#list:tokenize`. What should be a list and is not makes the row
+fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.extensions.tokens import Tokens
+
+List = list[Any]
+
+
+def checked(value: object) -> List:
+    """The list itself; `RowError` when it is none."""
+    if not isinstance(value, list):
+        raise RowError("a list was expected")
+    return value
+
+
+def _place(items: List, index: object, end: int) -> int:
+    if not isinstance(index, int) or not 0 <= index < end:
+        raise RowError(f"the list of {len(items)} values has no index {index}")
+    return index
+
+
+def _add(items: List, item: object, *index: object) -> List:
+    place = _place(items, index[0], len(items) + 1) if index else len(items)
+    return [*items[:place], item, *items[place:]]
+
+
+def _add_all(items: List, other: object, distinct: object = False) -> List:
+    if not distinct:
+        return items + checked(other)
+    return items + [item for item in checked(other) if item not in items]
+
+
+def _get(items: List, index: object) -> object:
+    return items[index] if isinstance(index, int) and 0 <= index < len(items) else None
+
+
+def _remove(items: List, item: object) -> List:
+    place = _index(items, item)
+    return items if place < 0 else items[:place] + items[place + 1 :]
+
+
+def _remove_at(items: List, index: object) -> List:
+    place = _place(items, index, len(items))
+    return items[:place] + items[place + 1 :]
+
+
+def _set(items: List, index: object, item: object) -> List:
+    place = _place(items, index, len(items))
+    return [*items[:place], item, *items[place + 1 :]]
+
+
+def _index(items: List, item: object) -> int:
+    return items.index(item) if item in items else -1
+
+
+def _last_index(items: List, item: object) -> int:
+    return len(items) - 1 - items[::-1].index(item) if item in items else -1
+
+
+def _sort(items: List, order: str = "asc") -> List:
+    if order.lower() == "rev":
+        return items[::-1]
+    try:
+        return sorted(items, reverse=order.lower() == "desc")
+    except TypeError as error:
+        raise RowError("the values of the list cannot be compared") from error
+
+
+def _on_list(compute: Callable[..., object]) -> Callable[..., object]:
+    return lambda first, *more: compute(checked(first), *more)
+
+
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    "add": _add,
+    "addAll": _add_all,
+    "clear": lambda _: [],
+    "clone": list,
+    "contains": lambda items, item: item in items,
+    "containsAll": lambda items, other: all(item in items for item in checked(other)),
+    "containsAny": lambda items, other: any(item in items for item in checked(other)),
+    "get": _get,
+    "indexOf": _index,
+    "isEmpty": lambda items: not items,
+    "lastIndexOf": _last_index,
+    "remove": _remove,
+    "removeAll": lambda items, other: [item for item in items if item not in checked(other)],
+    "removeByIndex": _remove_at,
+    "retainAll": lambda items, other: [item for item in items if item in checked(other)],
+    "setValue": _set,
+    "size": len,
+    "sort": _sort,
+}
+for _name, _compute in _FUNCTIONS.items():
+    row_function("list", _name, _on_list(_compute), Nulls.PASS)
+row_function("list", "create", lambda *items: list(items), Nulls.PASS)
+row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS)
+
+
+@STREAM_FUNCTIONS.register("tokenize", "list")
+class Tokenize(Tokens):
+    """The values of a list, in order, with their indexes from 0."""
+
+    def width(self) -> int:
+        return 2
+
+    def tokens(self, *arguments: Any) -> Iterator[tuple[object, ...]]:
+        yield from enumerate(checked(arguments[0]))

@@ -1,0 +1,75 @@
+"""`map:` functions over the values of a row, and `#map:tokenize`. What should be a map and is not makes the row
+fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.extensions.json.functions import parsed, written
+from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.extensions.tokens import Tokens
+
+Map = dict[Any, object]
+
+
+def checked(value: object) -> Map:
+    """The map itself; `RowError` when it is none."""
+    if not isinstance(value, dict):
+        raise RowError("a map was expected")
+    return value
+
+
+def _pairs(items: tuple[object, ...]) -> Map:
+    if any(isinstance(key, dict | list | set) for key in items[::2]):
+        raise RowError("a map, list or set cannot be a key")
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def _from_json(text: str) -> Map:
+    return checked(parsed(text))
+
+
+def _on_map(compute: Callable[..., object]) -> Callable[..., object]:
+    return lambda first, *more: compute(checked(first), *more)
+
+
+def _replace_all(first: Map, second: object) -> Map:
+    return first | {key: item for key, item in checked(second).items() if key in first}
+
+
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    "clear": lambda _: {},
+    "clone": dict,
+    "containsKey": lambda first, key: key in first,
+    "containsValue": lambda first, item: item in first.values(),
+    "get": lambda first, key, default=None: first.get(key, default),
+    "isEmpty": lambda first: not first,
+    "keys": list,
+    "put": lambda first, *items: first | _pairs(items),
+    "putAll": lambda first, second: first | checked(second),
+    "putIfAbsent": lambda first, key, item: first if key in first else first | {key: item},
+    "remove": lambda first, key: {known: item for known, item in first.items() if known != key},
+    "replace": lambda first, key, item: first | {key: item} if key in first else first,
+    "replaceAll": _replace_all,
+    "size": len,
+    "toJSON": written,
+    "values": lambda first: list(first.values()),
+}
+for _name, _compute in _FUNCTIONS.items():
+    row_function("map", _name, _on_map(_compute), Nulls.PASS)
+row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS)
+row_function("map", "createFromJSON", _from_json)
+row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
+
+
+@STREAM_FUNCTIONS.register("tokenize", "map")
+class Tokenize(Tokens):
+    """The entries of a map, in order."""
+
+    def width(self) -> int:
+        return 2
+
+    def tokens(self, *arguments: Any) -> Iterator[tuple[object, ...]]:
+        yield from checked(arguments[0]).items()

@@ -1,0 +1,103 @@
+"""`map:` and `list:` functions, aggregators and stream functions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from extension_runs import DROPPED, Run, result_type, results
+
+from siddhi.errors import SiddhiAnalysisError
+
+M = {"a": 1, "b": None}
+L = [3, 1, 3]
+CASES: list[tuple[str, Any, Any]] = [
+    ("map:create('x', 1, 'y', o)", None, {"x": 1, "y": None}),
+    ("map:createFromJSON(json:toString(o))", M, M),
+    ("map:createFromJSON('[1]')", None, DROPPED),
+    ("map:get(o, 'a')", M, 1),
+    ("map:get(o, 'z', 'none')", M, "none"),
+    ("map:get(o, 'a')", None, DROPPED),
+    ("map:put(o, 'c', 2, 'd', 3)", M, {"a": 1, "b": None, "c": 2, "d": 3}),
+    ("map:putAll(o, map:create('a', 5))", M, {"a": 5, "b": None}),
+    ("map:putIfAbsent(o, 'a', 5)", M, M),
+    ("map:remove(o, 'a')", M, {"b": None}),
+    ("map:replace(o, 'z', 5)", M, M),
+    ("map:replaceAll(o, map:create('a', 5, 'z', 6))", M, {"a": 5, "b": None}),
+    ("map:containsKey(o, 'b')", M, True),
+    ("map:containsValue(o, 2)", M, False),
+    ("map:keys(o)", M, ["a", "b"]),
+    ("map:values(o)", M, [1, None]),
+    ("map:size(o)", M, 2),
+    ("map:isEmpty(map:clear(o))", M, True),
+    ("map:isMap(o)", L, False),
+    ("map:toJSON(map:clone(o))", M, '{"a":1,"b":null}'),
+    ("str:fillTemplate('{{a}}!', o)", M, "1!"),
+    ("list:create(1, 'x', o)", None, [1, "x", None]),
+    ("list:add(o, 9)", L, [3, 1, 3, 9]),
+    ("list:add(o, 9, 0)", L, [9, 3, 1, 3]),
+    ("list:add(o, 9, 4)", L, DROPPED),
+    ("list:addAll(o, list:create(1, 2), true)", L, [3, 1, 3, 2]),
+    ("list:get(o, 1)", L, 1),
+    ("list:get(o, 3)", L, None),
+    ("list:setValue(o, 1, 7)", L, [3, 7, 3]),
+    ("list:remove(o, 3)", L, [1, 3]),
+    ("list:removeByIndex(o, 2)", L, [3, 1]),
+    ("list:removeAll(o, list:create(3))", L, [1]),
+    ("list:retainAll(o, list:create(3))", L, [3, 3]),
+    ("list:contains(o, 1)", L, True),
+    ("list:containsAll(o, list:create(1, 2))", L, False),
+    ("list:containsAny(o, list:create(1, 2))", L, True),
+    ("list:indexOf(o, 3)", L, 0),
+    ("list:lastIndexOf(o, 3)", L, 2),
+    ("list:indexOf(o, 8)", L, -1),
+    ("list:sort(o)", L, [1, 3, 3]),
+    ("list:sort(o, 'DESC')", L, [3, 3, 1]),
+    ("list:sort(o)", [1, "a"], DROPPED),
+    ("list:size(list:clear(list:clone(o)))", L, 0),
+    ("list:isList(o)", L, True),
+    ("list:isEmpty(o)", M, DROPPED),
+]
+
+
+@pytest.mark.parametrize(("expression", "given", "expected"), CASES)
+def test_a_collection_function_gives_what_siddhi_gives(expression: str, given: Any, expected: Any) -> None:
+    assert results(expression, "o object", [[given]]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "expression", ["map:create('a')", "map:put(o, 'a')", "map:get('a', 'b')", "list:sort(o, 'up')", "list:get(o, 'a')"]
+)
+def test_wrong_arguments_are_refused(expression: str) -> None:
+    with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
+        result_type(expression, "o object")
+
+
+def test_values_are_collected_over_a_window_and_across_a_restart() -> None:
+    run = Run(
+        "define stream In (k string, v int); @info(name='q') from In#window.length(2) "
+        "select map:collect(k, v) as m, list:collect(v, true) as l, map:merge(map:create(k, v)) as mm, "
+        "list:merge(list:create(v, v)) as ll insert into Out;"
+    )
+    run.send((0, ["a", 1]), (0, ["a", 2]))
+    run.restart()
+    run.send((0, ["b", 2]))
+    found = [[json.loads(item) for item in row] for _, _, row in run.emitted]
+    assert found == [
+        [{"a": 1}, [1], {"a": 1}, [1, 1]],
+        [{"a": 2}, [1, 2], {"a": 2}, [1, 1, 2, 2]],
+        [{"a": 2, "b": 2}, [2], {"a": 2, "b": 2}, [2, 2, 2, 2]],
+    ]
+
+
+def test_collections_are_taken_apart() -> None:
+    run = Run(
+        "define stream In (o object); "
+        "@info(name='q') from In#map:tokenize(o) select cast(key, 'string') as k, value insert into Out;"
+    )
+    run.send((0, [{"a": 1, "b": 2}]), (0, [[1]]))
+    assert run.taken() == ["+a,b'1'", "+b,b'2'"]
+    other = Run("define stream In (o object); @info(name='q') from In#list:tokenize(o) select index insert into Out;")
+    other.send((0, [["x", "y"]]))
+    assert other.taken() == ["+0", "+1"]
