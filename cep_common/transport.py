@@ -33,6 +33,14 @@ def readable(socket: zmq.Socket[bytes]) -> bool:
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
+def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
+    """The next message, or None when there is none yet."""
+    try:
+        return socket.recv_multipart(zmq.NOBLOCK)
+    except zmq.Again:
+        return None
+
+
 def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
     """The port of `ports` (first, last; both included) that the socket now listens on. The search starts at a random
     port, so that many processes of one host do not all try the same ones."""

@@ -29,10 +29,13 @@ from cep_common.messages import (
     Subscribe,
     Subscribed,
 )
-from cep_common.transport import configure, readable
+from cep_common.transport import configure, readable, receive_now
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import LinkSender, LinkState
+from topology.link_socket import ACKNOWLEDGE_WITHIN_MS, LinkSender, LinkState
+
+LOOK_EVERY_MS = 10
+"""While there is room, a sender takes in answers only so often."""
 
 STEP_MS = 100
 """How often a wait looks at the link's health."""
@@ -52,6 +55,7 @@ class EventSender:
             raise InputError("unknown-type", f"no such attribute type: {error.args[0]}") from error
         self.sent_rows = 0
         self.acknowledged_rows = 0
+        self._looked_ms = _now_ms()
         self._timeout_ms = timeout_ms
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         opening = OpenLink(sender=sender, streams=(schema,))
@@ -71,8 +75,9 @@ class EventSender:
         long as the worker lives."""
         if batch.schema != self.arrow_schema:
             batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
-        self._look()
-        self._wait(self._link.has_room, None)
+        if not self._link.has_room() or _now_ms() - self._looked_ms >= LOOK_EVERY_MS:
+            self._look()
+            self._wait(self._link.has_room, None)
         self._link.send(self.schema.stream, encode_batch(batch), batch.num_rows, watermark_ms)
         self.sent_rows += batch.num_rows
 
@@ -114,8 +119,9 @@ class EventSender:
     def _look(self) -> None:
         """Takes in acknowledgements and refusals. Raises what they amount to."""
         link = self._link
+        self._looked_ms = _now_ms()
         self.acknowledged_rows += link.handle()
-        link.tick(_now_ms())
+        link.tick(self._looked_ms)
         if link.refusals:
             refusal = link.refusals[0]
             raise InputError(refusal.code.removeprefix("frame-"), refusal.reason)
@@ -142,6 +148,7 @@ class EventListener:
         self._poller.register(self._monitor, zmq.POLLIN)
         self._socket.connect(endpoint.url())
         self._unacknowledged: int | None = None
+        self._acknowledged_ms = 0
         try:
             self.schema = self._subscribe(event_stream, timeout_ms)
         except BaseException:
@@ -152,18 +159,24 @@ class EventListener:
     def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None:
         """The next batch, or None when none came within `timeout_ms` (None: wait on). The batch before it counts as
         worked off: it is acknowledged."""
-        self.acknowledge()
-        deadline_ms = None if timeout_ms is None else _now_ms() + timeout_ms
+        now_ms = _now_ms()
+        worked_off = self._unacknowledged
+        if now_ms - self._acknowledged_ms >= ACKNOWLEDGE_WITHIN_MS:
+            self.acknowledge()
+        deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
         while True:
-            while readable(self._socket):
-                batch = self._take()
+            while (frames := receive_now(self._socket)) is not None:
+                batch = self._take(frames)
                 if batch is not None:
                     return batch
             self._notice_loss()
             left_ms = STEP_MS if deadline_ms is None else min(STEP_MS, deadline_ms - _now_ms())
             if left_ms <= 0:
+                self.acknowledge()
                 return None
-            self._poller.poll(left_ms)
+            waits = worked_off is not None and worked_off == self._unacknowledged
+            if not self._poller.poll(min(left_ms, ACKNOWLEDGE_WITHIN_MS) if waits else left_ms) and waits:
+                self.acknowledge()
 
     def batches(self, timeout_ms: int | None = None) -> Iterator[pa.RecordBatch]:
         """Batches as they come, until none has come for `timeout_ms` (None: for ever)."""
@@ -175,6 +188,7 @@ class EventListener:
         if self._unacknowledged is not None:
             self._socket.send_multipart(encode(Acknowledge(sequence=self._unacknowledged)))
             self._unacknowledged = None
+            self._acknowledged_ms = _now_ms()
 
     def close(self) -> None:
         """The subscription has ended."""
@@ -203,8 +217,8 @@ class EventListener:
             raise PeerError(f"what listens at {self._where} is no worker's egress: it answered {answer.TYPE}")
         return answer.schema
 
-    def _take(self) -> pa.RecordBatch | None:
-        envelope = decode(self._socket.recv_multipart())
+    def _take(self, frames: list[bytes]) -> pa.RecordBatch | None:
+        envelope = decode(frames)
         match envelope.message:
             case Data(sequence=sequence, rows=rows):
                 self._unacknowledged = sequence

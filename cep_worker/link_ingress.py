@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import zmq
 
@@ -144,7 +143,9 @@ class LinkIngress:
 
     def _flush(self, now_ms: int) -> None:
         if self._server is not None:
-            self._server.flush()
+            again_ms = self._server.flush(now_ms)
+            if again_ms is not None:
+                self._reactor.call_at(again_ms, self._flush)
 
     def _arrived(self, link: Link, now_ms: int) -> None:
         self._forget(link.peer)  # the same peer may open anew
@@ -203,8 +204,9 @@ class LinkIngress:
 
 def _problem(batch: pa.RecordBatch) -> str:
     """What keeps a well-formed batch from being one of ordinary events, or nothing."""
-    if batch.column(TIMESTAMP).null_count or batch.column(KIND).null_count:
+    kinds = batch.column(KIND)
+    if kinds.null_count or batch.column(TIMESTAMP).null_count:
         return f"{TIMESTAMP} and {KIND} may not be null"
-    if np.any(batch.column(KIND).to_numpy(zero_copy_only=True) != CURRENT):
+    if kinds.to_numpy(zero_copy_only=True).any():  # CURRENT is 0
         return f"{KIND} must be {CURRENT}"
     return ""

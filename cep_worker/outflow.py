@@ -147,7 +147,9 @@ class Outflow:
 
     def _flush(self, now_ms: int) -> None:
         if not self._server.socket.closed:
-            self._server.flush()
+            again_ms = self._server.flush(now_ms)
+            if again_ms is not None:
+                self._reactor.call_at(again_ms, self._flush)
 
     def _take(self, frame: FrameArrived) -> bool:
         """True when the frame has been dealt with; False when a consumer has no room for it."""

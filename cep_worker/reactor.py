@@ -25,6 +25,7 @@ class Reactor:
         self._posting = threading.Lock()
         self._posted: deque[Callable[[], None]] = deque()
         self._deferred: dict[Handler, None] = {}
+        self._timed: dict[Handler, int] = {}
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)
@@ -53,10 +54,19 @@ class Reactor:
         """`handler` will run once at the end of this turn, however often it is put off."""
         self._deferred[handler] = None
 
+    def call_at(self, time_ms: int, handler: Handler) -> None:
+        """`handler` will run when the monotonic time has come; a later call for the same handler counts."""
+        self._timed[handler] = time_ms
+
     def turn(self, timeout_ms: int, now: Callable[[], int]) -> None:
         """Waits up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
+        if self._timed:
+            timeout_ms = max(0, min(timeout_ms, min(self._timed.values()) - now()))
         ready = self._poller.poll(0 if self._deferred or self._posted else timeout_ms)
         now_ms = now()
+        for due in [handler for handler, time_ms in self._timed.items() if time_ms <= now_ms]:
+            del self._timed[due]
+            self._deferred[due] = None
         for source, _ in ready:
             if source == self._wake_reader:
                 self._drain_wake()

@@ -23,17 +23,23 @@ def split(
     With `every_instance` each of them gets every ticket, possibly without rows, so that each can put the tickets in
     order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn.
     """
-    batches = tuple((stream, batch) for stream, batch in bundle.batches if stream in groupings)
+    batches = tuple(pair for pair in bundle.batches if pair[0] in groupings)
+    whole = bundle if len(batches) == len(bundle.batches) else bundle.with_batches(batches)
     if instances == 1:
-        return [bundle.with_batches(batches)]
-    turn = bundle.ticket % instances
+        return [whole]
+    turn = _turn(bundle.ticket, instances)
     if not every_instance and all(grouping.kind is GroupingKind.SHUFFLE for grouping in groupings.values()):
-        return [bundle.with_batches(batches) if index == turn else None for index in range(instances)]
+        return [whole if index == turn else None for index in range(instances)]
     shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
     for stream, batch in batches:
         for index, part in _shares(batch, groupings[stream], instances, turn):
             shares[index].append((stream, part))
     return [bundle.with_batches(tuple(share)) for share in shares]
+
+
+def _turn(ticket: int, instances: int) -> int:
+    """Whose turn a ticket is: spread evenly, also when every second ticket is of another stream (Fibonacci hashing)."""
+    return (ticket * 0x9E3779B97F4A7C15 >> 32) % instances
 
 
 def _shares(

@@ -30,6 +30,9 @@ NO_WATERMARK = -(2**63)
 
 END_OF_TIME = 2**63 - 1
 
+URGENT_SHARE = 8
+"""An acknowledgement may wait a moment for others, until it is owed for one part in so many of the window."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingFrame:
@@ -86,6 +89,8 @@ class Inbox:
     handed_on: int = 0
     acknowledged: int = 0
     held_rows: int = 0
+    owed_rows: int = 0
+    """Rows that were handed on and whose acknowledgement has not been sent."""
     _rows: deque[tuple[int, int]] = field(default_factory=deque)
     _refused: set[int] = field(default_factory=set)
 
@@ -106,6 +111,7 @@ class Inbox:
             last, rows = self._rows.popleft()
             self._refused.discard(last)
             self.held_rows -= rows
+            self.owed_rows += rows
             self.handed_on = last
 
     def refused(self, sequence: int) -> None:
@@ -118,4 +124,9 @@ class Inbox:
         if self.handed_on == self.acknowledged:
             return None
         self.acknowledged = self.handed_on
+        self.owed_rows = 0
         return self.acknowledged
+
+    def is_urgent(self) -> bool:
+        """True when so much of the window is owed that the sender should be told at once."""
+        return self.owed_rows * URGENT_SHARE >= self.window_rows

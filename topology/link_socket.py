@@ -28,7 +28,7 @@ from cep_common.messages import (
     SendBundle,
     SettleBundles,
 )
-from cep_common.transport import bind, bind_in_range, configure, readable
+from cep_common.transport import bind, bind_in_range, configure, readable, receive_now
 from topology.frames import arrow_schema, decode_batch
 from topology.link import Inbox, Outbox, PendingFrame
 
@@ -38,6 +38,7 @@ OPEN_TIMEOUT_MS = 5_000
 """A link that is not opened in this time counts as lost."""
 
 BEAT_MS = 1_000
+ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
 """A server forgets a sender that has been silent for so long."""
 
@@ -105,9 +106,9 @@ class LinkSender:
     def handle(self) -> int:
         """Takes in what has come; returns the number of rows set free by acknowledgements."""
         freed = 0
-        while readable(self.socket):
+        while (frames := receive_now(self.socket)) is not None:
             try:
-                message = decode(self.socket.recv_multipart()).message
+                message = decode(frames).message
             except DecodeError as error:
                 logger.warning("unreadable answer on a link: endpoint=%s error=%s", self.endpoint.url(), error)
                 continue
@@ -220,6 +221,7 @@ class LinkServer:
     trusted: bool = True
     links: dict[bytes, Link] = field(default_factory=dict)
     _due: dict[bytes, Link] = field(default_factory=dict)
+    _due_since_ms: int | None = None
 
     @classmethod
     def listen(
@@ -249,9 +251,10 @@ class LinkServer:
     def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
         """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
         for _ in range(limit):
-            if not readable(self.socket):
+            parts = receive_now(self.socket)
+            if parts is None:
                 return
-            peer, *frames = self.socket.recv_multipart()
+            peer, *frames = parts
             link = self.links.get(peer)
             try:
                 envelope = decode(frames)
@@ -267,13 +270,31 @@ class LinkServer:
         link.inbox.done(sequence)
         self._note_due(link)
 
-    def flush(self) -> None:
-        """Sends the acknowledgements that are due, one for each link."""
+    def flush(self, now_ms: int | None = None) -> int | None:
+        """Sends the acknowledgements that are due, one for each link; with a time, lets those that are not urgent wait
+        for others, and gives the time at which to call again (None: nothing waits).
+
+        So a lone event's acknowledgement stays out of the way of its result, and many events share one.
+        """
+        if not self._due:
+            return None
+        if now_ms is not None:
+            if self._due_since_ms is None:
+                self._due_since_ms = now_ms
+            if now_ms < self._due_since_ms + ACKNOWLEDGE_WITHIN_MS:
+                for link in [link for link in self._due.values() if link.inbox.is_urgent()]:
+                    self._acknowledge(self._due.pop(link.peer))
+                return self._due_since_ms + ACKNOWLEDGE_WITHIN_MS if self._due else None
         for link in self._due.values():
-            sequence = link.inbox.due_acknowledgement()
-            if sequence is not None:
-                self._send(link.peer, Acknowledge(sequence=sequence))
+            self._acknowledge(link)
         self._due.clear()
+        self._due_since_ms = None
+        return None
+
+    def _acknowledge(self, link: Link) -> None:
+        sequence = link.inbox.due_acknowledgement()
+        if sequence is not None:
+            self._send(link.peer, Acknowledge(sequence=sequence))
 
     def settle(self, link: Link, sequences: Iterable[int]) -> None:
         """Tells the sender that these bundles have gone on."""

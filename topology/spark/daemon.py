@@ -1,4 +1,4 @@
-"""Spark's Python daemon with the stages' code already loaded: the workers that it forks start at once.
+"""Spark's Python daemon with the stages' code and the engine's loops already loaded: its workers start at once.
 
 Spark starts it by name (`spark.python.daemon.module`) wherever an executor runs.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from pyspark import daemon
 
 import topology.spark.task  # noqa: F401 - loaded once here, shared by all forked workers
+from siddhi.engine.warm_up import warm_up
 
 if __name__ == "__main__":
+    warm_up()
     daemon.manager()

@@ -56,6 +56,8 @@ class Task:
         self._failure: BaseException | None = None
         self._stopping = False
         self._reports: tuple[ComponentReport, ...] = ()
+        self._watched: list[zmq.Socket[bytes]] = []
+        self._poller = zmq.Poller()
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances: dict[str, StageInstance] = {}
         self.receivers: list[Receiver] = []
@@ -95,45 +97,54 @@ class Task:
             raise self._failure
 
     def _loop(self) -> None:
-        next_tick_ms = 0
+        next_tick_ms, flush_ms = 0, None
         while not self._stopping:
-            readable = self._wait(next_tick_ms)
+            deadlines = self._deadlines()
+            until_ms = min(next_tick_ms, *deadlines.values(), flush_ms or next_tick_ms)
+            readable = self._wait(max(0, until_ms - self._clock.now_ms()))
             now_ms = self._clock.now_ms()
             self._take_in(readable, now_ms)
             self._drain(now_ms)
-            for instance in self._instances.values():
-                deadline_ms = instance.next_deadline_ms()
-                if deadline_ms is not None and deadline_ms <= now_ms:
-                    instance.on_time(now_ms)
+            for name, deadline_ms in deadlines.items():
+                if deadline_ms <= now_ms:
+                    self._instances[name].on_time(now_ms)
             self._drain(now_ms)
             if now_ms >= next_tick_ms:
                 next_tick_ms = now_ms + TICK_MS
                 self._tick(now_ms)
-            for receiver in self.receivers:
-                receiver.server.flush()
-            self.exchange.flush()
+            flush_ms = self._flush(now_ms)
 
-    def _wait(self, next_tick_ms: int) -> set[zmq.Socket[bytes]]:
-        """The sockets that have something, at the latest when the next tick or deadline has come."""
-        poller = zmq.Poller()
+    def _deadlines(self) -> dict[str, int]:
+        """When each instance that waits for a time must be called."""
+        deadlines = ((name, instance.next_deadline_ms()) for name, instance in self._instances.items())
+        return {name: deadline_ms for name, deadline_ms in deadlines if deadline_ms is not None}
+
+    def _flush(self, now_ms: int) -> int | None:
+        """Sends what is due back to senders; gives the time at which to look again, or None."""
+        times = [receiver.server.flush(now_ms) for receiver in self.receivers]
+        self.exchange.flush()
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+
+    def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
+        """The sockets that have something, waiting at most so long for the first."""
+        watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket]
         for publisher in self.publishers:
             if publisher.link is not None:
-                for socket in publisher.link.sockets:
-                    poller.register(socket, zmq.POLLIN)
+                watched += publisher.link.sockets
         for sender in self.exchange.senders():
-            for socket in sender.sockets:
-                poller.register(socket, zmq.POLLIN)
-        poller.register(self.exchange.server.socket, zmq.POLLIN)
+            watched += sender.sockets
         if not self._is_full():
-            for receiver in self.receivers:
-                poller.register(receiver.server.socket, zmq.POLLIN)
-        deadlines = [instance.next_deadline_ms() for instance in self._instances.values()]
-        until_ms = min([next_tick_ms, *(deadline for deadline in deadlines if deadline is not None)])
-        return {socket for socket, _ in poller.poll(max(0, until_ms - self._clock.now_ms()))}
+            watched += [receiver.server.socket for receiver in self.receivers]
+        if watched != self._watched:
+            self._watched, self._poller = watched, zmq.Poller()
+            for socket in watched:
+                self._poller.register(socket, zmq.POLLIN)
+        return {socket for socket, _ in self._poller.poll(timeout_ms)}
 
     def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int) -> None:
         for publisher in self.publishers:
-            publisher.on_readable(now_ms)
+            if publisher.link is not None and not readable.isdisjoint(publisher.link.sockets):
+                publisher.on_readable(now_ms)
         self.exchange.on_senders_readable()
         if self.exchange.server.socket in readable:
             self.exchange.on_readable(now_ms)

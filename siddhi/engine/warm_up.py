@@ -1,0 +1,91 @@
+"""Compiles the engine's state loops ahead of their first use: `python -m siddhi.engine.warm_up`.
+
+The machine code is cached on disk beside the modules, so this costs a minute once and a second from then on. A process
+that calls `warm_up` has the loops loaded as well, and its first plan starts at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pyarrow as pa
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+STREAM = "define stream S (key string, whole int, part double, flag bool, ts long);"
+
+AGGREGATES = (
+    "key, sum(whole) as a, sum(part) as b, avg(part) as c, count() as d, min(whole) as e, max(part) as f,"
+    " stdDev(part) as g, distinctCount(key) as h, and(flag) as i, or(flag) as j, minForever(part) as k,"
+    " avg(whole) as l, min(part) as m, max(whole) as n, maxForever(whole) as o, distinctCount(whole) as p"
+)
+
+PLANS = (
+    "from S select key, whole order by whole limit 5 insert into Out;",
+    f"from S select {AGGREGATES} group by key insert into Out;",
+    f"from S#window.length(2) select {AGGREGATES} insert into Out;",
+    f"from S#window.length(2) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.lengthBatch(2) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.lengthBatch(2, true) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.time(1 sec) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.timeBatch(1 sec) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.timeLength(1 sec, 2) select {AGGREGATES} group by key insert into Out;",
+    f"from S#window.externalTime(ts, 1 sec) select {AGGREGATES} group by key insert into Out;",
+    f"from S#window.externalTimeBatch(ts, 1 sec) select {AGGREGATES} group by key insert all events into Out;",
+    (
+        "from every e1=S[part > 0.5] -> e2=S[key == e1.key and part > e1.part] within 1 sec"
+        " select e1.key as key, e2.part as part insert into Out;"
+    ),
+    "from e1=S[part > 0.5] -> e2=S[part > e1.part] select e1.key as key, e2.part as part insert into Out;",
+    "from every e1=S[whole > 0], e2=S[whole > e1.whole] select e1.key as key, e2.whole as whole insert into Out;",
+    (
+        "partition with (key of S) begin from every e1=S[part > 0.5] -> e2=S[part > e1.part] within 1 sec"
+        " select e1.key as key, e2.part as part insert into Out; end;"
+    ),
+    (
+        "from S#window.length(5) as l join S#window.length(5) as r on l.key == r.key"
+        " select l.key as key, r.whole as whole insert into Out;"
+    ),
+)
+
+AGGREGATION = (
+    "define aggregation A from S select key, sum(whole) as a, avg(part) as b, min(whole) as c, max(part) as d,"
+    " count() as e, distinctCount(key) as f group by key aggregate by ts every sec ... year;"
+)
+
+
+def warm_up() -> None:
+    """Every state loop has been compiled, or loaded from the cache, by running small plans on a few made-up events."""
+    texts = [f"@app:playback {STREAM} {plan}" for plan in PLANS]
+    texts.append(f"@app:playback {STREAM} {AGGREGATION} from S select key insert into Out;")
+    for text in texts:
+        runtime = AppRuntime(analyse(parse(text)))
+        runtime.start()
+        for start_ms in (1_000, 3_000):
+            runtime.send("S", _events(start_ms))
+        runtime.advance_time(10_000)
+
+
+def _events(start_ms: int) -> pa.RecordBatch:
+    count = 8
+    times = [start_ms + 300 * place for place in range(count)]
+    return pa.record_batch(
+        {
+            "_timestamp": pa.array(times, pa.int64()),
+            "_kind": pa.array([0] * count, pa.int8()),
+            "key": ["a", "b"] * (count // 2),
+            "whole": pa.array(range(1, count + 1), pa.int32()),
+            "part": [0.1 + 0.2 * place for place in range(count)],
+            "flag": [True, False] * (count // 2),
+            "ts": pa.array(times, pa.int64()),
+        }
+    )
+
+
+if __name__ == "__main__":
+    started = time.perf_counter()
+    warm_up()
+    sys.stderr.write(f"the engine's loops are compiled ({time.perf_counter() - started:.0f} s)\n")
