@@ -14,3 +14,10 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 
 NO_POSITIONS: Int64Array = np.zeros(0, dtype=np.int64)
+
+
+def filled(count: int, value: int) -> Int64Array:
+    """`count` times `value`: `np.full` without its set-up, which tells in steps of one row."""
+    array: Int64Array = np.empty(count, dtype=np.int64)
+    array.fill(value)
+    return array

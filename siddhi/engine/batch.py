@@ -3,6 +3,7 @@ each row besides."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int8Array, Int64Array
+from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.strings import NULL_CODE, StringPool
 from siddhi.language.ast import AttributeType
 
@@ -37,6 +39,8 @@ ARROW_TYPES: dict[AttributeType, pa.DataType] = {
     AttributeType.OBJECT: pa.binary(),
 }
 """How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
+_VIEWED = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
+"""The types of which Arrow and numpy hold values alike, but for nulls."""
 
 
 class Column:
@@ -104,7 +108,11 @@ class Column:
     def take(self, positions: Int64Array) -> Column:
         """The column of the values at `positions`, in that order."""
         if self._values is None:
-            return Column(self.type, self.pool, arrow=self._arrow.take(pa.array(positions)))
+            if len(positions) == 0:
+                return Column(self.type, self.pool, arrow=self._arrow.slice(0, 0))
+            if self.type not in _VIEWED or self._arrow.null_count:
+                return Column(self.type, self.pool, arrow=self._arrow.take(pa.array(positions)))
+            self._load()  # a view without a copy, from which numpy takes much faster than Arrow
         valid = None if self._valid is None else self._valid[positions]
         return Column(self.type, self.pool, values=self._values[positions], valid=valid)
 
@@ -199,12 +207,24 @@ class EventBatch:
     `deliveries` int64, non-decreasing, or None: chunks of one number, each selected by itself, leave the query together
     as one chunk (a join's rows for one chunk of events, the matches that one event completes); None: as they are.
     `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
+    `only_current` True: every row is known to be current, so that nobody has to look at `kinds`.
     `columns` by name; several inputs (joins, patterns) name theirs with `siddhi.engine.scope.slot_column`.
 
     Batches and their arrays are never changed after they were made.
     """
 
-    __slots__ = ("chunks", "clocks", "columns", "deliveries", "kinds", "orders", "partitions", "size", "timestamps")
+    __slots__ = (
+        "chunks",
+        "clocks",
+        "columns",
+        "deliveries",
+        "kinds",
+        "only_current",
+        "orders",
+        "partitions",
+        "size",
+        "timestamps",
+    )
 
     def __init__(
         self,
@@ -216,6 +236,8 @@ class EventBatch:
         chunks: Int64Array | None = None,
         partitions: Int64Array | None = None,
         deliveries: Int64Array | None = None,
+        *,
+        only_current: bool = False,
     ) -> None:
         self.size = len(timestamps)
         self.timestamps = timestamps
@@ -226,6 +248,7 @@ class EventBatch:
         self.chunks = chunks
         self.partitions = partitions
         self.deliveries = deliveries
+        self.only_current = only_current
 
     def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
         """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
@@ -239,6 +262,7 @@ class EventBatch:
             None if self.chunks is None else self.chunks[positions],
             None if self.partitions is None else self.partitions[positions],
             None if self.deliveries is None else self.deliveries[positions],
+            only_current=self.only_current,
         )
 
     def slice(self, start: int, stop: int) -> EventBatch:
@@ -255,6 +279,7 @@ class EventBatch:
             self.chunks,
             self.partitions,
             self.deliveries,
+            only_current=self.only_current,
         )
 
     def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
@@ -267,6 +292,7 @@ class EventBatch:
         """The same rows with other kinds."""
         copy = self._like()
         copy.kinds = kinds
+        copy.only_current = False
         return copy
 
     def with_chunks(self, chunks: Int64Array | None, deliveries: Int64Array | None = None) -> EventBatch:
@@ -288,20 +314,20 @@ class EventBatch:
         copy.orders = np.full(self.size, order, dtype=np.int64)
         return copy
 
+    def event_rows(self) -> BoolArray | None:
+        """Where rows are events, current or expired, and no marks; None when all are."""
+        return None if self.only_current else _mask_or_none(self.kinds <= EXPIRED)
+
     def chunk_ids(self) -> Int64Array:
         """`chunks`, with the row numbers in place of None."""
         return np.arange(self.size) if self.chunks is None else self.chunks
 
     def to_arrow(self, names: Iterable[str] | None = None) -> pa.RecordBatch:
         """The record batch that leaves the engine: `_timestamp`, `_kind`, then the columns `names` or all."""
-        listed = list(self.columns if names is None else names)
-        arrays = [pa.array(self.timestamps), pa.array(self.kinds)]
-        arrays.extend(self.columns[name].to_arrow() for name in listed)
-        fields = [
-            *_LEADING_FIELDS,
-            *(pa.field(name, array.type) for name, array in zip(listed, arrays[2:], strict=True)),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        listed = tuple(self.columns if names is None else names)
+        columns = [self.columns[name].to_arrow() for name in listed]
+        schema = _outer_schema(listed, tuple([column.type for column in columns]))
+        return pa.RecordBatch.from_arrays([pa.array(self.timestamps), pa.array(self.kinds), *columns], schema=schema)
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
@@ -328,7 +354,14 @@ class EventBatch:
             chunks,
             partitions,
             deliveries,
+            only_current=all(batch.only_current for batch in batches),
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def _outer_schema(names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> pa.Schema:
+    """The schema of batches that leave the engine with columns `names`; kept, as making one costs more than a batch."""
+    return pa.schema([*_LEADING_FIELDS, *map(pa.field, names, types)])
 
 
 def _apart(numbers: Sequence[Int64Array]) -> Int64Array:

@@ -8,7 +8,6 @@ from siddhi.engine.arrays import BoolArray
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node
-from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
 
@@ -23,15 +22,14 @@ class Filter(Operator):
         self.aggregates = compiler.aggregates
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        events: BoolArray = batch.kinds <= EXPIRED
-        all_events = bool(events.all())
-        evaluation = Evaluation(batch, None if all_events else events)
+        events = batch.event_rows()
+        evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
-        if not all_events:
+        if events is not None:
             passed = passed | ~events
         if evaluation.failed is not None:
             passed = passed & drop_failed(evaluation, step)
-        positions = np.flatnonzero(passed)
+        (positions,) = passed.nonzero()
         if len(positions) == batch.size:
             return batch.with_columns({name: batch.columns[name] for name in self.kept})
         return batch.take(positions, self.kept)

@@ -63,4 +63,5 @@ def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
     """Events from outside: current rows, each a chunk of its own."""
-    return EventBatch(timestamps, np.zeros(len(timestamps), dtype=np.int8), orders, clocks, columns)
+    kinds = np.zeros(len(timestamps), dtype=np.int8)
+    return EventBatch(timestamps, kinds, orders, clocks, columns, only_current=True)

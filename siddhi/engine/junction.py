@@ -45,7 +45,7 @@ class Junction:
 
 def as_inserted(batch: EventBatch) -> EventBatch:
     """The events of a query's output as they arrive in a stream: expired events become current, resets stay behind."""
-    if not batch.kinds.any():
+    if batch.only_current or not batch.kinds.any():
         return batch
     resets = batch.kinds == RESET
     if resets.any():

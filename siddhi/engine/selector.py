@@ -85,6 +85,7 @@ class Selector(Operator):
         self.tag_groups = tag_groups
         self.collapse = collapse and (self.grouped or selection.aggregates)
         self.accepted = ACCEPTED[events]
+        self.takes_current = CURRENT in self.accepted
         self.keep_resets = keep_resets and not self.collapse
         self.order_by = selection.order_by
         self.limit = selection.limit
@@ -115,18 +116,17 @@ class Selector(Operator):
             assert isinstance(node, ColumnNode)  # noqa: S101 - what `plain` says
             columns[name] = batch.columns[node.column]
         projected = batch.with_columns(columns)
-        wanted = self._wanted(batch)
-        if not wanted.all():
-            projected = projected.take(np.flatnonzero(wanted))
+        if not (batch.only_current and self.takes_current):
+            wanted = self._wanted(batch)
+            if not wanted.all():
+                projected = projected.take(np.flatnonzero(wanted))
         return self._arrange(projected)
 
     def _evaluate(self, batch: EventBatch, groups: Int64Array | None) -> Evaluation:
-        events: BoolArray = batch.kinds <= EXPIRED
         fresh = None
         if self.aggregates:
             fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
-        active = None if events.all() else events
-        evaluation = Evaluation(batch, active, groups, self.groups.count, fresh)
+        evaluation = Evaluation(batch, batch.event_rows(), groups, self.groups.count, fresh)
         for name, _, node in self.outputs:
             evaluation.outputs[name] = node.evaluate(evaluation)
         return evaluation
