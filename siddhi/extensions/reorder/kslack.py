@@ -18,15 +18,14 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.state import State
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WindowContext
+from siddhi.extensions.stateful import stateful_stream_function
 from siddhi.language.ast import AttributeType
 
 _UNLIMITED = np.iinfo(np.int64).max
 
 
-@STREAM_FUNCTIONS.register("kslack", "reorder")
 class KSlack(RowWindow):
     """`waiting` holds what came since the last new greatest value, `buffer` the rest: [value, number, slot], the latter
     sorted."""
@@ -108,3 +107,6 @@ class KSlack(RowWindow):
     def restore_own(self, state: State) -> None:
         numbers, self.waiting, self.buffer = state
         self.origin, self.armed, self.slack, self.greatest, self.last_sent, self.count = numbers
+
+
+stateful_stream_function("kslack", "reorder", KSlack)

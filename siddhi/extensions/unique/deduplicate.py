@@ -16,11 +16,10 @@ from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.extensions.stateful import stateful_stream_function
 from siddhi.extensions.unique.keys import Key, keys_of
 
 
-@STREAM_FUNCTIONS.register("deduplicate", "unique")
 class Deduplicate(Operator):
     """An event passes when none of its key passed less than T before it by the app's clock. Other rows than current
     ones pass always."""
@@ -58,3 +57,6 @@ class Deduplicate(Operator):
 
     def restore(self, state: State) -> None:
         self.passed = {tuple(key): clock for key, clock in state}
+
+
+stateful_stream_function("deduplicate", "unique", Deduplicate)

@@ -40,3 +40,13 @@ def test_a_timer_lets_out_what_is_held_back() -> None:
     assert run.taken() == []
     run.advance(100)
     assert run.taken() == ["+13,d"]
+
+
+def test_each_instance_of_a_partition_has_its_own_order_and_its_own_duplicates() -> None:
+    run = Run(
+        "@app:playback define stream In (k string, t long); partition with (k of In) begin "
+        "from In#unique:deduplicate(t, 1 hour) select k, t insert into #Once; "
+        "@info(name='q') from #Once#reorder:kslack(t) select k, t insert into Out; end;"
+    )
+    run.send((0, ["a", 5]), (1, ["b", 3]), (2, ["b", 5]), (3, ["a", 4]), (4, ["a", 5]), (5, ["a", 6]))
+    assert run.taken() == ["+a,5", "+b,3", "+b,5", "+a,4"]
