@@ -3,60 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import ARROW_TYPES, TIMESTAMP, Column, EventBatch
 from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
 
-def read_columns(
-    stream: str, records: pa.RecordBatch, types: Mapping[str, AttributeType], pool: StringPool
-) -> dict[str, Column]:
-    """The columns of `records` for the attributes `types` of `stream`, found by name.
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where a schema has what a stream needs: its attributes as (name, type, place, whether a cast is needed), and
+    the timestamps' place, -1 when there are none."""
 
-    `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow type.
+    schema: pa.Schema
+    attributes: tuple[tuple[str, AttributeType, int, bool], ...]
+    timestamp: int
+
+
+class Inlet:
+    """Reads the batches that come from outside for `stream`, whose events enter the app at the junction `key`.
+
+    A schema is looked into once: batch after batch has the same.
     """
-    columns = {}
-    schema = records.schema
-    for name, type_ in types.items():
+
+    def __init__(self, stream: str, key: str, types: Mapping[str, AttributeType], pool: StringPool) -> None:
+        self.stream = stream
+        self.key = key
+        self._types = types
+        self._pool = pool
+        self._layout: _Layout | None = None
+
+    def columns(self, records: pa.RecordBatch) -> dict[str, Column]:
+        """The columns of `records` for the attributes of the stream, found by name.
+
+        `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
+        type.
+        """
+        columns = {}
+        pool = self._pool
+        for name, type_, place, cast in self._layout_of(records.schema).attributes:
+            array = records.column(place)
+            columns[name] = Column(type_, pool, arrow=array.cast(ARROW_TYPES[type_]) if cast else array)
+        return columns
+
+    def timestamps(self, records: pa.RecordBatch, now_ms: int) -> Int64Array:
+        """The rows' `_timestamp`, or `now_ms` for all when there is none."""
+        place = self._layout_of(records.schema).timestamp
+        if place < 0:
+            return filled(records.num_rows, now_ms)
+        timestamps: Int64Array = records.column(place).to_numpy(zero_copy_only=False)
+        return timestamps
+
+    def _layout_of(self, schema: pa.Schema) -> _Layout:
+        layout = self._layout
+        if layout is None or not schema.equals(layout.schema):
+            attributes = [self._found(schema, name, type_) for name, type_ in self._types.items()]
+            layout = self._layout = _Layout(schema, tuple(attributes), schema.get_field_index(TIMESTAMP))
+        return layout
+
+    def _found(self, schema: pa.Schema, name: str, type_: AttributeType) -> tuple[str, AttributeType, int, bool]:
         place = schema.get_field_index(name)
         if place < 0:
             raise SiddhiRuntimeError(
-                Problem("missing-attribute", f"a batch for stream '{stream}' has no attribute '{name}'")
+                Problem("missing-attribute", f"a batch for stream '{self.stream}' has no attribute '{name}'")
             )
-        array = records.column(place)
-        if array.type != ARROW_TYPES[type_]:
-            array = _fitting(stream, name, array, type_)
-        columns[name] = Column(type_, pool, arrow=array)
-    return columns
+        actual, target = schema.field(place).type, ARROW_TYPES[type_]
+        if actual != target and not _castable(actual, target):
+            raise SiddhiRuntimeError(
+                Problem(
+                    "wrong-type",
+                    f"attribute '{name}' of a batch for stream '{self.stream}' is {actual}, not {target}",
+                    f"'{name}' is defined as {type_.value}",
+                )
+            )
+        return name, type_, place, actual != target
 
 
-def _fitting(stream: str, name: str, array: pa.Array, type_: AttributeType) -> pa.Array:
-    target = ARROW_TYPES[type_]
-    same_text = pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)
-    if pa.types.is_null(array.type) or pa.types.is_dictionary(array.type) or (same_text and target == pa.utf8()):
-        return array.cast(target)
-    raise SiddhiRuntimeError(
-        Problem(
-            "wrong-type",
-            f"attribute '{name}' of a batch for stream '{stream}' is {array.type}, not {target}",
-            f"'{name}' is defined as {type_.value}",
-        )
-    )
-
-
-def read_timestamps(records: pa.RecordBatch, now_ms: int) -> Int64Array:
-    """The rows' `_timestamp`, or `now_ms` for all when there is none."""
-    place = records.schema.get_field_index(TIMESTAMP)
-    if place < 0:
-        return np.full(records.num_rows, now_ms, dtype=np.int64)
-    timestamps: Int64Array = records.column(place).to_numpy(zero_copy_only=False)
-    return timestamps
+def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
+    """True for types that hold the same values as `target` in another form."""
+    same_text = pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
+    return pa.types.is_null(actual) or pa.types.is_dictionary(actual) or (same_text and target == pa.utf8())
 
 
 def root_batch(

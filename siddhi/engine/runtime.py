@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,11 @@ import pyarrow as pa
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.engine.aggregation.node import AggregationNode
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.environment import Environment
 from siddhi.engine.families import not_supported
-from siddhi.engine.inlet import read_columns, read_timestamps, root_batch
+from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
@@ -43,15 +43,6 @@ class Statistics:
     strings: int
 
 
-@dataclass(slots=True)
-class _Outside:
-    """Events of one stream as they come in."""
-
-    stream: str
-    records: pa.RecordBatch
-    places: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-
 class AppRuntime:
     """Runs an analysed app. One thread at a time may call it; nothing in here waits, sleeps or reads a clock.
 
@@ -67,6 +58,7 @@ class AppRuntime:
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
+        self._inlets: dict[str, Inlet] = {}
         self._nodes: list[Node] = [*self.windows.values(), *self._build_aggregations()]
         for element in app.elements:
             if isinstance(element, model.AnalysedPartition):
@@ -152,7 +144,22 @@ class AppRuntime:
         `now_ms`). Under playback the clock moves to each row's timestamp, otherwise to `now_ms`; timers due on the way
         fire first.
         """
-        self._send([_Outside(stream, records, np.arange(records.num_rows))], now_ms, as_chunk=as_chunk)
+        now = self._now(now_ms)
+        count = records.num_rows
+        if count == 0:
+            return
+        inlet = self._inlet(stream)
+        columns = inlet.columns(records)
+        stamps = inlet.timestamps(records, now)
+        if as_chunk:
+            clocks, floor = self._jump(stamps, now)
+            batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
+            batch = batch.with_chunks(filled(count, 0))
+        else:
+            clocks, floor = self._clocks(stamps, now), self._clock
+            batch = root_batch(columns, stamps, np.arange(1, 2 * count, 2), clocks)
+        self._clock = int(clocks[-1])
+        self._steps.run({inlet.key: [batch]}, clocks, floor)
 
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
@@ -161,67 +168,62 @@ class AppRuntime:
 
         Row k of the whole is the next row of `batches[sources[k]]`.
         """
-        parts = [
-            _Outside(stream, records, np.flatnonzero(sources == place))
-            for place, (stream, records) in enumerate(batches)
-        ]
-        self._send(parts, now_ms, as_chunk=False)
-
-    def _send(self, parts: Sequence[_Outside], now_ms: int | None, *, as_chunk: bool) -> None:
-        if not self._started:
-            raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
-        now = self._clock if now_ms is None else max(now_ms, self._clock)
-        total = sum(part.records.num_rows for part in parts)
-        if total == 0:
+        now = self._now(now_ms)
+        if not any(records.num_rows for _, records in batches):
             return
-        times = [read_timestamps(part.records, now) for part in parts]
-        clocks = self._clocks([(part.places, stamps) for part, stamps in zip(parts, times, strict=True)], total, now)
-        floor = self._clock
-        if as_chunk:
-            clocks, floor = self._jump(times[0], now)
+        parts = []
+        whole: Int64Array = np.empty(len(sources), dtype=np.int64)
+        for source, (stream, records) in enumerate(batches):
+            inlet = self._inlet(stream)
+            places = np.flatnonzero(sources == source)
+            whole[places] = stamps = inlet.timestamps(records, now)
+            parts.append((inlet.key, inlet.columns(records), stamps, places))
+        clocks, floor = self._clocks(whole, now), self._clock
         roots: dict[str, list[EventBatch]] = {}
-        for part, stamps in zip(parts, times, strict=True):
-            stream = window_inlet(part.stream) if part.stream in self.windows else part.stream
-            junction = self._junction(stream)
-            columns = read_columns(part.stream, part.records, junction.types, self.pool)
-            places = np.zeros(len(stamps), dtype=np.int64) if as_chunk else part.places
-            batch = root_batch(columns, stamps, 2 * places + 1, clocks[places])
-            batch = batch.with_chunks(places) if as_chunk else batch
-            roots.setdefault(stream, []).append(batch)
+        for key, columns, stamps, places in parts:
+            roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._clock = int(clocks[-1])
         self._steps.run(roots, clocks, floor)
+
+    def _now(self, now_ms: int | None) -> int:
+        """The clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
+        if not self._started:
+            raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
+        return self._clock if now_ms is None else max(now_ms, self._clock)
 
     def _jump(self, stamps: Int64Array, now: int) -> tuple[Int64Array, int]:
         """The clock at a chunk, which moves it at one go from before its first to its last event; timers due between
         show the latter."""
         if not self.app.playback:
-            return np.full(1, now, dtype=np.int64), now
+            return filled(1, now), now
         self.advance_time(int(stamps[0]) - 1)
         clock = max(self._clock, int(stamps[-1]))
-        return np.full(1, clock, dtype=np.int64), clock
+        return filled(1, clock), clock
 
-    def _clocks(self, parts: Sequence[tuple[Int64Array, Int64Array]], total: int, now: int) -> Int64Array:
-        """The app's clock at each row of the whole."""
+    def _clocks(self, stamps: Int64Array, now: int) -> Int64Array:
+        """The app's clock at each row of `stamps`."""
         if not self.app.playback:
-            return np.full(total, now, dtype=np.int64)
-        stamps = np.empty(total, dtype=np.int64)
-        for places, times in parts:
-            stamps[places] = times
-        stamps[0] = max(int(stamps[0]), self._clock)
-        return np.maximum.accumulate(stamps)
+            return filled(len(stamps), now)
+        clocks: Int64Array = np.maximum(stamps, self._clock)
+        return np.maximum.accumulate(clocks)
 
-    def _junction(self, stream: str) -> Junction:
-        junction = self._junctions.get(stream)
-        if junction is None:
-            raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
-        return junction
+    def _inlet(self, stream: str) -> Inlet:
+        """What reads events from outside for `stream`; `SiddhiRuntimeError` when the app has no such stream."""
+        inlet = self._inlets.get(stream)
+        if inlet is None:
+            key = window_inlet(stream) if stream in self.windows else stream
+            junction = self._junctions.get(key)
+            if junction is None:
+                raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
+            inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool)
+        return inlet
 
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
         floor = self._clock
         self._clock = max(self._clock, now_ms)
-        self._steps.run({}, np.full(1, self._clock, dtype=np.int64), floor)
+        self._steps.run({}, filled(1, self._clock), floor)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
