@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -95,6 +96,8 @@ def run(config: WorkerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
     worker.start()
+    gc.collect()
+    gc.freeze()  # what is here now stays: collections need not look at it while events wait
     worker.ended.wait()
     worker.stop()
     if worker.failure is not None:

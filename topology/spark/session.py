@@ -11,7 +11,6 @@ from functools import partial
 from typing import Protocol
 
 import msgspec
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
@@ -102,7 +101,7 @@ class TopologyJob:
             answers = rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
             faults = [answer for answer in answers if answer]
             self._ended(faults[0] if faults else "the tasks stopped", unfit=bool(faults))
-        except (Py4JJavaError, Py4JError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the border of the job's thread: whatever ended it, its slots are free
             reason = "cancelled" if self._cancelled.is_set() else readable_reason(str(error))
             self._ended(reason, unfit=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterable, Iterator
 
@@ -10,11 +11,10 @@ import zmq
 from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
-from cep_common.errors import CepError
 from cep_common.ids import Endpoint, PlanKey
-from query_plan.errors import QueryPlanError
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
+from topology.errors import TopologyError
 from topology.model import Topology
 from topology.stages.control import TaskControl
 from topology.stages.settings import TaskAssignment
@@ -53,8 +53,10 @@ def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket
         plan = read_xml(assignment.query_plan)
         topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
         task = Task(topology, index, settings, context, SystemClock())
+        gc.collect()
+        gc.freeze()  # what is here now stays: collections need not look at it while events wait
         greeting = Greeting(task.exchange.server.endpoint)
-    except (SiddhiError, QueryPlanError, CepError) as failure:
+    except (SiddhiError, TopologyError) as failure:
         greeting = Greeting(Endpoint("", 0), f"{type(failure).__name__}: {failure}")
     answers = barrier.allGather(msgspec.json.encode(greeting).decode())
     greetings = [msgspec.json.decode(answer, type=Greeting) for answer in answers]
