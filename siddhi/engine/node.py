@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import Stateful, Step
@@ -30,7 +31,7 @@ class Node:
     writes: frozenset[str] = frozenset()
     parts: tuple[Stateful, ...] = ()
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         """True when timers may make the node send."""
         return any(type(part).next_deadline_ms is not Stateful.next_deadline_ms for part in self.parts)

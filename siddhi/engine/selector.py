@@ -76,7 +76,6 @@ class Selector(Operator):
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
         self.having = None if selection.having is None else compiler.compile(selection.having)
-        self.plain = all(isinstance(node, ColumnNode) for _, _, node in self.outputs) and self.having is None
         for key in selection.group_by:
             compiler.compile(key)
         self.aggregates = compiler.aggregates
@@ -84,6 +83,7 @@ class Selector(Operator):
         self.grouped = bool(selection.group_by)
         self.tag_groups = tag_groups
         self.collapse = collapse and (self.grouped or selection.aggregates)
+        self.projection = self._plain()
         self.accepted = ACCEPTED[events]
         self.takes_current = CURRENT in self.accepted
         self.keep_resets = keep_resets and not self.collapse
@@ -95,8 +95,8 @@ class Selector(Operator):
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        if self.plain and not self.collapse and not self.grouped:
-            return self._project(batch)
+        if self.projection is not None:
+            return self._project(batch, self.projection)
         groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
         evaluation = self._evaluate(batch, groups)
         positions = self._passing(evaluation, step)
@@ -110,12 +110,16 @@ class Selector(Operator):
             columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
         return self._arrange(batch.take(positions, ()).with_columns(columns))
 
-    def _project(self, batch: EventBatch) -> EventBatch:
-        columns: dict[str, Column] = {}
-        for name, _, node in self.outputs:
-            assert isinstance(node, ColumnNode)  # noqa: S101 - what `plain` says
-            columns[name] = batch.columns[node.column]
-        projected = batch.with_columns(columns)
+    def _plain(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when rows are selected one by one as they are, None for the rest."""
+        if self.collapse or self.grouped or self.having is not None:
+            return None
+        plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
+        return tuple(plain) if len(plain) == len(self.outputs) else None
+
+    def _project(self, batch: EventBatch, projection: tuple[tuple[str, str], ...]) -> EventBatch:
+        columns = batch.columns
+        projected = batch.with_columns({name: columns[column] for name, column in projection})
         if not (batch.only_current and self.takes_current):
             wanted = self._wanted(batch)
             if not wanted.all():

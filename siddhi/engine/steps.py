@@ -60,6 +60,7 @@ class StepRunner:
         self._junctions = junctions
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
+        self._ordered = [(node, self._stages[node]) for node in self._graph.order]
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -95,8 +96,7 @@ class StepRunner:
     def _run_columns(self, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
         sent: _Sent = {key: [(-1, batch) for batch in batches] for key, batches in roots.items()}
         arrived: dict[str, EventBatch] = {}
-        for node in self._graph.order:
-            stage = self._stages[node]
+        for node, stage in self._ordered:
             inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
             if any(batch.size for batch in inputs) or stage.node.wakes(step):
                 out, faults = self._run_stage(stage, inputs, step, arrived)
@@ -111,20 +111,22 @@ class StepRunner:
 
     def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
         """What stream `key` carries in this step, merged once all its producers have run."""
-        if key not in sent:
+        parts = sent.get(key)
+        if parts is None:
             return self._junctions[key].empty
-        if key not in arrived:
-            ranks = self._ranks[key]
-            parts = sorted(sent[key], key=lambda part: ranks[part[0]])
-            arrived[key] = merge_producers([batch for _, batch in parts])
-        return arrived[key]
+        batch = arrived.get(key)
+        if batch is None:
+            if len(parts) > 1:
+                ranks = self._ranks[key]
+                parts = sorted(parts, key=lambda part: ranks[part[0]])
+            batch = arrived[key] = merge_producers([batch for _, batch in parts])
+        return batch
 
     def _run_stage(
         self, stage: Stage, inputs: Sequence[EventBatch], step: Step, arrived: dict[str, EventBatch]
     ) -> tuple[EventBatch, list[tuple[str, EventBatch]]]:
         """What the stage sends, and what goes to fault streams. Failed events are taken out of `arrived` for later
         readers."""
-        step.failures = Failures()
         out = stage.node.process(inputs, step)
         stage.tell(out)
         if out.size and (refused := stage.node.write(out)):
@@ -133,6 +135,7 @@ class StepRunner:
         if step.failures.orders:
             failed = np.unique(np.concatenate(step.failures.orders))
             message = step.failures.messages[0]
+            step.failures = Failures()
             for key, batch in zip(stage.node.sources, inputs, strict=True):
                 hit = np.isin(batch.orders, failed)
                 if hit.any():

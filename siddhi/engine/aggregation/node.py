@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from siddhi.analysis import model
 from siddhi.engine.aggregation.aggregation import Aggregation
@@ -32,7 +33,7 @@ class AggregationNode(Node):
         self.parts = (*self.chain, self.aggregation)
         self._nothing = empty_batch((), context.pool)
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         return self.aggregation.retention.enabled
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray
+from siddhi.engine.batch import DTYPES
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type, both_valid, broadcast
 from siddhi.language.ast import AttributeType
 
@@ -90,15 +91,17 @@ class ComparisonNode(Node):
         self.null_result = sign == "!="
         self.left = left
         self.right = right
-        self.operand_type = operand_type if operand_type in NUMERIC else None
+        self.dtype = DTYPES[operand_type] if operand_type in NUMERIC else None
         self.can_fail = left.can_fail or right.can_fail
         self.stateful = left.stateful or right.stateful
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         left, left_valid = self.left.evaluate(evaluation)
         right, right_valid = self.right.evaluate(evaluation)
-        if self.operand_type is not None:
-            left, right = as_type(left, self.operand_type), as_type(right, self.operand_type)
+        dtype = self.dtype
+        if dtype is not None:
+            left = left if left.dtype == dtype else left.astype(dtype)
+            right = right if right.dtype == dtype else right.astype(dtype)
         result = np.asarray(self.compare(left, right))
         valid = both_valid(left_valid, right_valid)
         if valid is not None:
