@@ -19,7 +19,7 @@ from siddhi.language.ast import AttributeType
 TIMESTAMP = "_timestamp"
 KIND = "_kind"
 _CURRENT_KINDS = pa.array(np.zeros(1024, dtype=np.int8))
-"""The `_kind` of a batch of current rows, cut to size: a cut costs a third of a new array, which tells in small ones."""
+"""The `_kind` of current rows, cut to size: a cut costs a third of a new array, which tells in small batches."""
 _LEADING_FIELDS = (pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False))
 
 DTYPES: dict[AttributeType, np.dtype[np.generic]] = {

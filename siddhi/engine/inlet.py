@@ -38,26 +38,22 @@ class Inlet:
         self._pool = pool
         self._layout: _Layout | None = None
 
-    def columns(self, records: pa.RecordBatch) -> dict[str, Column]:
-        """The columns of `records` for the attributes of the stream, found by name.
+    def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[dict[str, Column], Int64Array]:
+        """The columns of `records` for the attributes of the stream, found by name, and the rows' `_timestamp`, or
+        `now_ms` for all when there is none.
 
         `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
         type.
         """
+        layout = self._layout_of(records.schema)
         columns = {}
         pool = self._pool
-        for name, type_, place, cast in self._layout_of(records.schema).attributes:
+        for name, type_, place, cast in layout.attributes:
             array = records.column(place)
             columns[name] = Column(type_, pool, arrow=array.cast(ARROW_TYPES[type_]) if cast else array)
-        return columns
-
-    def timestamps(self, records: pa.RecordBatch, now_ms: int) -> Int64Array:
-        """The rows' `_timestamp`, or `now_ms` for all when there is none."""
-        place = self._layout_of(records.schema).timestamp
-        if place < 0:
-            return filled(records.num_rows, now_ms)
-        timestamps: Int64Array = records.column(place).to_numpy(zero_copy_only=False)
-        return timestamps
+        if layout.timestamp < 0:
+            return columns, filled(records.num_rows, now_ms)
+        return columns, records.column(layout.timestamp).to_numpy(zero_copy_only=False)
 
     def _layout_of(self, schema: pa.Schema) -> _Layout:
         layout = self._layout
@@ -87,7 +83,7 @@ class Inlet:
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
     """True for types that hold the same values as `target` in another form."""
     same_text = pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
-    return pa.types.is_null(actual) or pa.types.is_dictionary(actual) or (same_text and target == pa.utf8())
+    return bool(pa.types.is_null(actual) or pa.types.is_dictionary(actual) or (same_text and target == pa.utf8()))
 
 
 def root_batch(

@@ -149,8 +149,7 @@ class AppRuntime:
         if count == 0:
             return
         inlet = self._inlet(stream)
-        columns = inlet.columns(records)
-        stamps = inlet.timestamps(records, now)
+        columns, stamps = inlet.read(records, now)
         if as_chunk:
             clocks, floor = self._jump(stamps, now)
             batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
@@ -176,8 +175,9 @@ class AppRuntime:
         for source, (stream, records) in enumerate(batches):
             inlet = self._inlet(stream)
             places = np.flatnonzero(sources == source)
-            whole[places] = stamps = inlet.timestamps(records, now)
-            parts.append((inlet.key, inlet.columns(records), stamps, places))
+            columns, stamps = inlet.read(records, now)
+            whole[places] = stamps
+            parts.append((inlet.key, columns, stamps, places))
         clocks, floor = self._clocks(whole, now), self._clock
         roots: dict[str, list[EventBatch]] = {}
         for key, columns, stamps, places in parts:

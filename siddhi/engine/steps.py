@@ -82,14 +82,14 @@ class StepRunner:
         """The time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
+    @np.errstate(all="ignore")
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
         `Step`."""
-        with np.errstate(all="ignore"):
-            if self._graph.columnar(roots):
-                self._run_columns(roots, Step(clocks, floor))
-            else:
-                self._run_chunks(roots, clocks, floor)
+        if self._graph.columnar(roots):
+            self._run_columns(roots, Step(clocks, floor))
+        else:
+            self._run_chunks(roots, clocks, floor)
 
     # ---- column by column
 
@@ -97,6 +97,8 @@ class StepRunner:
         sent: _Sent = {key: [(-1, batch) for batch in batches] for key, batches in roots.items()}
         arrived: dict[str, EventBatch] = {}
         for node, stage in self._ordered:
+            if sent.keys().isdisjoint(stage.node.sources) and not stage.node.wakes(step):
+                continue
             inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
             if any(batch.size for batch in inputs) or stage.node.wakes(step):
                 out, faults = self._run_stage(stage, inputs, step, arrived)
@@ -111,15 +113,19 @@ class StepRunner:
 
     def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
         """What stream `key` carries in this step, merged once all its producers have run."""
+        batch = arrived.get(key)
+        if batch is not None:
+            return batch
         parts = sent.get(key)
         if parts is None:
             return self._junctions[key].empty
-        batch = arrived.get(key)
-        if batch is None:
-            if len(parts) > 1:
-                ranks = self._ranks[key]
-                parts = sorted(parts, key=lambda part: ranks[part[0]])
-            batch = arrived[key] = merge_producers([batch for _, batch in parts])
+        if len(parts) == 1:
+            batch = parts[0][1]
+        else:
+            ranks = self._ranks[key]
+            parts = sorted(parts, key=lambda part: ranks[part[0]])
+            batch = merge_producers([batch for _, batch in parts])
+        arrived[key] = batch
         return batch
 
     def _run_stage(

@@ -98,7 +98,7 @@ class ComparisonNode(Node):
     def evaluate(self, evaluation: Evaluation) -> Value:
         left, left_valid = self.left.evaluate(evaluation)
         right, right_valid = self.right.evaluate(evaluation)
-        dtype = self.dtype
+        dtype = self.dtype  # `as_type` in place: comparisons stand in most filters
         if dtype is not None:
             left = left if left.dtype == dtype else left.astype(dtype)
             right = right if right.dtype == dtype else right.astype(dtype)
