@@ -17,7 +17,8 @@ from siddhi.language.ast import AttributeType
 
 @STREAM_FUNCTIONS.register("pol2Cart")
 class PolarToCartesian(Operator):
-    """Appends `x` and `y`, and `z` as it is when given; the angle `theta` is in degrees. A row with a null argument fails."""
+    """Appends `x` and `y`, and `z` as it is when given; the angle `theta` is in degrees. A row with a null argument
+    fails."""
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.nodes = [compiler.compile(argument) for argument in call.arguments]
