@@ -49,8 +49,10 @@ class Inlet:
         columns = {}
         pool = self._pool
         for name, type_, place, cast in layout.attributes:
-            array = records.column(place)
-            columns[name] = Column(type_, pool, arrow=array.cast(ARROW_TYPES[type_]) if cast else array)
+            if cast:
+                columns[name] = Column(type_, pool, arrow=records.column(place).cast(ARROW_TYPES[type_]))
+            else:
+                columns[name] = Column(type_, pool, origin=(records, place))
         if layout.timestamp < 0:
             return columns, filled(records.num_rows, now_ms)
         return columns, records.column(layout.timestamp).to_numpy(zero_copy_only=False)
