@@ -43,6 +43,16 @@ def test_columns_are_found_by_name_whatever_their_order_and_whatever_stands_besi
     assert rows == [{TIMESTAMP: 5, KIND: 0, "d": 3}]
 
 
+def test_each_batch_of_a_stream_may_have_another_schema() -> None:
+    runtime = started("define stream S (a int, b int, s string); from S[a > 0] select a - b as d, s insert into O;")
+    rows = rows_of(runtime, "O")
+    text = pa.array(["x"])
+    runtime.send("S", records([5], a=ints(4), b=ints(1), s=text))
+    runtime.send("S", records(None, s=text.dictionary_encode(), b=ints(1), a=ints(3)), 7)
+    runtime.send("S", records([9], b=ints(1), a=ints(2), s=pa.nulls(1)))
+    assert [(row[TIMESTAMP], row["d"], row["s"]) for row in rows] == [(5, 3, "x"), (7, 2, "x"), (9, 1, None)]
+
+
 @pytest.mark.parametrize(
     ("stream", "batch", "code"),
     [
