@@ -1,6 +1,6 @@
 """One event at a time, from client to client through a deployed plan, beside a bare ZeroMQ chain of the same hops.
 
-    .venv/bin/python -m benchmarks.latency [--events 2000] [--json]
+    .venv/bin/python benchmarks/latency.py [--events 2000] [--json]
 
 Prints the median and the 99th percentile of both in milliseconds, and the ratio of the medians.
 """

@@ -1,6 +1,6 @@
 """Departures through a deployed plan as fast as it takes them, beside a bare ZeroMQ and Arrow chain of the same hops.
 
-    .venv/bin/python -m benchmarks.throughput [--events 5000000] [--batch 4096] [--json]
+    .venv/bin/python benchmarks/throughput.py [--events 5000000] [--batch 4096] [--json]
 
 The filter lets everything pass, so that as much data leaves as enters: the hard case. Prints events/s of both, and the
 ratio.

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import msgspec
 
+from cep_cli.processes import LEAVES_WITH_PARENT
 from cep_cli.rest import ManagerClient
 from cep_common.errors import CepError, PeerError
 from cep_common.ids import Endpoint
@@ -164,6 +165,7 @@ class LocalSystem:
         ports = self.ports
         manager = f"[127.0.0.1:{ports.control}]"
         return {
+            LEAVES_WITH_PARENT: "1",
             "CEP_MANAGER__CONTROL__PORT": str(ports.control),
             "CEP_MANAGER__HTTP__PORT": str(ports.console),
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
+import signal
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +22,12 @@ CONFIG_OPTION = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The process's YAML file; default conf/<process>.yaml where that exists.",
 )
+LEAVES_WITH_PARENT = "CEP_LEAVES_WITH_PARENT"
+"""Set by `cep up` and `cep demo`: a process that they started gets SIGTERM when they die without stopping it."""
+
+PR_SET_PDEATHSIG = 1
+"""The option of Linux's prctl for that."""
+
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -58,5 +66,7 @@ def worker_command(config: Path | None) -> None:
 
 def _prepare(kind: type[T], path: Path | None, process: str) -> T:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    if os.environ.get(LEAVES_WITH_PARENT):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     default = Path("conf") / f"{process}.yaml"
     return load_config(kind, path or (default if default.exists() else None), process, os.environ)

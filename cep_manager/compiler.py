@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from siddhi.analysis.analyser import analyse
-
 from cep_common.messages import StreamBinding
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.connectors import read_connectors
@@ -20,6 +18,7 @@ from query_plan.model import QueryPlan
 from query_plan.survey import survey
 from query_plan.validation import findings_of, validate
 from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
 from siddhi.errors import Problem, SiddhiError, render_problem
 from siddhi.language.ast import StreamDefinition
