@@ -26,7 +26,8 @@ from topology.frames import KIND, TIMESTAMP
 @click.argument("stream")
 @click.argument("file")
 @click.option(
-    "--timestamp", help="The field that holds the event time in ms; default _timestamp, else the time of sending."
+    "--timestamp",
+    help="The field that holds the event time in ms; default _timestamp, or ts, else the time of sending.",
 )
 @click.option("--batch-rows", type=click.IntRange(1, 65_536), default=1_000, show_default=True, help="Events a frame.")
 @click.option("--worker", help="The worker to send to, by name; default the first.")

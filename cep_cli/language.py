@@ -36,7 +36,7 @@ def validate_command(file: Path, as_json: bool) -> None:
     else:
         for finding in findings:
             click.echo(f"{file}: {finding.severity.value}: {render_problem(finding.problem, text)}\n")
-        click.echo(f"{file}: {len(errors)} errors, {len(findings) - len(errors)} warnings")
+        click.echo(f"{file}: {_count(len(errors), 'error')}, {_count(len(findings) - len(errors), 'warning')}")
     if errors:
         sys.exit(FAILED)
 
@@ -94,6 +94,10 @@ def simulate_command(cases: Path, out: Path | None, as_json: bool, batch_rows: i
         click.echo(json.dumps({"cases": count, "passed": count - len(failed), "failed": failed}))
     if failed:
         sys.exit(FAILED)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _as_dict(finding: Finding) -> dict[str, object]:
