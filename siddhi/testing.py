@@ -103,6 +103,9 @@ def _read_case(line: str, where: str) -> Case:
     missing = [key for key in ("id", "app", "events") if not isinstance(document, dict) or key not in document]
     if missing:
         raise SiddhiRuntimeError(Problem("bad-case", f"{where}: is no case, it has no {' and no '.join(missing)}"))
+    if "error" not in document and not isinstance(document.get("listen"), dict):
+        hint = 'such as {"streams": ["Out"], "queries": []}'
+        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: listen must say what to listen to, {hint}"))
     return Case(document["id"], document.get("feature", ""), document["app"], document)
 
 
