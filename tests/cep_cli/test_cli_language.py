@@ -172,7 +172,9 @@ def test_the_size_of_batches_changes_no_answer(tmp_path: Path, rows: str) -> Non
     assert run("simulate", "--batch-rows", rows, write_cases(tmp_path, RIGHT)).exit_code == 0
 
 
-@pytest.mark.parametrize("line", ["{nonsense", '"text"', '{"id": "no app"}'])
+@pytest.mark.parametrize(
+    "line", ["{nonsense", '"text"', '{"id": "no app"}', '{"id": "x", "app": "", "events": [], "listen": ["O"]}']
+)
 def test_a_line_that_is_no_case_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_text(f"{json.dumps(RIGHT)}\n{line}\n", encoding="utf-8")
