@@ -112,6 +112,8 @@ class Inflow:
         """Passes the time: heartbeats, sources that have fallen silent."""
         self._out.tick(now_ms)
         if self.playback:
+            if not self._out.has_room():
+                self._watermark.hold(now_ms)
             self._watermark.expire(now_ms)
             self._promise()
 

@@ -76,6 +76,12 @@ class InflowWatermark:
         if not self._sources and now_ms - self.created_ms >= self.idle_ms:
             self.idle = True
 
+    def hold(self, now_ms: int) -> None:
+        """Active sources are kept waiting by this inflow: that they send nothing is not their silence."""
+        for entry in self._sources.values():
+            if not entry.idle:
+                entry.heard_ms = now_ms
+
     def restart(self, now_ms: int) -> None:
         """The plan begins anew: what sources promised that have gone is forgotten, what the present ones did holds."""
         self.created_ms = now_ms

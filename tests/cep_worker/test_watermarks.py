@@ -163,3 +163,15 @@ def test_a_plan_that_begins_anew_is_bound_only_by_sources_that_are_still_there()
     watermark.advance("there", 5, 5, now_ms=1_050)
     watermark.restart(now_ms=2_000)
     assert watermark.watermark_ms == 5
+
+
+def test_a_source_that_is_kept_waiting_is_not_silent() -> None:
+    watermark = InflowWatermark(IDLE_MS, 0, 0)
+    watermark.advance("kept waiting", 5, NO_WATERMARK, 0)
+    watermark.advance("resting", 5, NO_WATERMARK, 0)
+    watermark.rest("resting")
+    watermark.hold(IDLE_MS)
+    watermark.expire(2 * IDLE_MS - 1)
+    assert not watermark.idle
+    watermark.expire(2 * IDLE_MS)
+    assert watermark.idle
