@@ -10,7 +10,6 @@ SUPER_TENANT = -1234
 """The tenant that owns everything when nobody says otherwise."""
 
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
-_TOPOLOGY_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 
 
 class PlanKey(msgspec.Struct, frozen=True, order=True):
@@ -41,11 +40,6 @@ def parse_endpoint(text: str) -> Endpoint:
     if found is None or not 1 <= int(found["port"]) <= 65_535:
         raise ValueError(f"{text!r} is not host:port")
     return Endpoint(found["host"], int(found["port"]))
-
-
-def is_plan_name(name: str) -> bool:
-    """True when a topology can bear `name`: letters, digits, `_` and `-`, at most 128 of them."""
-    return _TOPOLOGY_NAME.match(name) is not None
 
 
 def instance_name(component: str, index: int) -> str:

@@ -14,10 +14,6 @@ _SPECIAL = re.compile(r"[+-]?(NaN|Infinity)")
 _BLANKS = "".join(map(chr, range(0x21)))
 
 
-def integer_text(value: int) -> str:
-    return str(value)
-
-
 def floating_text(value: float, *, single: bool) -> str:
     """`value` as `Double.toString` writes it, or `Float.toString` when `single`."""
     if math.isnan(value):

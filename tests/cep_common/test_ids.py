@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey, instance_name, is_plan_name
+from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey, instance_name, parse_endpoint
 
 
 def test_a_topology_bears_the_name_of_its_plan_and_tenant() -> None:
@@ -13,11 +13,13 @@ def test_a_topology_bears_the_name_of_its_plan_and_tenant() -> None:
     assert instance_name("filtering", 1) == "filtering#1"
 
 
-@pytest.mark.parametrize("name", ["a", "Plan_1-b", "x" * 128])
-def test_letters_digits_underscore_and_dash_make_a_plan_name(name: str) -> None:
-    assert is_plan_name(name)
+def test_an_address_is_read_as_host_and_port() -> None:
+    assert parse_endpoint("node-1.example:8904") == Endpoint("node-1.example", 8904)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "a.b", "ä", "x" * 129, "a\n", "../a"])
-def test_anything_else_is_no_plan_name(name: str) -> None:
-    assert not is_plan_name(name)
+@pytest.mark.parametrize(
+    "text", ["", "node", "node:", ":1", "node:0", "node:65536", "a b:1", "tcp://node:1", "node:1\n"]
+)
+def test_anything_else_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is not host:port"):
+        parse_endpoint(text)

@@ -56,15 +56,3 @@ def span_of(meta: Meta) -> Span:
     if meta.empty:
         return NOWHERE
     return Span(meta.line, meta.column, meta.end_line, meta.end_column, meta.start_pos, meta.end_pos)
-
-
-def token_span(token: Token) -> Span:
-    """The place of a token."""
-    return Span(
-        token.line or 0,
-        token.column or 0,
-        token.end_line or 0,
-        token.end_column or 0,
-        token.start_pos or 0,
-        token.end_pos or 0,
-    )
