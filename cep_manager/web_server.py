@@ -38,13 +38,25 @@ class WebServer:
 
     def stop(self) -> None:
         """No request is answered any more and the port is free."""
+        # Requests end first: each one wakes the server's thread through the trigger, which must not be closed by then.
+        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=5)
         if self._thread.ident is None:
             wasyncore.close_all(self._channels)
         else:
-            # Sockets belong to the server's thread: it closes them itself and ends when none is left.
-            self._server.trigger.pull_trigger(lambda: wasyncore.close_all(self._channels))
+            self._close_in_server_thread()
             self._thread.join(timeout=5)
-        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=5)
+
+    def _close_in_server_thread(self) -> None:
+        """Sockets belong to the server's thread: it closes them itself and ends when none is left."""
+        pulled = threading.Event()
+
+        def close_all() -> None:
+            # An earlier pull may run this while `pull_trigger` has yet to write to the trigger that is closed here.
+            pulled.wait()
+            wasyncore.close_all(self._channels)
+
+        self._server.trigger.pull_trigger(close_all)
+        pulled.set()
 
 
 def _listen(config: HttpConfig) -> socket.socket:
