@@ -130,15 +130,18 @@ class JoinOperator(MergingOperator):
     # ---- meeting the other side
 
     def _probe(self, side: Side, rows: EventBatch, order: int, clock: int, out: list[EventBatch]) -> None:
-        """Joins each of `rows`, which `side`'s window let out, with what the other side holds."""
+        """Joins each of `rows`, which `side`'s window let out, with what the other side holds.
+
+        A side that does not trigger tells nothing, not even the end of its batches.
+        """
+        if not side.triggers:
+            return
         other = self.sides[1 - side.slot]
         stamps, held = other.contents()
         size = len(stamps)
         for row in range(rows.size):
             if rows.kinds[row] == RESET:
                 out.append(self._joined(side, rows, row, None, _ONE, order, clock))
-                continue
-            if not side.triggers:
                 continue
             if other.reader is not None:
                 try:
