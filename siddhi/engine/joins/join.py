@@ -134,7 +134,7 @@ class JoinOperator(MergingOperator):
 
         A side that does not trigger tells nothing, not even the end of its batches.
         """
-        if not side.triggers:
+        if not side.triggers or not rows.size:
             return
         other = self.sides[1 - side.slot]
         stamps, held = other.contents()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import Column
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
@@ -15,6 +17,7 @@ class BatchWindow(RowWindow):
         super().__init__(context)
         (self.length,) = [int(str(length)) for length in context.constants()] or [0]
         self.last: list[int] = []
+        self.looked = False
         self.opened: list[tuple[int, int]] = []
         self.passed: list[int] = []
 
@@ -32,9 +35,10 @@ class BatchWindow(RowWindow):
     def _flush(self, out: Emission) -> None:
         for slot in self.last:
             if self.expired:
-                out.expired(slot)
+                out.expired(slot, int(self.slots.timestamps[slot]) if self.looked else None)
             self.release(slot)
         self.last = []
+        self.looked = False
         out.reset(self.opened[0][0])
         for slot, timestamp in self.opened:
             out.current(slot, timestamp)
@@ -44,8 +48,12 @@ class BatchWindow(RowWindow):
     def held(self) -> list[int]:
         return self.last
 
+    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+        self.looked = bool(self.last)
+        return super().contents()
+
     def own_state(self) -> State:
-        return self.last
+        return [self.last, self.looked]
 
     def restore_own(self, state: State) -> None:
-        self.last = state
+        self.last, self.looked = state

@@ -22,10 +22,10 @@ from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 @kernel
 def _run_batches(  # type: ignore[no-untyped-def]
-    length, expired, first, opened, start, stamps, offset, orders, clocks, out
+    length, expired, first, opened, looked, start, stamps, offset, orders, clocks, out
 ):
-    """Rows [first, opened) are the last batch, [opened, …) the one in progress. Returns (rows written, first,
-    opened)."""
+    """Rows [first, opened) are the last batch, [opened, …) the one in progress; rows before `looked` expire with their
+    own time. Returns (rows written, first, opened)."""
     count = 0
     chunk = 0
     for row in range(len(orders)):
@@ -43,7 +43,8 @@ def _run_batches(  # type: ignore[no-untyped-def]
             continue
         if expired:
             for old in range(first, opened):
-                count = emit(out, count, old, EXPIRED, clock, order, clock, chunk)
+                stamp = stamps[old - offset] if old < looked else clock
+                count = emit(out, count, old, EXPIRED, stamp, order, clock, chunk)
         count = emit(out, count, new, RESET, clock, order, clock, chunk)
         for current in range(opened, new + 1):
             count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, chunk)
@@ -53,19 +54,20 @@ def _run_batches(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _run_streaming(length, expired, first, start, timestamps, orders, clocks, out):  # type: ignore[no-untyped-def]
+def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
     """Each event is a chunk of its own. Returns (rows written, number of the first row of the batch in progress)."""
     count = 0
-    for row in range(len(timestamps)):
+    for row in range(len(orders)):
         new = start + row
         order, clock = orders[row], clocks[row]
         if new - first >= length:
             if expired:
                 for old in range(first, new):
-                    count = emit(out, count, old, EXPIRED, clock, order, clock, row)
+                    stamp = stamps[old - offset] if old < looked else clock
+                    count = emit(out, count, old, EXPIRED, stamp, order, clock, row)
             count = emit(out, count, new, RESET, clock, order, clock, row)
             first = new
-        count = emit(out, count, new, CURRENT, timestamps[row], order, clock, row)
+        count = emit(out, count, new, CURRENT, stamps[new - offset], order, clock, row)
     return count, first
 
 
@@ -80,21 +82,23 @@ class LengthBatchWindow(Window):
         self.expired = context.expired
         self.store = RowStore(context.columns, context.operator.pool)
         self.opened = 0
+        self.looked = 0
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         held = len(self.store)
         start = self.store.append(batch)
         out = new_emission(2 * held + 3 * batch.size + 1)
         orders, clocks, first = kernel_array(batch.orders), kernel_array(batch.clocks), self.store.first
+        stamps, offset = self.store.timestamps()
         if self.streaming and self.length > 0:
-            timestamps = kernel_array(batch.timestamps)
-            count, keep = _run_streaming(self.length, self.expired, first, start, timestamps, orders, clocks, out)
+            count, keep = _run_streaming(
+                self.length, self.expired, first, self.looked, start, stamps, offset, orders, clocks, out
+            )
         elif self.length < 0:
             count, keep = 0, self.store.end
         else:
-            stamps, offset = self.store.timestamps()
             count, keep, self.opened = _run_batches(
-                self.length, self.expired, first, self.opened, start, stamps, offset, orders, clocks, out
+                self.length, self.expired, first, self.opened, self.looked, start, stamps, offset, orders, clocks, out
             )
         result = emitted(out, count, self.store)
         self.store.forget(keep)
@@ -103,8 +107,11 @@ class LengthBatchWindow(Window):
     def visible(self) -> Int64Array:
         return super().visible() if self.streaming else np.arange(self.store.first, self.opened)
 
+    def note_look(self, sequences: Int64Array) -> None:
+        self.looked = int(sequences[-1]) + 1
+
     def own_state(self) -> State:
-        return self.opened
+        return [self.opened, self.looked]
 
     def restore_own(self, state: State) -> None:
-        self.opened = state
+        self.opened, self.looked = state

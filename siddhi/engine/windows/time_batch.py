@@ -20,9 +20,9 @@ from siddhi.engine.store import RowStore
 from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
-_FIRST, _OPENED, _BOUNDARY = 0, 1, 2
+_FIRST, _OPENED, _BOUNDARY, _LOOKED = 0, 1, 2, 3
 """Lines of the window's own state: rows [FIRST, OPENED) are the last batch, the rest is the batch that ends at
-BOUNDARY."""
+BOUNDARY. Somebody has looked at the rows before LOOKED: they expire with their own time."""
 
 
 @kernel
@@ -92,7 +92,8 @@ def _flush(state, streaming, expired, end, stamps, offset, clock, order, chunk, 
     stop = end if streaming else state[_OPENED]
     if expired:
         for old in range(state[_FIRST], stop):
-            count = emit(out, count, old, EXPIRED, clock, order, clock, chunk)
+            stamp = stamps[old - offset] if old < state[_LOOKED] else clock
+            count = emit(out, count, old, EXPIRED, stamp, order, clock, chunk)
     if end > state[_OPENED]:
         count = emit(out, count, state[_OPENED], RESET, clock, order, clock, chunk)
         if not streaming:
@@ -116,7 +117,7 @@ class TimeBatchWindow(Window):
         self.origin = starts[0] if starts else 0
         self.expired = context.expired
         self.store = RowStore(context.columns, context.operator.pool)
-        self.lines = np.array([0, 0, NEVER], dtype=np.int64)
+        self.lines = np.array([0, 0, NEVER, 0], dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         held = len(self.store)
@@ -149,7 +150,11 @@ class TimeBatchWindow(Window):
         return int(self.lines[_BOUNDARY]) if len(self.store) else None
 
     def visible(self) -> Int64Array:
-        return np.arange(int(self.lines[_FIRST]), int(self.lines[_OPENED]))
+        end = self.store.end if self.streaming else int(self.lines[_OPENED])
+        return np.arange(int(self.lines[_FIRST]), end)
+
+    def note_look(self, sequences: Int64Array) -> None:
+        self.lines[_LOOKED] = sequences[-1] + 1
 
     def own_state(self) -> State:
         return self.lines.copy()

@@ -49,7 +49,7 @@ class WindowContext:
 
 class Window(Operator):
     """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
-    time of expiry.
+    time of expiry (see `note_look`).
 
     What a window holds lies in `store`; `contents` shows it to joins and on-demand queries.
     """
@@ -63,8 +63,14 @@ class Window(Operator):
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
         """The timestamps and columns of the rows that a look into the window shows, in order."""
         sequences = self.visible()
+        if len(sequences):
+            self.note_look(sequences)
         stamps, offset = self.store.timestamps()
         return stamps[sequences - offset], self.store.take(sequences)
+
+    def note_look(self, sequences: Int64Array) -> None:
+        """Somebody sees the rows `sequences`. Rows of a batch that were seen expire with their own time, as in Siddhi,
+        rows of other windows with the time of expiry."""
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
