@@ -36,11 +36,13 @@ class Argument:
 
 
 class CallError(Exception):
-    """A call that fits an overload but breaks a rule of its own; `position` is the argument at fault, from 0."""
+    """A call that fits an overload but breaks a rule of its own; `position` is the argument at fault, from 0, `hint`
+    the way out."""
 
-    def __init__(self, message: str, position: int | None = None) -> None:
+    def __init__(self, message: str, position: int | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.position = position
+        self.hint = hint
 
 
 Attributes = tuple[tuple[str, AttributeType], ...]

@@ -98,7 +98,7 @@ class CallChecker:
         span = call.span
         if error.position is not None and error.position < len(call.arguments):
             span = call.arguments[error.position].span
-        self._problems.add("wrong-arguments", f"'{call.name}': {error}", span)
+        self._problems.add("wrong-arguments", f"'{call.name}': {error}", span, error.hint)
 
     def _unknown(self, call: ast.FunctionCall, kinds: tuple[Kind, ...]) -> None:
         known = [name for kind in kinds for name in self._registry.names(kind, call.namespace)]

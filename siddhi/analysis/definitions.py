@@ -8,6 +8,7 @@ from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.scope import Slot
 from siddhi.analysis.windows import analyse_window
+from siddhi.cron import CronError, parse_cron
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
@@ -147,6 +148,12 @@ def _define_trigger(context: Context, definition: ast.TriggerDefinition) -> None
     as_stream = known is not None and known.schema == schema and definition.id not in context.symbols.triggers
     if not as_stream and not _is_new(context, definition):
         return
+    if definition.cron is not None:
+        try:
+            parse_cron(definition.cron)
+        except CronError as error:
+            message = f"trigger '{definition.id}' has no time at which it fires: {error}"
+            context.problems.add("wrong-cron-text", message, definition.span, error.hint)
     context.symbols.triggers[definition.id] = definition
     context.symbols.streams.setdefault(definition.id, AnalysedStream(schema, defined=True))
 

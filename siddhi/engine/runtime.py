@@ -15,7 +15,6 @@ from siddhi.engine.aggregation.node import AggregationNode
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.environment import Environment
-from siddhi.engine.families import not_supported
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.named_window import NamedWindow, window_inlet
@@ -53,7 +52,6 @@ class AppRuntime:
         self.app = app
         self.pool = StringPool()
         self._context = OperatorContext(self.pool, playback=app.playback)
-        self._refuse_unsupported()
         self.tables = {key: Table(table, self.pool) for key, table in app.tables.items()}
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
@@ -82,11 +80,6 @@ class AppRuntime:
             for name in (key, window_inlet(key)):
                 junctions[name] = Junction(name, window.schema, self.pool)
         return junctions
-
-    def _refuse_unsupported(self) -> None:
-        for trigger in self.app.triggers.values():
-            if trigger.cron is not None:
-                raise not_supported("cron triggers", trigger.span)
 
     def _build_aggregations(self) -> list[AggregationNode]:
         """The nodes of the aggregations, which are known to the environment from then on."""

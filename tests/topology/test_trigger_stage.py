@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from query_plan.model import TriggerStage
 from siddhi.language.parser import parse
 from topology.bundle import Bundle
-from topology.errors import TopologyError
 from topology.stages.trigger import Trigger
 
 
@@ -45,7 +42,18 @@ def test_a_periodic_trigger_fires_for_every_period_that_has_gone_by_at_the_time_
     assert stage.next_deadline_ms() == 21_000
 
 
-def test_a_trigger_that_is_not_supported_says_so() -> None:
-    with pytest.raises(TopologyError, match="trigger T: cron") as caught:
-        trigger("define trigger T at '*/5 * * * * ?';")
-    assert caught.value.reason_code == "not-supported"
+def test_a_cron_trigger_fires_at_every_time_that_its_text_names() -> None:
+    stage, emitted = trigger("define trigger T at '*/5 * * * * ?';")
+    stage.open(5_000)
+    assert stage.next_deadline_ms() == 10_000
+    stage.on_time(21_000)
+    assert fired(emitted) == [(10_000, 10_000), (15_000, 15_000), (20_000, 20_000)]
+    assert stage.next_deadline_ms() == 25_000
+
+
+def test_a_cron_trigger_whose_last_time_is_over_never_fires() -> None:
+    stage, emitted = trigger("define trigger T at '0 0 0 1 1 ? 1971';")
+    stage.open(40_000_000_000)
+    assert stage.next_deadline_ms() is None
+    stage.on_time(50_000_000_000)
+    assert emitted == []

@@ -5,30 +5,30 @@ from __future__ import annotations
 import pyarrow as pa
 
 from query_plan.model import TriggerStage
+from siddhi.cron import parse_cron
 from topology.bundle import Bundle
-from topology.errors import TopologyError
 from topology.frames import CURRENT, arrow_schema
 from topology.model import TRIGGER, stream_schema
 from topology.stages.contract import Emit, Statistics
 
 
 class Trigger:
-    """Fires `at 'start'`, or every so often, the first time one period after the start."""
+    """Fires `at 'start'`, every so often, the first time one period after the start, or at the times of a cron text."""
 
     def __init__(self, name: str, stage: TriggerStage, emit: Emit) -> None:
-        if stage.definition.cron is not None:
-            raise TopologyError("not-supported", f"trigger {stage.name}: cron expressions are not supported yet")
         self.name = name
         self.statistics = Statistics(stage.name, TRIGGER)
         self._stream = stage.stream.id
         self._schema = arrow_schema(stream_schema(stage.stream))
         self._period_ms = stage.definition.every.milliseconds if stage.definition.every else None
+        self._schedule = parse_cron(stage.definition.cron) if stage.definition.cron is not None else None
         self._emit = emit
         self._next_ticket = 0
         self._due_ms: int | None = None
 
     def open(self, now_ms: int) -> None:
-        self._due_ms = now_ms if self._period_ms is None else now_ms + self._period_ms
+        at_start = self._period_ms is None and self._schedule is None
+        self._due_ms = now_ms if at_start else self._after(now_ms)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         raise TypeError(f"trigger {self.name} takes no events, but got some from {bundle.source}")
@@ -37,7 +37,13 @@ class Trigger:
         """Fires as often as was due; every event bears the time at which it was due."""
         while self._due_ms is not None and self._due_ms <= now_ms:
             self._fire(self._due_ms)
-            self._due_ms = None if self._period_ms is None else self._due_ms + self._period_ms
+            self._due_ms = self._after(self._due_ms)
+
+    def _after(self, time_ms: int) -> int | None:
+        """When the trigger fires next after `time_ms`; None: never again."""
+        if self._schedule is not None:
+            return self._schedule.next_after(time_ms)
+        return None if self._period_ms is None else time_ms + self._period_ms
 
     def next_deadline_ms(self) -> int | None:
         return self._due_ms

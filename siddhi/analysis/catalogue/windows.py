@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from siddhi.cron import CronError, parse_cron
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import (
     ANY,
@@ -67,6 +68,13 @@ def _check_batch(arguments: Arguments) -> None:
         raise CallError("the length cannot be negative", 0)
 
 
+def _check_cron(arguments: Arguments) -> None:
+    try:
+        parse_cron(str(arguments[0].value))
+    except CronError as error:
+        raise CallError(str(error), 0, error.hint) from error
+
+
 WINDOWS: tuple[Declaration, ...] = (
     _window("length", "the last n events, sliding", takes(_LENGTH)),
     _window("lengthBatch", "n events at a time", takes(_LENGTH), takes(_LENGTH, _STREAMING)),
@@ -127,7 +135,12 @@ WINDOWS: tuple[Declaration, ...] = (
             repeats=True,
         ),
     ),
-    _window("cron", "the events between the times of a Quartz cron text", takes(constant("cron", STRING, "the text"))),
+    _window(
+        "cron",
+        "the events between two times of a Quartz cron text",
+        takes(constant("cron.expression", STRING, "the text, such as '0 */5 * * * ?'; its times are UTC")),
+        check=_check_cron,
+    ),
     _window("delay", "every event, later", takes(_TIME)),
     _window(
         "expression",

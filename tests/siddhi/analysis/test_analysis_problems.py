@@ -48,6 +48,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S#length(5) insert into O", "unknown-stream-function", "#window.length(…)"),
         ("from S#window.length(5L) insert into O", "wrong-arguments", "does not take (long)"),
         ("from S#window.length(a) insert into O", "wrong-arguments", "must be a constant"),
+        ("from S#window.cron('* * * * *') insert into O", "wrong-arguments", "hint: write seconds, minutes, hours"),
         ("from S#window.externalTime(100L, 1 sec) insert into O", "wrong-arguments", "must be a plain attribute"),
         ("from S#window.sort(2, a, 'up') insert into O", "wrong-arguments", "'asc' or 'desc'"),
         ("from S#window.expression('sum(a)') insert into O", "not-a-condition", "in the expression of 'expression'"),

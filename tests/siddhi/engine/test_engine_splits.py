@@ -30,6 +30,10 @@ QUERIES = {
         from S#window.lengthBatch(4) select k, sum(v) as s, distinctCount(v) as d group by k insert all events into M;
         from M#window.timeBatch(25) select k, sum(s) as s, count() as c insert into O;""",
     "external": "from S#window.externalTimeBatch(@v, 30) select k, count() as c group by k insert all events into O;",
+    "cron": """
+        define trigger Tick at '0/2 * * * * ?';
+        from S#window.cron('* * * * * ?') select k, sum(v) as s, count() as c group by k insert all events into O;
+        from Tick select triggered_time as t insert into P;""",
     "sort": "from S#window.sort(3, v, 'desc', k) select k, v, stdDev(p) as d insert all events into O;",
     "session": "from S#window.session(20 millisec, k) select k, count() as c insert all events into O;",
     "rates": """
