@@ -5,73 +5,109 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.kernels import grown, kernel_array
+from siddhi.engine.state import State
+from siddhi.engine.string_kernels import copy_strings, encode_strings, measure_strings, place_strings
 
 NULL_CODE = -1
-SMALL_BATCH = 16
-"""Up to this many rows plain Python is faster than the set-up of an Arrow kernel."""
+_LARGEST_BATCH_BYTES = 2**31 - 1
 
 
 class StringPool:
     """Gives every distinct string of an app a code, dense from 0; null is `NULL_CODE`.
 
     One pool serves all streams and operators of an app, so that equal codes mean equal strings everywhere. Codes stay
-    valid until `compact`.
+    valid until `compact`. Surrogates that stand alone, which UTF-8 does not know, become `?`, as in Java.
     """
 
     def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
-        self._strings: list[str] = []
-        self._dictionary: pa.StringArray = pa.array([], pa.utf8())
+        self._reset(np.zeros(1_024, dtype=np.uint8), np.zeros(65, dtype=np.int64), 0)
+
+    def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int) -> None:
+        """The pool holds the first `count` strings of `heap`, cut at `starts`."""
+        self._heap = heap
+        self._starts = starts
+        self._count = count
+        self._known: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._place(128)
+
+    def _place(self, least: int) -> None:
+        """The hash table has room for twice the strings there are, and at least `least` slots."""
+        size = max(least, 1 << (4 * self._count + 4).bit_length())
+        self._slots: Int64Array = np.full((size, 2), -1, dtype=np.int64)
+        place_strings(self._slots, self._starts, self._heap, self._count)
 
     def __len__(self) -> int:
-        return len(self._strings)
+        return self._count
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the strings and their hash table."""
+        return self._heap.nbytes + self._starts.nbytes + self._slots.nbytes
 
     def code(self, text: str | None) -> int:
         """The code of `text`, new if it was never seen."""
         if text is None:
             return NULL_CODE
-        code = self._codes.get(text)
+        code = self._known.get(text)
         if code is None:
-            code = len(self._strings)
-            self._codes[text] = code
-            self._strings.append(text)
+            code = self._known[text] = int(self.encode(pa.array([_storable(text)], pa.utf8()))[0])
         return code
 
     def text(self, code: int) -> str | None:
-        return None if code < 0 else self._strings[code]
+        return None if code < 0 else self._decoded()[code]
 
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
         return np.array([self.code(text) for text in texts], dtype=np.int64)
 
     def texts(self, codes: Int64Array) -> list[str | None]:
-        strings = self._strings
+        strings = self._decoded()
         return [strings[code] if code >= 0 else None for code in codes.tolist()]
+
+    def _decoded(self) -> list[str]:
+        """All strings as Python's, decoded as far as anyone asked for them."""
+        for code in range(len(self._texts), self._count):
+            self._texts.append(self._heap[self._starts[code] : self._starts[code + 1]].tobytes().decode())
+        return self._texts
 
     def encode(self, array: pa.Array) -> Int64Array:
         """The codes of a utf8 array, nulls as `NULL_CODE`."""
-        if len(array) <= SMALL_BATCH:
-            return self.codes(array.to_pylist())
-        encoded = array.dictionary_encode()
-        codes = self.codes(encoded.dictionary.to_pylist())
-        if encoded.null_count == 0:
-            positions: Int64Array = encoded.indices.to_numpy(zero_copy_only=False)
-            return codes[positions]
-        positions = encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
-        return np.append(codes, np.int64(NULL_CODE))[positions]
+        codes: Int64Array = np.empty(len(array), dtype=np.int64)
+        valid, offsets, data = array.buffers()
+        if offsets is None:
+            return codes
+        data_at, data_end = (0, 0) if data is None else (data.address, data.address + data.size)
+        source = (offsets.address, data_at, data_end, 0 if valid is None else valid.address, array.offset)
+        done = 0
+        while True:
+            done, self._count = encode_strings(*source, done, self._slots, self._starts, self._heap, self._count, codes)
+            if done == len(codes):
+                return codes
+            self._make_room(len(array[done].as_py().encode()))
+
+    def _make_room(self, size: int) -> None:
+        """One more string of `size` bytes has room."""
+        self._starts = grown(self._starts, self._count + 2)
+        self._heap = grown(self._heap, int(self._starts[self._count]) + size)
+        if 2 * self._count + 2 > len(self._slots):
+            self._place(2 * len(self._slots))
 
     def decode(self, codes: Int64Array) -> pa.StringArray:
-        """The utf8 array of `codes`."""
-        if len(codes) <= SMALL_BATCH:
-            return pa.array(self.texts(codes), pa.utf8())
-        if len(self._dictionary) < len(self._strings):
-            new = pa.array(self._strings[len(self._dictionary) :], pa.utf8())
-            self._dictionary = pa.concat_arrays([self._dictionary, new])
-        nulls: BoolArray = codes < 0
-        indices = pa.array(codes, mask=nulls) if nulls.any() else pa.array(codes)
-        return self._dictionary.take(indices)
+        """The utf8 array of `codes`. OverflowError when it would have 2 GiB or more."""
+        codes = kernel_array(codes)
+        offsets = np.empty(len(codes) + 1, dtype=np.int32)
+        total, nulls = measure_strings(codes, self._starts, offsets)
+        if total > _LARGEST_BATCH_BYTES:
+            raise OverflowError(f"a column of strings has {total} bytes; {_LARGEST_BATCH_BYTES} is the most")
+        data = np.empty(total, dtype=np.uint8)
+        copy_strings(codes, self._starts, self._heap, data)
+        valid = pa.py_buffer(np.packbits(codes >= 0, bitorder="little")) if nulls else None
+        return pa.StringArray.from_buffers(len(codes), pa.py_buffer(offsets), pa.py_buffer(data), valid, nulls)
 
     def compact(self, live: Int64Array) -> Int64Array:
         """Forgets every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
@@ -79,17 +115,24 @@ class StringPool:
         The table has one entry more than there were codes, so that `remap[NULL_CODE]` is `NULL_CODE`.
         """
         kept = np.unique(live[live >= 0])
-        remap = np.full(len(self._strings) + 1, NULL_CODE, dtype=np.int64)
+        remap = np.full(self._count + 1, NULL_CODE, dtype=np.int64)
         remap[kept] = np.arange(len(kept))
-        self._strings = [self._strings[code] for code in kept.tolist()]
-        self._codes = {text: code for code, text in enumerate(self._strings)}
-        self._dictionary = pa.array(self._strings, pa.utf8())
+        sizes = np.diff(self._starts[: self._count + 1])[kept]
+        starts: Int64Array = np.zeros(len(kept) + 65, dtype=np.int64)
+        np.cumsum(sizes, out=starts[1 : len(kept) + 1])
+        heap = np.empty(max(1_024, int(starts[len(kept)])), dtype=np.uint8)
+        copy_strings(kept, self._starts, self._heap, heap)
+        self._reset(heap, starts, len(kept))
         return remap
 
-    def snapshot(self) -> list[str]:
-        return list(self._strings)
+    def snapshot(self) -> State:
+        starts = self._starts[: self._count + 1].copy()
+        return [self._heap[: starts[-1]].copy(), starts]
 
-    def restore(self, strings: list[str]) -> None:
-        self._strings = list(strings)
-        self._codes = {text: code for code, text in enumerate(self._strings)}
-        self._dictionary = pa.array(self._strings, pa.utf8())
+    def restore(self, state: State) -> None:
+        heap, starts = state
+        self._reset(grown(heap, 1_024), grown(starts, 65), len(starts) - 1)
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

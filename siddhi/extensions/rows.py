@@ -16,10 +16,12 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_v
 from siddhi.engine.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable, key_bits
-from siddhi.engine.strings import SMALL_BATCH, StringPool
+from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
 _NULL = np.iinfo(np.int64).min
+_SMALL_BATCH = 16
+"""Up to this many rows a call for each costs less than finding the distinct ones."""
 
 
 class RowError(ValueError):
@@ -130,7 +132,7 @@ class RowFunction(CallNode):
         if not changing and size:
             return np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
         objects = any(argument.type is AttributeType.OBJECT for argument in self.arguments)
-        if objects or size <= SMALL_BATCH:
+        if objects or size <= _SMALL_BATCH:
             return np.arange(size), np.arange(size)
         keys = np.empty((size, len(changing)), dtype=np.int64)
         for column, (_, value) in enumerate(changing):

@@ -1,0 +1,185 @@
+"""The loops of the string pool, over the UTF-8 bytes of Arrow arrays as they lie in memory.
+
+A pool keeps the bytes of all its strings in one heap; string c is `heap[starts[c]:starts[c + 1]]`. A hash table of two
+numbers a slot tells which strings are there, most often without a look at the heap:
+
+    slot[0]   27 bits of hash │ 4 bits of size (9: more than 8 bytes) │ 32 bits of code      -1: free
+    slot[1]   the first 8 bytes, which are all of a short string
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
+called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
+
+_MIX_A = np.uint64(0x9E3779B97F4A7C15)
+_MIX_B = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_SHORT = 8
+_TAG_BITS = np.uint64(0x7FFFFFF0)
+_CODE_BITS = 0xFFFFFFFF
+_ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def _loader(kind: types.Type, llvm: ir.Type) -> Any:
+    """A function of numba that reads one `kind` at an address (int64 in, the kind out)."""
+
+    @intrinsic
+    def load(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            read = builder.load(builder.inttoptr(arguments[0], llvm.as_pointer()))
+            read.align = 1
+            return read
+
+        return kind(types.int64), generate
+
+    return load
+
+
+_byte_at = _loader(types.uint8, ir.IntType(8))
+_offset_at = _loader(types.int32, ir.IntType(32))
+_word_at = _loader(types.uint64, ir.IntType(64))
+
+
+@called
+def _word(address, size, end):  # type: ignore[no-untyped-def]
+    """Up to eight bytes at `address` as a number; nothing at or behind `end` is read."""
+    if address + 8 <= end:
+        word = _word_at(address)
+        if size < 8:
+            word &= ~(_ALL_BYTES << np.uint64(8 * size))
+        return word
+    word = np.uint64(0)
+    for place in range(min(size, 8)):
+        word |= np.uint64(_byte_at(address + place)) << np.uint64(8 * place)
+    return word
+
+
+@called
+def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
+    """What stands above the code in the slot of the `size` bytes at `address`, of which `head` are the first eight."""
+    mixed = (head ^ (np.uint64(size) * _MIX_B)) * _MIX_A
+    if size > _SHORT:
+        for done in range(_SHORT, size, 8):
+            mixed ^= mixed >> _HALF
+            mixed = (mixed ^ _word(address + done, size - done, end)) * _MIX_A
+    mixed ^= mixed >> _HALF
+    mixed *= _MIX_B
+    return np.int64((mixed >> _HALF) & _TAG_BITS) | min(size, _SHORT + 1)
+
+
+@called
+def _place_of(tag, mask):  # type: ignore[no-untyped-def]
+    """Where the search for a string starts."""
+    return (tag >> 4) & mask
+
+
+@called
+def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-def]
+    """True when what follows the first eight bytes at `address` and at `kept` is the same."""
+    for done in range(_SHORT, size, 8):
+        if _word(address + done, size - done, end) != _word(kept + done, size - done, kept_end):
+            return False
+    return True
+
+
+@kernel
+def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots, starts, heap, count, codes):  # type: ignore[no-untyped-def]
+    """Writes the codes of the strings from row `begin` on into `codes`; returns (rows done, strings in the pool).
+
+    `offsets_at`, `data_at` and `valid_at` are the addresses of an Arrow array's int32 offsets, its bytes (up to
+    `data_end`) and its validity bits (0: nothing is null), `first` its own offset. New strings are added; the loop ends
+    early when slots, starts or heap have no room for the next.
+    """
+    heap_at = np.int64(heap.ctypes.data)
+    heap_end = heap_at + len(heap)
+    mask = len(slots) - 1
+    for row in range(begin, len(codes)):
+        place = first + row
+        if valid_at != 0 and not (_byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
+            codes[row] = -1
+            continue
+        start = np.int64(_offset_at(offsets_at + 4 * place))
+        size = np.int64(_offset_at(offsets_at + 4 * place + 4)) - start
+        address = data_at + start
+        head = _word(address, size, data_end)
+        tag = _tag(address, size, data_end, head)
+        slot = _place_of(tag, mask)
+        while True:
+            entry = slots[slot, 0]
+            if entry < 0:
+                used = starts[count]
+                if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
+                    return row, count
+                for byte in range(size):
+                    heap[used + byte] = _byte_at(address + byte)
+                slots[slot, 0] = tag << 32 | count
+                slots[slot, 1] = np.int64(head)
+                codes[row] = count
+                count += 1
+                starts[count] = used + size
+                break
+            if entry >> 32 == tag and slots[slot, 1] == np.int64(head):
+                code = entry & _CODE_BITS
+                if size <= _SHORT:
+                    codes[row] = code
+                    break
+                kept = starts[code]
+                if starts[code + 1] - kept == size and _same_tail(address, size, data_end, heap_at + kept, heap_end):
+                    codes[row] = code
+                    break
+            slot = (slot + 1) & mask
+    return len(codes), count
+
+
+@kernel
+def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
+    """Fills the empty hash table `slots` with the strings of the heap."""
+    heap_at = np.int64(heap.ctypes.data)
+    heap_end = heap_at + len(heap)
+    mask = len(slots) - 1
+    for code in range(count):
+        address, size = heap_at + starts[code], starts[code + 1] - starts[code]
+        head = _word(address, size, heap_end)
+        tag = _tag(address, size, heap_end, head)
+        slot = _place_of(tag, mask)
+        while slots[slot, 0] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot, 0] = tag << 32 | code
+        slots[slot, 1] = np.int64(head)
+
+
+@kernel
+def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
+    """Writes the int32 offsets of the strings of `codes` in a row; returns (bytes of all, how many are null)."""
+    total = 0
+    nulls = 0
+    offsets[0] = 0
+    for row in range(len(codes)):
+        code = codes[row]
+        if code < 0:
+            nulls += 1
+        else:
+            total += starts[code + 1] - starts[code]
+        offsets[row + 1] = total
+    return total, nulls
+
+
+@kernel
+def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
+    """Writes the bytes of the strings of `codes` one after the other into `data`."""
+    filled = 0
+    for row in range(len(codes)):
+        code = codes[row]
+        if code >= 0:
+            for byte in range(starts[code], starts[code + 1]):
+                data[filled] = heap[byte]
+                filled += 1
