@@ -317,6 +317,12 @@ class EventBatch:
         copy.partitions = partitions
         return copy
 
+    def with_orders(self, orders: Int64Array) -> EventBatch:
+        """The same rows with other orders."""
+        copy = self.with_columns(self.columns)
+        copy.orders = orders
+        return copy
+
     def at_order(self, order: int) -> EventBatch:
         """The same rows, all of the order `order`."""
         copy = self.with_columns(self.columns)

@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.hashing import KeyTable, key_bits
-from siddhi.engine.kernels import grown, kernel, kernel_array
+from siddhi.engine.kernels import grown, kernel, kernel_array, regrouped
 from siddhi.engine.kinds import RESET
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import column_of
@@ -95,6 +95,16 @@ class Groups:
         kinds, groups, partitions = kernel_array(batch.kinds), kernel_array(groups), kernel_array(partitions)
         _mark_fresh(kinds, groups, partitions, self._epochs, self._group_epochs, fresh)
         return fresh
+
+    def keep(self, kept: Int64Array) -> None:
+        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        self._group_epochs = regrouped(self._group_epochs, kept)
+        self.table.restore(self.table.keys[kept])
+
+    def of_partitions(self, partitions: Int64Array) -> BoolArray:
+        """Which groups belong to one of these partition instances."""
+        found: BoolArray = np.isin(self.table.keys[:, 0], partitions)
+        return found
 
     def snapshot(self) -> State:
         keys = self.table.keys

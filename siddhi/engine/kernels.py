@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from siddhi.engine.arrays import AnyArray, BoolArray
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 
 NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 """Stands for None where a kernel takes a mask."""
@@ -45,3 +45,11 @@ def grown(array: AnyArray, count: int, fill: object = 0) -> AnyArray:
     larger = np.full((max(count, 2 * len(array), 8), *array.shape[1:]), fill, dtype=array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def regrouped(array: AnyArray, kept: Int64Array, fill: object = 0) -> AnyArray:
+    """The entries of the groups `kept` of `array`, in that order, with nothing but `fill` behind them."""
+    source = grown(array, int(kept.max(initial=-1)) + 1, fill)
+    picked = np.full((max(len(kept), 8), *array.shape[1:]), fill, dtype=array.dtype)
+    picked[: len(kept)] = source[kept]
+    return picked

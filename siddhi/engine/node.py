@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.state import State
@@ -59,6 +60,11 @@ class Node:
         """The app has started at `clock_ms`."""
         for part in self.parts:
             part.start(clock_ms)
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        """Forgets the state of these partition instances; their ids may be given out again."""
+        for part in self.parts:
+            part.close_partitions(partitions)
 
     def snapshot(self) -> State:
         return [part.snapshot() for part in self.parts]

@@ -17,14 +17,14 @@ from siddhi.engine.joins.build import build_join
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
 from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Step, merge_rows
-from siddhi.engine.partitions.instances import HeadPerInstance, PerInstance
+from siddhi.engine.partitions.instances import HeadPerInstance
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import StateMachineOperator
 from siddhi.engine.rates.build import build_limiter, limiter_of
+from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
-from siddhi.engine.state import State
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -55,10 +55,10 @@ class Query(GraphNode):
         self.chain: list[Operator] = []
         self.gathers = False
         self.partition = partition
-        self.known = 0
+        self.listener = -1 if partition is None else partition.instances.listener()
         self.limiter = build_limiter(analysed, context.pool)
         if self.limiter is not None and context.partitioned:
-            self.limiter = PerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
+            self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
         several = not isinstance(analysed.input, model.SourceInput)
         compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
         self.selector = self._build_selector(compiler, context)
@@ -133,8 +133,7 @@ class Query(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
-            known = len(self.partition.instances.opened)
-            step, self.known = self.partition.step(step, self.known), known
+            step = self.partition.instances.tell(self.listener, step)
         batch = self.head.process(merge_rows(inputs, self.arrival), step) if self.head else inputs[0]
         if self.gathers and batch.size > 1:
             batch = batch.with_chunks(batch.chunks, _same_event(batch))
@@ -147,15 +146,14 @@ class Query(GraphNode):
         return batch
 
     def wakes(self, step: Step) -> bool:
-        new = self.partition is not None and self.known < len(self.partition.instances.opened)
+        new = self.partition is not None and self.partition.instances.has_news(self.listener)
         return new or super().wakes(step)
 
-    def snapshot(self) -> State:
-        return [self.known, super().snapshot()]
-
-    def restore(self, state: State) -> None:
-        self.known, parts = state
-        super().restore(parts)
+    def close_partitions(self, partitions: Int64Array) -> None:
+        super().close_partitions(partitions)
+        numbers = self.selector.forget_partitions(partitions)
+        if numbers is not None and self.limiter is not None:
+            self.limiter.renumber_groups(numbers)
 
     def write(self, batch: EventBatch) -> int:
         return 0 if self.writer is None else self.writer.write(batch)

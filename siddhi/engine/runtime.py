@@ -28,6 +28,7 @@ from siddhi.engine.steps import Stage, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
+from siddhi.engine.upkeep import Upkeep
 from siddhi.errors import Problem, SiddhiRuntimeError
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class AppRuntime:
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
         self._inlets: dict[str, Inlet] = {}
+        self._places: list[PartitionPlace] = []
         self._nodes: list[Node] = [*self.windows.values(), *self._build_aggregations()]
         for element in app.elements:
             if isinstance(element, model.AnalysedPartition):
@@ -66,6 +68,7 @@ class AppRuntime:
         self._nodes.extend(Trigger(trigger, self._context) for trigger in app.triggers.values())
         self._queries = {node.name: node for node in self._nodes if isinstance(node, Query)}
         self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
+        self._upkeep = Upkeep(self._steps, self._places)
         self._clock = 0
         self._started = False
 
@@ -93,6 +96,7 @@ class AppRuntime:
     def _build_partition(self, partition: model.AnalysedPartition) -> list[Node]:
         """The nodes of a partition: the streams that come in, then its queries."""
         place = PartitionPlace(partition)
+        self._places.append(place)
         context = replace(self._context, partitioned=True, instance_ranks=place.instances.ranks)
         for schema in partition.inner_streams:
             key = place.target(f"#{schema.id}")
@@ -151,7 +155,7 @@ class AppRuntime:
             clocks, floor = self._clocks(stamps, now), self._clock
             batch = root_batch(columns, stamps, np.arange(1, 2 * count, 2), clocks)
         self._clock = int(clocks[-1])
-        self._steps.run({inlet.key: [batch]}, clocks, floor)
+        self._upkeep.run({inlet.key: [batch]}, clocks, floor)
 
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
@@ -176,7 +180,7 @@ class AppRuntime:
         for key, columns, stamps, places in parts:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._clock = int(clocks[-1])
-        self._steps.run(roots, clocks, floor)
+        self._upkeep.run(roots, clocks, floor)
 
     def _now(self, now_ms: int | None) -> int:
         """The clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
@@ -216,11 +220,11 @@ class AppRuntime:
         time."""
         floor = self._clock
         self._clock = max(self._clock, now_ms)
-        self._steps.run({}, filled(1, self._clock), floor)
+        self._upkeep.run({}, filled(1, self._clock), floor)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
-        return self._steps.next_deadline_ms()
+        return self._upkeep.next_deadline_ms()
 
     # ---- questions
 

@@ -196,6 +196,22 @@ class Selector(Operator):
             kept &= (batch.kinds == EXPIRED) | (place - self.offset < self.limit)
         return kept | ~events
 
+    def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
+        """The groups of these partition instances are forgotten; returns the new number of each old group (-1: gone),
+        None when none had to go."""
+        gone = self.groups.of_partitions(partitions)
+        return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
+
+    def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
+        """Forgets all of `count` groups but `kept`; returns the new number of each old one (-1: gone)."""
+        self.groups.keep(kept)
+        for node in self.aggregates:
+            node.aggregator.keep_groups(kept)
+        self._seen, self._slots = np.zeros(9, dtype=np.int64), np.zeros(8, dtype=np.int64)
+        numbers = np.full(count, -1, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        return numbers
+
     def snapshot(self) -> State:
         return {
             "groups": self.groups.snapshot(),

@@ -10,7 +10,7 @@ import numpy as np
 
 from siddhi.engine.arrays import AnyArray, Int64Array
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 State: TypeAlias = Any
 """None, bool, int, float, str, bytes, set, list and dict (with string keys) of these, numpy arrays and `Codes`."""

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value, to_column
 from siddhi.engine.functions.calls import from_list
@@ -81,6 +82,9 @@ class RowAggregator(Aggregator, Generic[Group]):
             for value, type_ in zip(values, self.argument_types, strict=True)
         ]
         return list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}
 
     def snapshot(self) -> State:
         return [[number, self.save(group)] for number, group in self.groups.items()]

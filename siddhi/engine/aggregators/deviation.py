@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import FloatArray, Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
@@ -70,6 +70,10 @@ class StandardDeviation(Aggregator):
         _run_deviation(values, mask, kinds, groups, fresh, self.moments, self.counts, out, count)
         held = count != 0
         return Value(out, None if held.all() else held)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.moments = regrouped(self.moments, kept)
+        self.counts = regrouped(self.counts, kept)
 
     def snapshot(self) -> State:
         return [self.moments.copy(), self.counts.copy()]

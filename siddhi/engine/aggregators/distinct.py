@@ -9,7 +9,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.hashing import key_bits, mix
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import Codes, State
@@ -106,6 +106,16 @@ class DistinctCount(Aggregator):
         self.entries = np.full((1 << int(max(size, 16) - 1).bit_length(), 4), _EMPTY, dtype=np.int64)
         _refill(self.entries, live)
         self.used = len(live)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        numbers = np.full(max(len(self.epochs), int(kept.max(initial=-1)) + 1), _EMPTY, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        live = self._live()
+        live[:, _GROUP] = numbers[live[:, _GROUP]]
+        live = live[live[:, _GROUP] != _EMPTY]
+        self.epochs = regrouped(self.epochs, kept)
+        self.distinct = regrouped(self.distinct, kept)
+        self._fill(live, 4 * len(live))
 
     def snapshot(self) -> State:
         live = self._live()

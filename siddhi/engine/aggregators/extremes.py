@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value, as_type
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
@@ -132,12 +132,30 @@ class _Extreme(Aggregator):
         self.free[0] = old
         self.unused += len(self.items) - old
 
+    def keep_groups(self, kept: Int64Array) -> None:
+        gone = np.ones(len(self.heads), dtype=np.bool_)
+        gone[kept[kept < len(gone)]] = False
+        _free_lists(np.flatnonzero(gone), self.heads, self.links, self.free)
+        self.heads = regrouped(self.heads, kept, _NONE)
+        self.tails = regrouped(self.tails, kept, _NONE)
+
     def snapshot(self) -> State:
         arrays = (self.items, self.links, self.back, self.free, self.heads, self.tails)
         return [*(array.copy() for array in arrays), self.unused]
 
     def restore(self, state: State) -> None:
         self.items, self.links, self.back, self.free, self.heads, self.tails, self.unused = state
+
+
+@kernel
+def _free_lists(groups, heads, links, free):  # type: ignore[no-untyped-def]
+    """The nodes of `groups` are free."""
+    for group in groups:
+        while heads[group] >= 0:
+            node = heads[group]
+            heads[group] = links[node]
+            links[node] = free[0]
+            free[0] = node
 
 
 @kernel
@@ -200,6 +218,10 @@ class _Record(Aggregator):
         kinds, groups = kernel_array(rows.kinds), kernel_array(rows.groups)
         _run_records(values, mask, kinds, groups, fresh, self.largest, self.records, self.known, out, out_valid)
         return Value(as_type(out, self.type), None if out_valid.all() else out_valid)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.records = regrouped(self.records, kept)
+        self.known = regrouped(self.known, kept)
 
     def snapshot(self) -> State:
         return [self.records.copy(), self.known.copy()]

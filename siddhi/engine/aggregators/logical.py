@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
@@ -49,6 +49,9 @@ class _Truths(Aggregator):
         values, groups = kernel_array(rows.values), kernel_array(rows.groups)
         _run_truths(values, kernel_array(kinds), groups, kernel_mask(rows.fresh), self.counts, out)
         return out
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.counts = regrouped(self.counts, kept)
 
     def snapshot(self) -> State:
         return self.counts.copy()

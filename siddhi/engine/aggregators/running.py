@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask
+from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
@@ -69,6 +69,10 @@ class _Totals(Aggregator):
         _run_totals(values, mask, kinds, groups, fresh, self.totals, self.counts, out, out_count)
         return out, out_count
 
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.totals = regrouped(self.totals, kept)
+        self.counts = regrouped(self.counts, kept)
+
     def snapshot(self) -> State:
         return [self.totals.copy(), self.counts.copy()]
 
@@ -112,6 +116,9 @@ class Count(Aggregator):
         kinds, groups = kernel_array(rows.kinds), kernel_array(rows.groups)
         _run_counts(kinds, groups, kernel_mask(rows.fresh), self.counts, out)
         return Value(out)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.counts = regrouped(self.counts, kept)
 
     def snapshot(self) -> State:
         return self.counts.copy()

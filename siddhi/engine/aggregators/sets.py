@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import objects
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
@@ -42,6 +43,9 @@ class UnionSet(Aggregator):
                         del counts[element]
             results.append(frozenset(counts))
         return Value(objects(results))
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.counts = {number: self.counts[group] for number, group in enumerate(kept.tolist()) if group in self.counts}
 
     def snapshot(self) -> State:
         return [[group, list(counts), list(counts.values())] for group, counts in self.counts.items()]

@@ -54,6 +54,10 @@ class Aggregator(ABC):
         """The aggregate of each row's group after that row."""
 
     @abstractmethod
+    def keep_groups(self, kept: Int64Array) -> None:
+        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+
+    @abstractmethod
     def snapshot(self) -> State:
         """The state as a tree that shares no array with the aggregator."""
 

@@ -1,10 +1,9 @@
-"""Partition instances and how events find theirs."""
+"""How events find their partition instances."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,48 +14,9 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.functions.conversion import java_text
-from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.node import Node as GraphNode
-from siddhi.engine.operator import OperatorContext, Stateful, Step
-from siddhi.engine.state import State
-
-
-@dataclass(slots=True)
-class Instances(Stateful):
-    """The instances of one partition: each key text has an id, dense from 0.
-
-    `opened` tells, by id, the clock at which each came into being, and the step and order of the row that opened it.
-    """
-
-    ids: dict[str, int] = field(default_factory=dict)
-    opened: list[tuple[Step | None, int, int]] = field(default_factory=list)
-
-    def id_of(self, key: str, step: Step, order: int, clock: int) -> int:
-        """The id of the instance for `key`, opened by a row of (`order`, `clock`) of `step` when it is new."""
-        known = self.ids.get(key)
-        if known is None:
-            known = self.ids[key] = len(self.ids)
-            self.opened.append((step, order, clock))
-        elif self.opened[known][0] is step and order < self.opened[known][1]:
-            self.opened[known] = (step, order, clock)  # another stream of the partition brought the key earlier
-        return known
-
-    def ranks(self) -> Int64Array:
-        """The place of each id in the order in which Siddhi goes through its keys."""
-        ranks = np.empty(len(self.ids), dtype=np.int64)
-        ranks[self.in_order()] = np.arange(len(self.ids))
-        return ranks
-
-    def in_order(self) -> list[int]:
-        """All ids, in the order in which Siddhi goes through its keys."""
-        return [self.ids[key] for key in hash_map_order(self.ids)]
-
-    def snapshot(self) -> State:
-        return {"ids": dict(self.ids), "clocks": [clock for _, _, clock in self.opened]}
-
-    def restore(self, state: State) -> None:
-        self.ids = state["ids"]
-        self.opened = [(None, 0, clock) for clock in state["clocks"]]
+from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.partitions.registry import Instances
 
 
 def keyed_stream(partition: str, stream: str) -> str:
@@ -91,6 +51,7 @@ class KeyedStream(GraphNode):
         if evaluation.failed is not None:
             left = drop_failed(evaluation, step)[rows]
             rows, ids = rows[left], ids[left]
+        self.instances.note_events(ids, batch.clocks[rows])
         return with_instances(batch, rows, ids)
 
     def _by_value(self, evaluation: Evaluation, step: Step) -> tuple[Int64Array, Int64Array]:

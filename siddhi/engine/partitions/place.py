@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.node import Node
-from siddhi.engine.operator import OperatorContext, Step
-from siddhi.engine.partitions.keys import Instances, KeyedStream, SharedStream, keyed_stream
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.partitions.keys import KeyedStream, SharedStream, keyed_stream
+from siddhi.engine.partitions.registry import Instances, PurgeRule
 
 
 class PartitionPlace:
@@ -20,7 +18,8 @@ class PartitionPlace:
     def __init__(self, analysed: model.AnalysedPartition) -> None:
         self.analysed = analysed
         self.name = analysed.name
-        self.instances = Instances()
+        self.instances = Instances(_purge_rule(analysed))
+        self._queries: Sequence[Node] = ()
         self._inner = {f"#{schema.id}" for schema in analysed.inner_streams}
 
     def stream(self, key: str) -> str:
@@ -33,6 +32,7 @@ class PartitionPlace:
 
     def entrances(self, queries: Sequence[Node], context: OperatorContext) -> list[Node]:
         """The nodes through which outer streams come in."""
+        self._queries = queries
         prefix = keyed_stream(self.name, "")
         read = dict.fromkeys(source for query in queries for source in query.sources if source.startswith(prefix))
         keys = {key.stream: key for key in self.analysed.keys}
@@ -50,12 +50,19 @@ class PartitionPlace:
         nodes[0].parts = (self.instances,)
         return nodes
 
-    def step(self, step: Step, known: int) -> Step:
-        """`step` for a query that has been told of the first `known` instances, with those it has not."""
-        new = self.instances.opened[known:]
-        if not new:
-            return step
-        orders = np.array([order if of is step else 0 for of, order, _ in new], dtype=np.int64)
-        clocks = np.array([clock for _, _, clock in new], dtype=np.int64)
-        place = np.argsort(orders, kind="stable")
-        return replace(step, opened=known + place, opened_orders=orders[place], opened_clocks=clocks[place])
+    def next_purge_ms(self, opening_clock: int | None = None) -> int:
+        """As `Instances.next_purge_ms`."""
+        return self.instances.next_purge_ms(opening_clock)
+
+    def purge(self, clock: int) -> None:
+        """The instances that are idle at `clock` are gone, with all that the queries inside know of them."""
+        gone = self.instances.give_up(clock)
+        if len(gone):
+            for query in self._queries:
+                query.close_partitions(gone)
+
+
+def _purge_rule(analysed: model.AnalysedPartition) -> PurgeRule | None:
+    if analysed.purge_interval_ms is None or analysed.purge_idle_ms is None:
+        return None
+    return PurgeRule(max(analysed.purge_interval_ms, 1), analysed.purge_idle_ms)

@@ -119,7 +119,9 @@ class ChainOperator(MergingOperator):
 
     def close_partitions(self, partitions: Int64Array) -> None:
         for instance in partitions.tolist():
-            kernel.close_instance(instance, self._state, self._rules)
+            if instance < len(self._state.instances):
+                kernel.close_instance(instance, self._state, self._rules)
+                self._state.instances[instance] = 0
 
     # ---- a step
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.operator import Operator
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.rates.by_events import AllByEvents, FirstByEvents, LastByEvents
 from siddhi.engine.rates.by_time import AllByTime, FirstByTime, LastByTime
+from siddhi.engine.rates.limiter import Limiter
 from siddhi.engine.rates.snapshot import Snapshot
 from siddhi.engine.strings import StringPool
 from siddhi.language import ast
 
 
-def build_limiter(query: model.AnalysedQuery, pool: StringPool) -> Operator | None:
+def build_limiter(query: model.AnalysedQuery, pool: StringPool) -> Limiter | None:
     """The limiter of `query`, None when it lets everything out at once."""
     return None if query.rate is None else limiter_of(query, pool)
 
 
-def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Operator:
+def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Limiter:
     """The limiter of `query`, which has an output rate."""
     rate, grouped = query.rate, bool(query.selection.group_by)
     assert rate is not None  # noqa: S101 - what the caller promises
@@ -33,7 +33,7 @@ def limiter_of(query: model.AnalysedQuery, pool: StringPool) -> Operator:
     return LastByTime(period, pool) if rate.kind == "last" else AllByTime(period, pool)
 
 
-def _snapshot(query: model.AnalysedQuery, rate: ast.SnapshotRate, pool: StringPool) -> Operator:
+def _snapshot(query: model.AnalysedQuery, rate: ast.SnapshotRate, pool: StringPool) -> Limiter:
     source = query.input
     windowed = isinstance(source, model.Join) or (isinstance(source, model.SourceInput) and source.window is not None)
     return Snapshot(

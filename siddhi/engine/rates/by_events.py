@@ -6,7 +6,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import grown
+from siddhi.engine.kernels import grown, regrouped
 from siddhi.engine.kinds import RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.rates.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
@@ -75,6 +75,9 @@ class FirstByEvents(RateLimiter):
             elif self.counts[group] == self.events:
                 self.counts[group] = 0
         return without_groups(batch).take(np.flatnonzero(kept))
+
+    def renumber_own(self, numbers: Int64Array) -> None:
+        self.counts = regrouped(self.counts, np.flatnonzero(numbers >= 0))
 
     def own_state(self) -> State:
         return self.counts.copy()

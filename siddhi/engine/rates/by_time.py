@@ -100,6 +100,10 @@ class FirstByTime(RateLimiter):
                     kept.append(row)
         return without_groups(batch).take(np.array(kept, dtype=np.int64))
 
+    def renumber_own(self, numbers: Int64Array) -> None:
+        renumbered = {int(numbers[group]): clock for group, clock in self.emitted.items()}
+        self.emitted = {group: clock for group, clock in renumbered.items() if group >= 0}
+
     def own_state(self) -> State:
         return [list(self.emitted), list(self.emitted.values())]
 

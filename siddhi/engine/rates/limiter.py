@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.batch_state import restore_batch, snapshot_batch
 from siddhi.engine.operator import Operator
 from siddhi.engine.selector import GROUP, last_of_each_group
 from siddhi.engine.state import State
 from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
 
 
-class RateLimiter(Operator):
+class Limiter(Operator):
+    """What stands behind a query's selection and lets its rows out at a rate."""
+
+    @abstractmethod
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        """Group g is from now on called `numbers[g]`, -1 when it is gone; no row of such a one waits."""
+
+
+class RateLimiter(Limiter):
     """Takes what a query selects and lets it out later, or not at all; timestamps stay what they were.
 
     Rows of grouped queries carry their group in the column `GROUP`, which is gone behind the limiter. `held` are the
@@ -37,6 +48,15 @@ class RateLimiter(Operator):
         held, own = state
         self.held = restore_batch(held, self.pool)
         self.restore_own(own)
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        if self.held is not None and GROUP in self.held.columns:
+            groups = Column(AttributeType.LONG, self.pool, values=numbers[groups_of(self.held)])
+            self.held = self.held.with_columns({**self.held.columns, GROUP: groups})
+        self.renumber_own(numbers)
+
+    def renumber_own(self, numbers: Int64Array) -> None:
+        """As `renumber_groups`, for what the limiter remembers besides the rows that wait."""
 
     def own_state(self) -> State:
         """What the limiter remembers besides the rows that wait."""

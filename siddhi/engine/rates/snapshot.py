@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
-from siddhi.engine.operator import Operator, Step
-from siddhi.engine.rates.limiter import groups_of
+from siddhi.engine.operator import Step
+from siddhi.engine.rates.limiter import Limiter, groups_of
 from siddhi.engine.state import State
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
@@ -34,7 +35,7 @@ class Group:
     count: int = 0
 
 
-class Snapshot(Operator):
+class Snapshot(Limiter):
     """Keeps what the window of the query holds and repeats it at every tick from the start on.
 
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
@@ -161,6 +162,14 @@ class Snapshot(Operator):
             columns,
             np.repeat(np.arange(len(shown)), counts),
         )
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        if self.grouped:
+            kept = {int(numbers[group]): known for group, known in self.groups.items()}
+            self.groups = {group: known for group, known in kept.items() if group >= 0}
+            rows = {id(row): row for row in (*self.held, *(known.newest for known in self.groups.values()))}
+            for row in rows.values():
+                row.group = int(numbers[row.group])
 
     def snapshot(self) -> State:
         groups = [[_saved(known.newest), known.count] for known in self.groups.values()]
