@@ -85,7 +85,11 @@ class StepRunner:
     @np.errstate(all="ignore")
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
-        `Step`."""
+        `Step`.
+
+        A clock at 0 has not been set: the first of `clocks` sets it at one go, and timers due before show that.
+        """
+        floor = floor or int(clocks[0])
         if self._graph.columnar(roots):
             self._run_columns(roots, Step(clocks, floor))
         else:

@@ -176,7 +176,7 @@ class EventMachineOperator(MergingOperator):
             if best is None or (best[0], best[1]) >= (order, clock):
                 return
             due_order, due, key = best
-            now = max(due, output.clocks[-1]) if output.clocks else due
+            now = max(due, step.floor, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add(self._machines[key].wake(now), due_order, now, key)
 

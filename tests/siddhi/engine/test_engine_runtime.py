@@ -143,3 +143,16 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
     with pytest.raises(SiddhiRuntimeError) as caught:
         runtime.restore(data)
     assert caught.value.problems[0].code == "bad-snapshot"
+
+
+def test_the_first_event_sets_the_clock_at_one_go_and_silences_before_it_end_there() -> None:
+    runtime = started(
+        "@app:playback define stream A (a int); define stream B (a int);"
+        "from every not A for 300 milliseconds, e=B select e.a insert into O;"
+    )
+    rows = rows_of(runtime, "O")
+    runtime.send("B", records([1067, 1500, 2000], a=ints(1, 2, 3)))
+    assert [row["a"] for row in rows] == [1]
+    runtime.send("A", records([2100], a=ints(9)))
+    runtime.send("B", records([2500, 2900], a=ints(4, 5)))
+    assert [row["a"] for row in rows] == [1, 4, 5]
