@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from siddhi.engine.arrays import AnyArray, BoolArray, Int8Array, Int64Array
+from siddhi.engine.arrays import AnyArray, BoolArray, Int8Array, Int64Array, filled
 from siddhi.engine.kinds import EXPIRED
-from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
 from siddhi.language.ast import AttributeType
 
 TIMESTAMP = "_timestamp"
 KIND = "_kind"
-_CURRENT_KINDS = pa.array(np.zeros(1024, dtype=np.int8))
-"""The `_kind` of current rows, cut to size: a cut costs a third of a new array, which tells in small batches."""
+_CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
+"""The kinds of current rows, cut to size."""
 _LEADING_FIELDS = (pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False))
 
 DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
@@ -43,6 +43,8 @@ ARROW_TYPES: dict[AttributeType, pa.DataType] = {
 """How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
 _VIEWED = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
 """The types of which Arrow and numpy hold values alike, but for nulls."""
+_INT8 = pa.int8()
+_INT64 = pa.int64()
 
 
 class Column:
@@ -123,6 +125,8 @@ class Column:
             array = self._fetched()
             if len(positions) == 0:
                 return Column(self.type, self.pool, arrow=array.slice(0, 0))
+            if self.type is AttributeType.STRING:
+                return Column(self.type, self.pool, arrow=take_strings(array, positions))
             if self.type not in _VIEWED or array.null_count:
                 return Column(self.type, self.pool, arrow=array.take(pa.array(positions)))
             self._load()  # a view without a copy, from which numpy takes much faster than Arrow
@@ -139,9 +143,11 @@ class Column:
         if self.type is AttributeType.OBJECT:
             texts = [None if value is None else msgspec.json.encode(value) for value in self._values]
             return pa.array(texts, pa.binary())
-        if self._valid is None:
-            return pa.array(self._values)
-        return pa.array(self._values, mask=~self._valid)
+        if self._valid is not None:
+            return pa.array(self._values, mask=~self._valid)
+        return (
+            pa.array(self._values) if self.type is AttributeType.BOOL else _viewed(ARROW_TYPES[self.type], self._values)
+        )
 
     def to_list(self) -> list[object]:
         """The values as Python objects, null as None."""
@@ -195,6 +201,19 @@ class Column:
         return Column(first.type, first.pool, values=values, valid=np.concatenate(filled))
 
 
+def _viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
+    """The Arrow array of numbers without nulls, over the same memory where that lies in a row."""
+    if not values.flags.c_contiguous:
+        values = values.copy()
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
+
+
+@functools.lru_cache(maxsize=256)
+def _current_kinds(size: int) -> pa.Array:
+    """The `_kind` of `size` current rows; kept, as batches of few sizes come again and again."""
+    return _viewed(_INT8, np.zeros(size, dtype=np.int8))
+
+
 def objects(items: Iterable[object]) -> AnyArray:
     """A one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
     listed = list(items)
@@ -224,17 +243,19 @@ class EventBatch:
     `only_current` True: every row is known to be current, so that nobody has to look at `kinds`.
     `columns` by name; several inputs (joins, patterns) name theirs with `siddhi.engine.scope.slot_column`.
 
-    Batches and their arrays are never changed after they were made.
+    Batches and their arrays are never changed after they were made. What nobody asks for is not made: rows taken from
+    another batch fetch their orders, clocks and kinds from there when these are first needed.
     """
 
     __slots__ = (
+        "_clocks",
+        "_kinds",
+        "_orders",
+        "_origin",
         "chunks",
-        "clocks",
         "columns",
         "deliveries",
-        "kinds",
         "only_current",
-        "orders",
         "partitions",
         "size",
         "timestamps",
@@ -243,40 +264,77 @@ class EventBatch:
     def __init__(
         self,
         timestamps: Int64Array,
-        kinds: Int8Array,
-        orders: Int64Array,
-        clocks: Int64Array,
+        kinds: Int8Array | None,
+        orders: Int64Array | None,
+        clocks: Int64Array | None,
         columns: Mapping[str, Column],
         chunks: Int64Array | None = None,
         partitions: Int64Array | None = None,
         deliveries: Int64Array | None = None,
         *,
         only_current: bool = False,
+        origin: tuple[EventBatch, Int64Array] | None = None,
     ) -> None:
+        """`kinds` may be None when `only_current`; kinds, orders and clocks when `origin` is a batch and the positions
+        of the rows in it."""
         self.size = len(timestamps)
         self.timestamps = timestamps
-        self.kinds = kinds
-        self.orders = orders
-        self.clocks = clocks
+        self._kinds = kinds
+        self._orders = orders
+        self._clocks = clocks
+        self._origin = origin
         self.columns = columns
         self.chunks = chunks
         self.partitions = partitions
         self.deliveries = deliveries
         self.only_current = only_current
 
+    @property
+    def kinds(self) -> Int8Array:
+        kinds = self._kinds
+        if kinds is None:
+            kinds = self._kinds = self._current() if self.only_current else self._from_origin("kinds")
+        return kinds
+
+    @property
+    def orders(self) -> Int64Array:
+        orders = self._orders
+        if orders is None:
+            orders = self._orders = self._from_origin("orders")
+        return orders
+
+    @property
+    def clocks(self) -> Int64Array:
+        clocks = self._clocks
+        if clocks is None:
+            clocks = self._clocks = self._from_origin("clocks")
+        return clocks
+
+    def _current(self) -> Int8Array:
+        size = self.size
+        return _CURRENT_KINDS[:size] if size <= len(_CURRENT_KINDS) else np.zeros(size, dtype=np.int8)
+
+    def _from_origin(self, name: str) -> AnyArray:
+        if self._origin is None:
+            raise AssertionError(f"a batch was made without {name}")
+        batch, positions = self._origin
+        taken: AnyArray = getattr(batch, name)[positions]
+        return taken
+
     def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
         """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
-        picked = self.columns if names is None else {name: self.columns[name] for name in names}
+        columns = self.columns
         return EventBatch(
             self.timestamps[positions],
-            self.kinds[positions],
-            self.orders[positions],
-            self.clocks[positions],
-            {name: column.take(positions) for name, column in picked.items()},
+            None,
+            None,
+            None,
+            {name: columns[name].take(positions) for name in (columns if names is None else names)},
             None if self.chunks is None else self.chunks[positions],
             None if self.partitions is None else self.partitions[positions],
             None if self.deliveries is None else self.deliveries[positions],
             only_current=self.only_current,
+            origin=(self, positions),
         )
 
     def slice(self, start: int, stop: int) -> EventBatch:
@@ -287,20 +345,21 @@ class EventBatch:
         """The same rows with other columns."""
         return EventBatch(
             self.timestamps,
-            self.kinds,
-            self.orders,
-            self.clocks,
+            self._kinds,
+            self._orders,
+            self._clocks,
             columns,
             self.chunks,
             self.partitions,
             self.deliveries,
             only_current=self.only_current,
+            origin=self._origin,
         )
 
     def with_kinds(self, kinds: Int8Array) -> EventBatch:
         """The same rows with other kinds."""
         copy = self.with_columns(self.columns)
-        copy.kinds = kinds
+        copy._kinds = kinds
         copy.only_current = False
         return copy
 
@@ -320,13 +379,13 @@ class EventBatch:
     def with_orders(self, orders: Int64Array) -> EventBatch:
         """The same rows with other orders."""
         copy = self.with_columns(self.columns)
-        copy.orders = orders
+        copy._orders = orders
         return copy
 
     def at_order(self, order: int) -> EventBatch:
         """The same rows, all of the order `order`."""
         copy = self.with_columns(self.columns)
-        copy.orders = np.full(self.size, order, dtype=np.int64)
+        copy._orders = filled(self.size, order)
         return copy
 
     def event_rows(self) -> BoolArray | None:
@@ -342,11 +401,8 @@ class EventBatch:
         listed = tuple(self.columns if names is None else names)
         columns = [self.columns[name].to_arrow() for name in listed]
         schema = _outer_schema(listed, tuple([column.type for column in columns]))
-        if self.only_current and self.size <= len(_CURRENT_KINDS):
-            kinds = _CURRENT_KINDS.slice(0, self.size)
-        else:
-            kinds = pa.array(self.kinds)
-        return pa.RecordBatch.from_arrays([pa.array(self.timestamps), kinds, *columns], schema=schema)
+        kinds = _current_kinds(self.size) if self.only_current else _viewed(_INT8, self.kinds)
+        return pa.RecordBatch.from_arrays([_viewed(_INT64, self.timestamps), kinds, *columns], schema=schema)
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:

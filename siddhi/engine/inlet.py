@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import Int64Array, filled
@@ -92,5 +91,4 @@ def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
     """Events from outside: current rows, each a chunk of its own."""
-    kinds = np.zeros(len(timestamps), dtype=np.int8)
-    return EventBatch(timestamps, kinds, orders, clocks, columns, only_current=True)
+    return EventBatch(timestamps, None, orders, clocks, columns, only_current=True)

@@ -183,3 +183,27 @@ def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
             for byte in range(starts[code], starts[code + 1]):
                 data[filled] = heap[byte]
                 filled += 1
+
+
+@kernel
+def measure_taken(offsets_at, positions, offsets):  # type: ignore[no-untyped-def]
+    """Writes the int32 offsets that the strings at `positions` have when they are taken out; returns their bytes."""
+    total = 0
+    offsets[0] = 0
+    for row in range(len(positions)):
+        place = offsets_at + 4 * positions[row]
+        total += int(_offset_at(place + 4)) - int(_offset_at(place))
+        offsets[row + 1] = total
+    return total
+
+
+@kernel
+def copy_taken(offsets_at, data_at, positions, data):  # type: ignore[no-untyped-def]
+    """Writes the bytes of the strings at `positions` one after the other into `data`."""
+    filled = 0
+    for row in range(len(positions)):
+        place = offsets_at + 4 * positions[row]
+        start, stop = np.int64(_offset_at(place)), np.int64(_offset_at(place + 4))
+        for byte in range(start, stop):
+            data[filled] = _byte_at(data_at + byte)
+            filled += 1

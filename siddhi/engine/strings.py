@@ -8,13 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.kernels import grown, kernel_array
 from siddhi.engine.state import State
-from siddhi.engine.string_kernels import copy_strings, encode_strings, measure_strings, place_strings
+from siddhi.engine.string_kernels import (
+    copy_strings,
+    copy_taken,
+    encode_strings,
+    measure_strings,
+    measure_taken,
+    place_strings,
+)
 
 NULL_CODE = -1
 _LARGEST_BATCH_BYTES = 2**31 - 1
+_UTF8 = pa.utf8()
 
 
 class StringPool:
@@ -102,12 +110,9 @@ class StringPool:
         codes = kernel_array(codes)
         offsets = np.empty(len(codes) + 1, dtype=np.int32)
         total, nulls = measure_strings(codes, self._starts, offsets)
-        if total > _LARGEST_BATCH_BYTES:
-            raise OverflowError(f"a column of strings has {total} bytes; {_LARGEST_BATCH_BYTES} is the most")
-        data = np.empty(total, dtype=np.uint8)
+        data = np.empty(_checked(total), dtype=np.uint8)
         copy_strings(codes, self._starts, self._heap, data)
-        valid = pa.py_buffer(np.packbits(codes >= 0, bitorder="little")) if nulls else None
-        return pa.StringArray.from_buffers(len(codes), pa.py_buffer(offsets), pa.py_buffer(data), valid, nulls)
+        return _string_array(offsets, data, codes >= 0 if nulls else None, nulls)
 
     def compact(self, live: Int64Array) -> Int64Array:
         """Forgets every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
@@ -132,6 +137,35 @@ class StringPool:
     def restore(self, state: State) -> None:
         heap, starts = state
         self._reset(grown(heap, 1_024), grown(starts, 65), len(starts) - 1)
+
+
+def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray:
+    """The strings of `array` at `positions`; faster than Arrow's own `take`, by a factor in small arrays.
+
+    OverflowError when they would have 2 GiB or more.
+    """
+    valid, starts, data = array.buffers()
+    if starts is None or data is None or (valid is not None and array.null_count):
+        return array.take(pa.array(positions))
+    offsets = np.empty(len(positions) + 1, dtype=np.int32)
+    total = measure_taken(starts.address + 4 * array.offset, positions, offsets)
+    taken = np.empty(_checked(total), dtype=np.uint8)
+    copy_taken(starts.address + 4 * array.offset, data.address, positions, taken)
+    return _string_array(offsets, taken, None, 0)
+
+
+def _checked(size: int) -> int:
+    if size > _LARGEST_BATCH_BYTES:
+        raise OverflowError(f"a column of strings has {size} bytes; {_LARGEST_BATCH_BYTES} is the most")
+    return size
+
+
+def _string_array(
+    offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], valid: BoolArray | None, nulls: int
+) -> pa.StringArray:
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(_UTF8, len(offsets) - 1, buffers, nulls)
 
 
 def _storable(text: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.engine.state import decode_state, encode_state
-from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
 
 TEXTS = st.lists(st.none() | st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace").decode()))
 
@@ -77,3 +77,14 @@ def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     code = pool.code("a\ud800b")
     assert pool.text(code) == "a?b"
     assert pool.decode(np.array([code])).to_pylist() == ["a?b"]
+
+
+@settings(deadline=None)
+@given(TEXTS, st.data())
+def test_strings_are_taken_as_arrow_takes_them(texts: list[str | None], data: st.DataObject) -> None:
+    array = pa.array(texts, pa.utf8()).slice(data.draw(st.integers(0, len(texts))))
+    places = st.lists(st.integers(0, len(array) - 1)) if len(array) else st.just([])
+    positions = np.array(data.draw(places), dtype=np.int64)
+    taken = take_strings(array, positions)
+    taken.validate(full=True)
+    assert taken.to_pylist() == array.take(pa.array(positions)).to_pylist()
