@@ -10,6 +10,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, total
 
 
 class Node:
@@ -65,6 +66,10 @@ class Node:
         """Forgets the state of these partition instances; their ids may be given out again."""
         for part in self.parts:
             part.close_partitions(partitions)
+
+    def state_size(self) -> StateSize:
+        """How much the parts of the node hold now."""
+        return total(part.state_size() for part in self.parts)
 
     def snapshot(self) -> State:
         return [part.snapshot() for part in self.parts]

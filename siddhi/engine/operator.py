@@ -24,6 +24,7 @@ import numpy as np
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 
 NEVER = np.iinfo(np.int64).max
@@ -149,6 +150,10 @@ class Stateful(ABC):
     @abstractmethod
     def restore(self, state: State) -> None:
         """Takes the place of the operator whose `snapshot` this is."""
+
+    def state_size(self) -> StateSize:
+        """How much is held now; asked often, so it looks at counts, not at rows."""
+        return StateSize(bytes=held_bytes(self))
 
     def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
         """Forgets the state of these partition instances; their ids may be given out again."""

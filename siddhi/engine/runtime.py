@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from siddhi.analysis import model
 from siddhi.engine.aggregation.node import AggregationNode
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
@@ -24,6 +25,7 @@ from siddhi.engine.operator import OperatorContext
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.state import StateError, decode_state, encode_state
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.steps import Stage, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
@@ -35,12 +37,24 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class HeldState:
+    """What one part of an app holds; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
+
+    kind: str
+    name: str
+    size: StateSize
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an app has done since it started: events and failed events by stream, strings in its pool."""
+    """What an app has done since it started and what it holds now: events and failed events by stream, the state of
+    its parts, and the strings in its pool."""
 
     events: dict[str, int]
     failures: dict[str, int]
+    state: tuple[HeldState, ...]
     strings: int
+    string_bytes: int
 
 
 class AppRuntime:
@@ -153,7 +167,7 @@ class AppRuntime:
             batch = batch.with_chunks(filled(count, 0))
         else:
             clocks, floor = self._clocks(stamps, now), self._clock
-            batch = root_batch(columns, stamps, np.arange(1, 2 * count, 2), clocks)
+            batch = root_batch(columns, stamps, root_orders(count), clocks)
         self._clock = int(clocks[-1])
         self._upkeep.run({inlet.key: [batch]}, clocks, floor)
 
@@ -199,10 +213,7 @@ class AppRuntime:
 
     def _clocks(self, stamps: Int64Array, now: int) -> Int64Array:
         """The app's clock at each row of `stamps`."""
-        if not self.app.playback:
-            return filled(len(stamps), now)
-        clocks: Int64Array = np.maximum(stamps, self._clock)
-        return np.maximum.accumulate(clocks)
+        return event_clocks(stamps, self._clock) if self.app.playback else filled(len(stamps), now)
 
     def _inlet(self, stream: str) -> Inlet:
         """What reads events from outside for `stream`; `SiddhiRuntimeError` when the app has no such stream."""
@@ -269,9 +280,23 @@ class AppRuntime:
             table.restore(state["tables"][name])
 
     def statistics(self) -> Statistics:
-        """Counts since the app was built."""
+        """Counts since the app was built, and what it holds; costs the same however much that is."""
         return Statistics(
             {key: junction.events for key, junction in self._junctions.items()},
             {key: junction.failures for key, junction in self._junctions.items()},
+            tuple(self._held_state()),
             len(self.pool),
+            self.pool.bytes_held,
         )
+
+    def _held_state(self) -> Iterator[HeldState]:
+        for query in self._queries.values():
+            yield HeldState("query", query.name, query.state_size())
+        for name, window in self.windows.items():
+            yield HeldState("window", name, window.state_size())
+        for name, table in self.tables.items():
+            yield HeldState("table", name, StateSize(rows=len(table), bytes=held_bytes(table)))
+        for name, aggregation in self._environment.aggregations.items():
+            yield HeldState("aggregation", name, aggregation.state_size())
+        for place in self._places:
+            yield HeldState("partition", place.name, place.instances.state_size())

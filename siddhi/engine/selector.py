@@ -23,6 +23,7 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.sorting import sort_positions
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.language.ast import AttributeType, EventType
 
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
@@ -195,6 +196,14 @@ class Selector(Operator):
         if self.limit is not None:
             kept &= (batch.kinds == EXPIRED) | (place - self.offset < self.limit)
         return kept | ~events
+
+    def state_size(self) -> StateSize:
+        aggregators = [node.aggregator for node in self.aggregates]
+        return StateSize(
+            groups=self.groups.count if self.grouped or self.groups.partitioned else 0,
+            distinct_values=sum(aggregator.distinct_values() for aggregator in aggregators),
+            bytes=held_bytes(self.groups) + sum(map(held_bytes, aggregators)),
+        )
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
         """The groups of these partition instances are forgotten; returns the new number of each old group (-1: gone),

@@ -27,6 +27,9 @@ class SlotStore:
         self._free: list[int] = []
         self._used = 0
 
+    def __len__(self) -> int:
+        return self._used - len(self._free)
+
     def add(self, batch: EventBatch) -> list[int]:
         """The slots in which the rows of `batch` now lie."""
         slots = [self._free.pop() if self._free else self._next() for _ in range(batch.size)]

@@ -32,6 +32,7 @@ from siddhi.engine.groups import Groups
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import OperatorContext, Stateful, Step
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
@@ -222,6 +223,9 @@ class Aggregation(Stateful):
         return rows
 
     # ---- state
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=len(self), groups=self._groups.count, bytes=held_bytes(self))
 
     def snapshot(self) -> State:
         count = self._index.count

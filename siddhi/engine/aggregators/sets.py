@@ -44,6 +44,9 @@ class UnionSet(Aggregator):
             results.append(frozenset(counts))
         return Value(objects(results))
 
+    def distinct_values(self) -> int:
+        return sum(map(len, self.counts.values()))
+
     def keep_groups(self, kept: Int64Array) -> None:
         self.counts = {number: self.counts[group] for number, group in enumerate(kept.tolist()) if group in self.counts}
 

@@ -53,6 +53,10 @@ class Aggregator(ABC):
     def update(self, rows: AggregateInput) -> Value:
         """The aggregate of each row's group after that row."""
 
+    def distinct_values(self) -> int:
+        """How many values are told apart, over all groups."""
+        return 0
+
     @abstractmethod
     def keep_groups(self, kept: Int64Array) -> None:
         """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""

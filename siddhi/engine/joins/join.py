@@ -15,6 +15,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Failures, MergedRows, MergingOperator, Operator, Step
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
 from siddhi.engine.windows.window import Window
 from siddhi.errors import SiddhiRuntimeError
@@ -203,6 +204,9 @@ class JoinOperator(MergingOperator):
     def start(self, clock_ms: int) -> None:
         for part in self._parts():
             part.start(clock_ms)
+
+    def state_size(self) -> StateSize:
+        return total(part.state_size() for part in self._parts())
 
     def snapshot(self) -> State:
         return [part.snapshot() for part in self._parts()]

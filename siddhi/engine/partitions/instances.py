@@ -13,6 +13,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step, merge_rows
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, sampled, total
 
 Part = TypeVar("Part", bound=Stateful)
 
@@ -63,6 +64,11 @@ class _Copies(Generic[Part]):
             return sorted(instances)
         ranks = self.ranks()
         return sorted(instances, key=lambda instance: int(ranks[instance]))
+
+    def state_size(self) -> StateSize:
+        """The size of all copies, by a sample of them when they are many."""
+        some = sampled(list(self.by_id.values()))
+        return total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
 
     def close(self, instances: Int64Array) -> None:
         for instance in instances.tolist():
@@ -167,6 +173,9 @@ class PerInstance(Operator):
     def close_partitions(self, partitions: Int64Array) -> None:
         self.copies.close(partitions)
 
+    def state_size(self) -> StateSize:
+        return self.copies.state_size()
+
     def snapshot(self) -> State:
         return self.copies.snapshot()
 
@@ -206,6 +215,9 @@ class HeadPerInstance(MergingOperator):
 
     def close_partitions(self, partitions: Int64Array) -> None:
         self.copies.close(partitions)
+
+    def state_size(self) -> StateSize:
+        return self.copies.state_size()
 
     def snapshot(self) -> State:
         return self.copies.snapshot()

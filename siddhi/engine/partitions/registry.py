@@ -11,6 +11,7 @@ from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.kernels import grown
 from siddhi.engine.operator import NEVER, Stateful, Step
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,6 @@ class Instances(Stateful):
 
     def start(self, clock_ms: int) -> None:
         self._origin = clock_ms
-
-    @property
-    def live(self) -> int:
-        """How many instances there are."""
-        return len(self._ids)
 
     def id_of(self, key: str, step: Step, order: int, clock: int) -> int:
         """The id of the instance for `key`, opened by a row of (`order`, `clock`) of `step` when it is new."""
@@ -163,6 +159,9 @@ class Instances(Stateful):
         live = np.fromiter(self._ids.values(), dtype=np.int64, count=len(self._ids))
         self._oldest = int(self._seen[live].min()) if len(live) else None
         return np.array(list(gone.values()), dtype=np.int64)
+
+    def state_size(self) -> StateSize:
+        return StateSize(instances=len(self._ids), bytes=held_bytes(self))
 
     # ---- snapshot
 

@@ -21,6 +21,7 @@ from siddhi.engine.pattern.conditions import EventFilter
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import Codes, State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.language.ast import AttributeType
 
 
@@ -241,6 +242,12 @@ class ChainOperator(MergingOperator):
         for slot, source in enumerate(self._source_of[:-1]):
             of_slot = kept[kept[:, 1] == slot] if self._count > 2 else kept
             self._output.keep(slot, of_slot[:, 0], inputs.batches[source], of_slot[:, 2] - offsets[source])
+
+    # ---- what is held
+
+    def state_size(self) -> StateSize:
+        live = int(self._state.counters[kernel.LIVE])
+        return StateSize(partial_matches=live, bytes=held_bytes(self._state) + held_bytes(self._output))
 
     # ---- snapshot
 

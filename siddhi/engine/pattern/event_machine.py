@@ -22,6 +22,7 @@ from siddhi.engine.pattern.references import Reference, references
 from siddhi.engine.pattern.snapshot import restore_machines, snapshot_machines
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes, sampled, total
 
 WHOLE_APP = 0
 """The key of the one machine of a query outside partitions."""
@@ -101,6 +102,12 @@ class EventMachineOperator(MergingOperator):
     def next_deadline_ms(self) -> int | None:
         alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
         return min((alarm.due for alarm in alarms if alarm is not None), default=None)
+
+    def state_size(self) -> StateSize:
+        """The size of all machines, by a sample of them when they are many."""
+        some = sampled(list(self._machines.values()))
+        size = total(StateSize(partial_matches=machine.partial_count(), bytes=held_bytes(machine)) for machine in some)
+        return size.scaled(len(self._machines), len(some))
 
     def snapshot(self) -> State:
         return {

@@ -85,6 +85,10 @@ class Machine:
         """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
         return self.elements[slot].offer(event, passes=passes)
 
+    def partial_count(self) -> int:
+        """How many partial matches wait, one that waits at two elements counted twice."""
+        return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
+
     def hands_out(self, slots: Sequence[int]) -> bool:
         """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 

@@ -13,6 +13,7 @@ from siddhi.engine.pattern.chain_plan import plan_chain
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize
 
 
 class StateMachineOperator(MergingOperator):
@@ -39,6 +40,9 @@ class StateMachineOperator(MergingOperator):
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         return self._operator.process(inputs, step)
+
+    def state_size(self) -> StateSize:
+        return self._operator.state_size()
 
     def close_partitions(self, partitions: Int64Array) -> None:
         self._operator.close_partitions(partitions)

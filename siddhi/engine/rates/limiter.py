@@ -12,6 +12,7 @@ from siddhi.engine.batch_state import restore_batch, snapshot_batch
 from siddhi.engine.operator import Operator
 from siddhi.engine.selector import GROUP, last_of_each_group
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
@@ -40,6 +41,9 @@ class RateLimiter(Limiter):
         if self.held is None or not self.held.size:
             return batch
         return EventBatch.concat([self.held, batch]) if batch.size else self.held
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=0 if self.held is None else self.held.size, bytes=held_bytes(self))
 
     def snapshot(self) -> State:
         return [snapshot_batch(self.held), self.own_state()]

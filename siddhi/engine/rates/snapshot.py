@@ -13,6 +13,7 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.rates.limiter import Limiter, groups_of
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
@@ -170,6 +171,9 @@ class Snapshot(Limiter):
             rows = {id(row): row for row in (*self.held, *(known.newest for known in self.groups.values()))}
             for row in rows.values():
                 row.group = int(numbers[row.group])
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=len(self.held), bytes=held_bytes(self))
 
     def snapshot(self) -> State:
         groups = [[_saved(known.newest), known.count] for known in self.groups.values()]

@@ -14,6 +14,7 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.slots import SlotStore
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.windows.window import Window, WindowContext
 
 
@@ -162,6 +163,9 @@ class RowWindow(Window):
 
     def next_deadline_ms(self) -> int | None:
         return self._timers[0][0] if self._timers else None
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=len(self.slots), bytes=held_bytes(self))
 
     def snapshot(self) -> State:
         return {"slots": self.slots.snapshot(), "timers": [due for due, _ in self._timers], "own": self.own_state()}

@@ -17,6 +17,7 @@ from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.families import Family
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.store import RowStore
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
@@ -75,6 +76,9 @@ class Window(Operator):
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         """The rows that `batch` (current rows only) and due timers make the window give back."""
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=self.store.end - self.store.first, bytes=held_bytes(self))
 
     def snapshot(self) -> State:
         return {"store": self.store.snapshot(), "own": self.own_state()}
