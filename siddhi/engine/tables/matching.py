@@ -1,95 +1,185 @@
-"""Which rows of a table make a condition true, for one event at a time."""
+"""Which rows of a table make a condition true, for all events of a batch at once.
+
+    T.k == k and T.v > v      ──►   equality   T.k == k      an index on T.k gives pairs (event, row)
+                                    rest       T.v > v       is evaluated over these pairs
+
+Without an equality that an index may answer the pairs are all of events and rows, block by block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, to_column
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.kernels import NO_MASK
+from siddhi.engine.pattern.conditions import conjunction, conjuncts
 from siddhi.engine.pattern.references import walk
+from siddhi.engine.tables.key_bits import comparable, key_rows
 from siddhi.engine.tables.table import Table
 from siddhi.language.ast import AttributeType
 
+PAIRS_AT_ONCE = 1 << 18
+"""So many pairs of an event and a row, or little more, are looked at in one go when no index narrows them down."""
 
-def conjuncts(expression: model.TypedExpression) -> list[model.TypedExpression]:
-    """The conditions that `expression` joins with `and`."""
-    if isinstance(expression, model.Logical) and expression.operator == "and":
-        return [*conjuncts(expression.left), *conjuncts(expression.right)]
-    return [expression]
+NameOfRow = Callable[[model.TypedExpression], str | None]
+"""The attribute of the table's row that an expression is, None for every other expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Event `probes[k]` meets the row at `places[k]`; ordered by both. `whole` says that `probes` counts 0, 1, … to the
+    last event."""
+
+    probes: Int64Array
+    places: Int64Array
+    whole: bool = False
 
 
 class RowMatcher:
-    """A condition over an event and a row of `table`.
+    """A condition over an event and a row of `table`, in which rows stand as `TableValue`s, or as `row_name` tells
+    them.
 
-    When it asks for equality on the whole primary key and no more, rows are found by key.
+    Pairs are evaluated with the row's attributes in columns that `row_column` names. `finds_null` says that null finds
+    null where the condition is equality on the primary key and no more.
     """
 
-    def __init__(self, condition: model.TypedExpression | None, table: Table, compiler: ExpressionCompiler) -> None:
+    def __init__(
+        self,
+        condition: model.TypedExpression | None,
+        table: Table,
+        compiler: ExpressionCompiler,
+        *,
+        row_name: NameOfRow | None = None,
+        row_column: Callable[[str], str] | None = None,
+        finds_null: bool = True,
+    ) -> None:
         self.table = table
-        self.node = None if condition is None else compiler.compile(condition)
-        self.by_key = None if condition is None else _key_nodes(condition, table, compiler)
+        self._name_of = row_name or self._table_value
+        self._column_of = row_column or (lambda name: table_column(table.id, name))
+        parts = [] if condition is None else list(conjuncts(condition))
+        equal = self._indexed(parts)
+        self.index = table.index_on(tuple(equal)) if equal else None
+        self.probes = {name: probe for name, (_, probe) in equal.items()}
+        self._nodes: list[Node] = []
+        if self.index is not None:
+            self._nodes = [compiler.compile(self.probes[name]) for name in self.index.names]
+        self._types = [node.type for node in self._nodes]
+        rest = [part for part in parts if all(part is not used for used, _ in equal.values())]
+        self.exact = bool(equal) and not rest
+        self.by_primary_key = self.exact and set(equal) == set(table.primary_key)
+        self._finds_null = finds_null and self.by_primary_key
+        self._compile_rest(rest, compiler)
 
-    def places(self, event: EventBatch, row: int, outputs: Mapping[str, Value] | None = None) -> Int64Array:
-        """The places of the rows that match row `row` of `event`; `outputs` are the values of the query's output."""
-        if self.by_key is not None:
-            return self._found_by_key(event, row, outputs)
-        places = self.table.places()
-        if self.node is None or not len(places):
-            return places
-        size = len(places)
-        columns = {table_column(self.table.id, name): c for name, c in self.table.columns(places).items()}
-        picked = np.full(size, row)
-        columns |= {name: column.take(picked) for name, column in event.columns.items()}
-        evaluation = Evaluation(event.take(picked, ()).with_columns(columns))
-        evaluation.outputs = {name: _repeated(value, row, size) for name, value in (outputs or {}).items()}
-        matched = self.node.truth(evaluation)
-        return places[matched]
+    def _compile_rest(self, rest: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> None:
+        whole = conjunction(rest)
+        inner = ExpressionCompiler(compiler.context, several=compiler.several)
+        self._rest = None if whole is None else inner.compile(whole)
+        names = {name for part in rest for inside in walk(part) if (name := self._name_of(inside)) is not None}
+        self.reads = frozenset(names | set(self.probes))
+        self._row_columns = {self._column_of(name): name for name in names}
+        self._event_columns = [name for name in inner.columns if name not in self._row_columns]
+        compiler.columns.update(inner.columns)
 
-    def _found_by_key(self, event: EventBatch, row: int, outputs: Mapping[str, Value] | None) -> Int64Array:
-        one = event.take(np.array([row]))
-        evaluation = Evaluation(one)
-        evaluation.outputs = {name: _repeated(value, row, 1) for name, value in (outputs or {}).items()}
-        key = tuple(
-            to_column(node.evaluate(evaluation), node.type, self.table.pool, 1).to_list()[0]
-            for node in self.by_key or ()
+    def _table_value(self, expression: model.TypedExpression) -> str | None:
+        found = isinstance(expression, model.TableValue) and expression.table == self.table.id
+        return expression.name if found else None  # type: ignore[union-attr] # it is a TableValue
+
+    def _indexed(
+        self, parts: Sequence[model.TypedExpression]
+    ) -> dict[str, tuple[model.Comparison, model.TypedExpression]]:
+        """The equalities that an index answers, by attribute: those on the primary key if they name all of it, else
+        all that ask that an attribute of the row equals what an event tells."""
+        equal: dict[str, tuple[model.Comparison, model.TypedExpression]] = {}
+        for part in parts:
+            if isinstance(part, model.Comparison) and part.operator == "==":
+                for row, probe in ((part.left, part.right), (part.right, part.left)):
+                    name = self._name_of(row)
+                    if name is not None and name not in equal and self._asks(probe, row.type):
+                        equal[name] = (part, probe)
+                        break
+        key = self.table.primary_key
+        if key and set(key) <= set(equal):
+            return {name: equal[name] for name in key}
+        return equal
+
+    def _asks(self, probe: model.TypedExpression, type_: AttributeType) -> bool:
+        return comparable(probe.type, type_) and all(self._name_of(part) is None for part in walk(probe))
+
+    # ---- asking
+
+    def pairs(
+        self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
+    ) -> Pairs:
+        """All matches of `events`, or only of the ones in `rows`; `outputs` are the values of the query's output."""
+        found = [self._narrowed(block, events, outputs) for block in self._candidates(events, outputs, rows)]
+        if len(found) == 1:
+            return found[0]
+        return Pairs(
+            np.concatenate([NO_POSITIONS, *(pairs.probes for pairs in found)]),
+            np.concatenate([NO_POSITIONS, *(pairs.places for pairs in found)]),
         )
-        place = self.table.place_of(key)
-        return np.array([] if place is None else [place], dtype=np.int64)
+
+    def _candidates(
+        self, events: EventBatch, outputs: Mapping[str, Value] | None, rows: Int64Array | None
+    ) -> Iterator[Pairs]:
+        if self.index is not None:
+            found = self._by_index(events, outputs)
+            yield found if rows is None else _only(found, rows, events.size)
+            return
+        places = self.table.places()
+        probes = np.arange(events.size) if rows is None else rows
+        step = max(1, PAIRS_AT_ONCE // max(len(places), 1))
+        for start in range(0, len(probes) if len(places) else 0, step):
+            some = probes[start : start + step]
+            yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
+
+    def _by_index(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> Pairs:
+        assert self.index is not None  # noqa: S101 - the caller has looked
+        evaluation = Evaluation(events)
+        evaluation.outputs = dict(outputs) if outputs else {}
+        values = [node.evaluate(evaluation) for node in self._nodes]
+        keys, nulls = key_rows(values, self._types, events.size, self.table.pool)
+        if self._finds_null:
+            nulls = NO_MASK
+        if self.index.names != self.table.primary_key:
+            return Pairs(*self.index.all(keys, nulls))
+        places, count = self.index.first(keys, nulls)
+        if count == events.size:
+            return Pairs(np.arange(count), places, whole=True)
+        (probes,) = (places >= 0).nonzero()
+        return Pairs(probes, places[probes])
+
+    def _narrowed(self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None) -> Pairs:
+        """The pairs that the rest of the condition lets stand."""
+        if self._rest is None or not len(pairs.probes):
+            return pairs
+        beside = events.take(pairs.probes, self._event_columns)
+        rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
+        evaluation = Evaluation(beside.with_columns({**beside.columns, **rows}))
+        evaluation.outputs = {name: _taken(value, pairs.probes) for name, value in (outputs or {}).items()}
+        (left,) = self._rest.truth(evaluation).nonzero()
+        return pairs if len(left) == len(pairs.probes) else Pairs(pairs.probes[left], pairs.places[left])
 
 
-def _repeated(value: Value, row: int, size: int) -> Value:
+def _only(pairs: Pairs, rows: Int64Array, size: int) -> Pairs:
+    """The pairs of the events `rows` alone."""
+    wanted = np.zeros(size, dtype=np.bool_)
+    wanted[rows] = True
+    kept = wanted[pairs.probes]
+    return Pairs(pairs.probes[kept], pairs.places[kept])
+
+
+def _taken(value: Value, rows: Int64Array) -> Value:
     if value.values.ndim == 0:
         return value
-    picked = np.full(size, row)
-    return Value(value.values[picked], None if value.valid is None else value.valid[picked])
-
-
-def _key_nodes(condition: model.TypedExpression, table: Table, compiler: ExpressionCompiler) -> list[Node] | None:
-    """The nodes that give each part of the primary key, when `condition` says just that the key equals them."""
-    if not table.primary_key:
-        return None
-    nodes: dict[str, Node] = {}
-    for part in conjuncts(condition):
-        if not isinstance(part, model.Comparison) or part.operator != "==":
-            return None
-        sides = (part.left, part.right)
-        rows = [side for side in sides if isinstance(side, model.TableValue) and side.table == table.id]
-        others = [side for side in sides if not _reads_table(side, table.id)]
-        if len(rows) != 1 or len(others) != 1 or others[0].type is not rows[0].type:
-            return None
-        nodes[rows[0].name] = compiler.compile(others[0])
-    if set(nodes) != set(table.primary_key):
-        return None
-    return [nodes[name] for name in table.primary_key]
-
-
-def _reads_table(expression: model.TypedExpression, table: str) -> bool:
-    return any(isinstance(part, model.TableValue) and part.table == table for part in walk(expression))
+    return Value(value.values[rows], None if value.valid is None else value.valid[rows])
 
 
 class InTableNode(Node):
@@ -101,9 +191,7 @@ class InTableNode(Node):
         self.matcher = matcher
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        batch = evaluation.batch
-        active = range(batch.size) if evaluation.active is None else np.flatnonzero(evaluation.active).tolist()
-        found = np.zeros(batch.size, dtype=np.bool_)
-        for row in active:
-            found[row] = len(self.matcher.places(batch, row, evaluation.outputs)) > 0
+        rows = None if evaluation.active is None else np.flatnonzero(evaluation.active)
+        found = np.zeros(evaluation.size, dtype=np.bool_)
+        found[self.matcher.pairs(evaluation.batch, evaluation.outputs, rows).probes] = True
         return Value(found)

@@ -1,19 +1,31 @@
-"""What queries do to tables: insert, delete, update, update or insert."""
+"""What queries do to tables: insert, delete, update, update or insert.
+
+Events act one after the other. Where that makes no difference they act together: all find their rows at once, and rows
+that several events change are changed in rounds, the first event of each row, then the second:
+
+    event    0    1    2    3          round 1   0 → row A, 1 → row B
+    row      A    B    A    A          round 2   2 → row A         round 3   3 → row A
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.expressions.evaluation import Evaluation, Value, to_column
+from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
+from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.tables.matching import RowMatcher
+from siddhi.engine.pattern.references import walk
+from siddhi.engine.steps import split_chunks
+from siddhi.engine.tables.matching import Pairs, RowMatcher
 from siddhi.engine.tables.table import Table
+from siddhi.language.ast import AttributeType
 
 
 class TableWriter:
@@ -22,76 +34,165 @@ class TableWriter:
     def __init__(self, output: model.AnalysedOutput, table: Table, context: OperatorContext) -> None:
         self.table = table
         self.action = output.action
-        self.names = output.schema.names()
+        self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
         compiler = ExpressionCompiler(context)
         self.matcher = RowMatcher(output.on, table, compiler)
-        self.assignments = [(a.attribute, compiler.compile(a.value)) for a in output.assignments]
-        self.plain = [name for name in self.names if name in table.types]
+        settled = self._settled(output)
+        plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
+        assignments = [one for one in output.assignments or plain if one.attribute not in settled]
+        self.assignments = [(one.attribute, compiler.compile(one.value)) for one in assignments]
+        values = [part for one in assignments for part in walk(one.value)]
+        self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
+        changed = {one.attribute for one in assignments}
+        self.together = changed.isdisjoint(self.matcher.reads) and changed.isdisjoint(table.primary_key)
+        self.upserts_by_key = self.together and self._inserts_what_it_asks_for()
+
+    def _settled(self, output: model.AnalysedOutput) -> set[str]:
+        """The attributes that hold what would be assigned to them already, as the condition asks for it."""
+        assigned = {one.attribute: one.value for one in output.assignments}
+        settled = set()
+        for name, probe in self.matcher.probes.items():
+            value = assigned.get(name, None if assigned else model.OutputValue(name, self.table.types[name]))
+            if value == probe:
+                settled.add(name)
+        return settled
+
+    def _inserts_what_it_asks_for(self) -> bool:
+        """True when the rows that an event looks for are those with its own key, which it has itself when inserted."""
+        matcher = self.matcher
+        same = all(
+            isinstance(probe, model.OutputValue) and probe.name == self.inserted.get(name)
+            for name, probe in matcher.probes.items()
+        )
+        return matcher.exact and same and (matcher.by_primary_key or not self.table.primary_key)
 
     def write(self, batch: EventBatch) -> int:
         """The events of `batch` have done their work; returns how many the table refused (their primary key was in
         use)."""
-        events = batch.kinds <= EXPIRED
-        if not events.all():
-            batch = batch.take(np.flatnonzero(events))
+        if not batch.only_current:
+            events = batch.kinds <= EXPIRED
+            if not events.all():
+                batch = batch.take(np.flatnonzero(events))
         if not batch.size:
             return 0
         if self.action == "insert":
             return self.table.insert(self._as_rows(batch.columns))
-        outputs = {name: Value(column.values, column.valid) for name, column in batch.columns.items()}
-        bare = batch.with_columns({})
-        refused = 0
-        missed: list[int] = []
-        for row in range(batch.size):
-            places = self.matcher.places(bare, row, outputs)
-            if self.action == "delete":
-                self.table.delete(places.tolist())
-            elif len(places):
-                refused += self._update(places.tolist(), batch, row)
-            else:
-                missed.append(row)
-        if self.action == "update or insert":
-            refused += self._insert_missed(missed, batch, bare, outputs)
-        return refused
-
-    def _insert_missed(self, rows: list[int], batch: EventBatch, bare: EventBatch, outputs: Mapping[str, Value]) -> int:
-        """Events of the chunk that found no row: the first of a kind is inserted, later ones update it."""
-        refused = 0
-        for row in rows:
-            places: Sequence[int] = () if row == rows[0] else self.matcher.places(bare, row, outputs).tolist()
-            if len(places):
-                refused += self._update(places, batch, row)
-            else:
-                one = batch.take(np.array([row]))
-                refused += self.table.insert(self._as_rows(one.columns))
-        return refused
+        if self.action == "delete":
+            self.table.delete(np.unique(self._pairs(batch).places))
+            return 0
+        if self.action == "update":
+            parts = [batch] if self.together else [batch.slice(row, row + 1) for row in range(batch.size)]
+            return sum(self._update(part, self._pairs(part)) for part in parts)
+        if self.upserts_by_key and (self.matcher.by_primary_key or not self._lacks_keys(batch)):
+            return self._upsert_by_key(batch)
+        return sum(self._upsert(chunk) for chunk in split_chunks(batch))
 
     def _as_rows(self, columns: Mapping[str, Column]) -> dict[str, Column]:
         """The output's columns under the names of the table's attributes, which stand in the same order."""
-        return dict(zip(self.table.types, (columns[name] for name in self.names), strict=True))
+        return {name: columns[output] for name, output in self.inserted.items()}
 
-    def _update(self, places: Sequence[int], batch: EventBatch, row: int) -> int:
-        return sum(not self._update_row(place, batch, row) for place in places)
+    def _pairs(self, batch: EventBatch) -> Pairs:
+        return self.matcher.pairs(batch, _outputs(batch))
 
-    def _update_row(self, place: int, batch: EventBatch, row: int) -> bool:
-        """One assignment after the other, each seeing what those before it did."""
-        one = batch.take(np.array([row]))
-        if not self.assignments:
-            changes = {name: _cell(one.columns[name]) for name in self.plain}
-            return self.table.update(place, changes)
-        stored = self.table.columns(np.array([place]))
-        changes = {}
+    # ---- update or insert
+
+    def _lacks_keys(self, batch: EventBatch) -> bool:
+        columns = [batch.columns[self.inserted[name]] for name in self.matcher.probes]
+        return any(column.valid is not None for column in columns)
+
+    def _upsert_by_key(self, batch: EventBatch) -> int:
+        """The first event of a key that is not there is inserted; the others update all rows of their key."""
+        index = self.matcher.index
+        assert index is not None  # noqa: S101 - a condition that is all equality has one
+        columns = self._as_rows(batch.columns)
+        if self.matcher.by_primary_key:
+            places, fresh = self.table.insert_missing(index, columns)
+            (probes,) = (~fresh).nonzero()
+            return self._update(batch, Pairs(probes, places[probes]))
+        known = self._pairs(batch)
+        missed = np.ones(batch.size, dtype=np.bool_)
+        missed[known.probes] = False
+        (rows,) = missed.nonzero()
+        if not len(rows):
+            return self._update(batch, known)
+        places, fresh = self.table.insert_missing(index, {name: column.take(rows) for name, column in columns.items()})
+        probes = np.concatenate([known.probes, rows[~fresh]])
+        places = np.concatenate([known.places, places[~fresh]])
+        order = np.argsort(probes, kind="stable")
+        return self._update(batch, Pairs(probes[order], places[order]))
+
+    def _upsert(self, chunk: EventBatch) -> int:
+        """Events of the chunk that find rows update them, one after the other; of those that find none the first is
+        inserted, and later ones update what they find then."""
+        refused = 0
+        missed: list[EventBatch] = []
+        for row in range(chunk.size):
+            one = chunk.slice(row, row + 1)
+            pairs = self._pairs(one)
+            if len(pairs.places):
+                refused += self._update(one, pairs)
+            else:
+                missed.append(one)
+        for one in missed:
+            pairs = Pairs(*_NONE) if one is missed[0] else self._pairs(one)
+            if len(pairs.places):
+                refused += self._update(one, pairs)
+            else:
+                refused += self.table.insert(self._as_rows(one.columns))
+        return refused
+
+    # ---- update
+
+    def _update(self, batch: EventBatch, pairs: Pairs) -> int:
+        return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
+
+    def _rounds(self, pairs: Pairs) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """`pairs` cut such that a row stands once in each round; only the last event of a row counts when none looks
+        at what the row holds."""
+        if len(pairs.places) < 2:
+            yield pairs.probes, pairs.places
+            return
+        order = np.argsort(pairs.places, kind="stable")
+        probes, places = pairs.probes[order], pairs.places[order]
+        new = np.append(True, places[1:] != places[:-1])
+        if new.all():
+            yield probes, places
+        elif not self.reads and self.together:
+            last = np.append(new[1:], True)
+            yield probes[last], places[last]
+        else:
+            starts = np.flatnonzero(new)
+            numbers = np.arange(len(places)) - np.repeat(starts, np.diff(np.append(starts, len(places))))
+            for number in range(int(numbers.max()) + 1):
+                now = numbers == number
+                yield probes[now], places[now]
+
+    def _change(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> int:
+        """One assignment after the other, each seeing what those before it did to its row."""
+        events = batch.take(probes)
+        stored = self.table.columns(places, self.reads)
+        changes: dict[str, Column] = {}
         for name, node in self.assignments:
-            columns = {table_column(self.table.id, key): column for key, column in stored.items()}
-            evaluation = Evaluation(one.with_columns(columns))
-            evaluation.outputs = {key: Value(column.values, column.valid) for key, column in one.columns.items()}
-            type_ = self.table.types[name]
-            value = to_column(node.evaluate(evaluation), node.type, self.table.pool, 1)
-            stored[name] = value if node.type is type_ else Column.of(type_, self.table.pool, value.to_list())
-            changes[name] = _cell(stored[name])
-        return self.table.update(place, changes)
+            evaluation = Evaluation(
+                events.with_columns({table_column(self.table.id, n): stored[n] for n in self.reads})
+            )
+            evaluation.outputs = _outputs(events)
+            column = self._column(node.evaluate(evaluation), node.type, self.table.types[name], len(places))
+            changes[name] = column
+            if name in stored:
+                stored[name] = column
+        return self.table.update(places, changes) if changes else 0
+
+    def _column(self, value: Value, type_: AttributeType, wanted: AttributeType, size: int) -> Column:
+        """`value` as the table's type; numbers of other types are widened or cut."""
+        if type_ in NUMERIC and wanted in NUMERIC:
+            return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
+        column = to_column(value, type_, self.table.pool, size)
+        return column if type_ is wanted else Column.of(wanted, self.table.pool, column.to_list())
 
 
-def _cell(column: Column) -> tuple[object, bool]:
-    valid = column.valid
-    return column.values[0], True if valid is None else bool(valid[0])
+_NONE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def _outputs(batch: EventBatch) -> dict[str, Value]:
+    return {name: Value(column.values, column.valid) for name, column in batch.columns.items()}

@@ -9,13 +9,15 @@ There are no timers; the timestamp of an expired event is the attribute's value 
 
 from __future__ import annotations
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, emitted, new_emission
-from siddhi.engine.windows.window import WINDOWS, Window, WindowContext, with_time
+from siddhi.engine.windows.emission import emit, new_emission
+from siddhi.engine.windows.sliding import SlidingWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext, with_time
 from siddhi.language.ast import AttributeType
 
 _TIME = "@external"
@@ -37,7 +39,7 @@ def _run(duration, first, start, timestamps, times, offset, orders, clocks, chun
 
 
 @WINDOWS.register("externalTime")
-class ExternalTimeWindow(Window):
+class ExternalTimeWindow(SlidingWindow):
     """Sliding over an attribute of type long."""
 
     def __init__(self, context: WindowContext) -> None:
@@ -45,7 +47,7 @@ class ExternalTimeWindow(Window):
         self.duration = int(str(context.constants()[1]))
         self.store = RowStore({**context.columns, _TIME: AttributeType.LONG}, context.operator.pool)
 
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
         held = len(self.store)
         start = self.store.append(with_time(batch, self.time, _TIME, self.store.pool))
         out = new_emission(held + 2 * batch.size)
@@ -54,6 +56,5 @@ class ExternalTimeWindow(Window):
         orders, clocks, chunks = kernel_array(batch.orders), kernel_array(batch.clocks), kernel_array(batch.chunk_ids())
         first = self.store.first
         count, keep = _run(self.duration, first, start, timestamps, times, offset, orders, clocks, chunks, out)
-        result = emitted(out, count, self.store)
         self.store.forget(keep)
-        return result
+        return out[:, :count]

@@ -12,8 +12,9 @@ from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, emitted, new_emission
-from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
+from siddhi.engine.windows.emission import emit, new_emission
+from siddhi.engine.windows.sliding import SlidingWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 
 @kernel
@@ -36,19 +37,18 @@ def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type
 
 
 @WINDOWS.register("length")
-class LengthWindow(Window):
+class LengthWindow(SlidingWindow):
     """A length below 1 holds nothing: each event comes and goes in one chunk."""
 
     def __init__(self, context: WindowContext) -> None:
         (self.length,) = context.constants()
         self.store = RowStore(context.columns, context.operator.pool)
 
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
         start = self.store.append(batch)
         out: Int64Array = new_emission(3 * batch.size)
         timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
         orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
-        result = emitted(out, count, self.store)
         self.store.forget(first)
-        return result
+        return out[:, :count]

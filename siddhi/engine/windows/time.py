@@ -19,8 +19,9 @@ from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.state import State
 from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
-from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
+from siddhi.engine.windows.emission import emit, new_emission, timer_clock, timer_order
+from siddhi.engine.windows.sliding import SlidingWindow
+from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 _FIRST, _TIMER, _NEWEST = 0, 1, 2
 """Lines of the window's own state: the oldest row held, the row whose timer is next, the newest timestamp a timer was
@@ -86,7 +87,7 @@ def _expire(state, duration, end, stamps, offset, clock, order, chunk, out, coun
 
 
 @WINDOWS.register("time")
-class TimeWindow(Window):
+class TimeWindow(SlidingWindow):
     """Sliding over the app's clock."""
 
     def __init__(self, context: WindowContext) -> None:
@@ -95,7 +96,7 @@ class TimeWindow(Window):
         self.store = RowStore(context.columns, context.operator.pool)
         self.lines = np.array([0, 0, np.iinfo(np.int64).min], dtype=np.int64)
 
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
         start = self.store.append(batch)
         stamps, offset = self.store.timestamps()
         out = new_emission(len(self.store) + batch.size)
@@ -114,9 +115,8 @@ class TimeWindow(Window):
             kernel_array(chunks),
             out,
         )
-        result = emitted(out, count, self.store)
         self.store.forget(int(min(self.lines[_FIRST], self.lines[_TIMER])))
-        return result
+        return out[:, :count]
 
     def visible(self) -> Int64Array:
         return np.arange(int(self.lines[_FIRST]), self.store.end)

@@ -1,0 +1,221 @@
+"""A hash index over rows that may be taken out and put in anywhere.
+
+    buckets   ends    0 ──► 3 ──► 7        places of the rows whose keys fall into the bucket,
+                      1 ──► 2              oldest first; each knows its neighbours, so that
+                      2 (empty)            any of them leaves without a walk
+
+A key is one or more int64 numbers (`siddhi.engine.tables.key_bits`); rows with equal keys are found in order of place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+
+from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.kernels import NO_MASK, grown
+
+kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
+"""Loops over state arrays that allocate nothing: without reference counts they run several times as fast."""
+called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+_FIRST, _LAST = 0, 1
+_BEFORE, _AFTER = 0, 1
+_GONE = -2
+"""Stands before a row that is in no bucket."""
+
+
+@called
+def _bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
+    hashed = np.uint64(0)
+    for part in range(rows.shape[1]):
+        hashed = (hashed ^ np.uint64(rows[row, part])) * _MIX
+        hashed ^= hashed >> _SHIFT
+    return np.int64(hashed & np.uint64(mask))
+
+
+@called
+def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
+    same = True
+    for part in range(rows.shape[1]):
+        same &= keys[place, part] == rows[row, part]
+    return same
+
+
+@called
+def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
+    """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
+    before = ends[bucket, _LAST]
+    while before > place:
+        before = links[before, _BEFORE]
+    after = ends[bucket, _FIRST] if before < 0 else links[before, _AFTER]
+    links[place, _BEFORE] = before
+    links[place, _AFTER] = after
+    if before < 0:
+        ends[bucket, _FIRST] = place
+    else:
+        links[before, _AFTER] = place
+    if after < 0:
+        ends[bucket, _LAST] = place
+    else:
+        links[after, _BEFORE] = place
+
+
+@kernel
+def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
+    """Puts rows into their buckets; `keys` has their keys already."""
+    for number in range(len(places)):
+        place = places[number]
+        _put_in(ends, links, _bucket_of(keys, place, len(ends) - 1), place)
+
+
+@kernel
+def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
+    """Takes rows out of their buckets; rows that are in none stay so."""
+    for number in range(len(places)):
+        place = places[number]
+        if links[place, _BEFORE] == _GONE:
+            continue
+        bucket = _bucket_of(keys, place, len(ends) - 1)
+        before, after = links[place, _BEFORE], links[place, _AFTER]
+        if before < 0:
+            ends[bucket, _FIRST] = after
+        else:
+            links[before, _AFTER] = after
+        if after < 0:
+            ends[bucket, _LAST] = before
+        else:
+            links[after, _BEFORE] = before
+        links[place, _BEFORE] = _GONE
+
+
+@called
+def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
+    place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
+    while place >= 0 and not _same(keys, place, rows, row):
+        place = links[place, _AFTER]
+    return place
+
+
+@kernel
+def find_first(ends, links, keys, rows, nulls, found):  # type: ignore[no-untyped-def]
+    """Writes the first place with the key of each of `rows`, -1 where there is none; returns how many have one."""
+    count = 0
+    for row in range(len(rows)):
+        place = -1
+        if len(nulls) == 0 or not nulls[row]:
+            place = _first(ends, links, keys, rows, row)
+        found[row] = place
+        count += place >= 0
+    return count
+
+
+@kernel
+def count_all(ends, links, keys, rows, nulls):  # type: ignore[no-untyped-def]
+    """How many pairs of one of `rows` and a place with its key there are."""
+    count = 0
+    for row in range(len(rows)):
+        if len(nulls) and nulls[row]:
+            continue
+        place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
+        while place >= 0:
+            count += _same(keys, place, rows, row)
+            place = links[place, _AFTER]
+    return count
+
+
+@kernel
+def find_all(ends, links, keys, rows, nulls, probes, places):  # type: ignore[no-untyped-def]
+    """Writes all pairs of one of `rows` and a place with its key, ordered by both."""
+    count = 0
+    for row in range(len(rows)):
+        if len(nulls) and nulls[row]:
+            continue
+        place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
+        while place >= 0:
+            if _same(keys, place, rows, row):
+                probes[count] = row
+                places[count] = place
+                count += 1
+            place = links[place, _AFTER]
+
+
+@kernel
+def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignore[no-untyped-def]
+    """Writes the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
+
+    Returns the next free place.
+    """
+    for row in range(len(rows)):
+        place = _first(ends, links, keys, rows, row)
+        fresh[row] = place < 0
+        if place < 0:
+            place = used
+            used += 1
+            for part in range(rows.shape[1]):
+                keys[place, part] = rows[row, part]
+            _put_in(ends, links, _bucket_of(rows, row, len(ends) - 1), place)
+        places[row] = place
+    return used
+
+
+class HashIndex:
+    """Places by the key of the attributes `names`. Keys of rows are (n, `len(names)`) int64, C-contiguous."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._ends: Int64Array = np.full((16, 2), -1, dtype=np.int64)
+        self._links: Int64Array = np.full((8, 2), _GONE, dtype=np.int64)
+        self._keys: Int64Array = np.zeros((8, len(self.names)), dtype=np.int64)
+
+    def add(self, places: Int64Array, rows: Int64Array) -> None:
+        """The rows at `places`, which were not in the index, are found by the keys `rows`."""
+        if len(places):
+            self._make_room(int(places.max()) + 1)
+            self._keys[places] = rows
+            put_in(self._ends, self._links, self._keys, places)
+
+    def remove(self, places: Int64Array) -> None:
+        """The rows at `places` are found no more."""
+        take_out(self._ends, self._links, self._keys, places)
+
+    def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK) -> tuple[Int64Array, int]:
+        """The first place with the key of each row, -1 for none and where `nulls`; and how many rows have one."""
+        found = np.empty(len(rows), dtype=np.int64)
+        count = find_first(self._ends, self._links, self._keys, rows, nulls, found)
+        return found, count
+
+    def all(self, rows: Int64Array, nulls: BoolArray = NO_MASK) -> tuple[Int64Array, Int64Array]:
+        """Pairs (row, place) of equal keys, ordered by both; none for rows where `nulls`."""
+        count = count_all(self._ends, self._links, self._keys, rows, nulls)
+        pairs = np.empty((2, count), dtype=np.int64)
+        if count:
+            find_all(self._ends, self._links, self._keys, rows, nulls, pairs[0], pairs[1])
+        return pairs[0], pairs[1]
+
+    def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:
+        """The place of each row's key, and whether the row brought it: new keys get places from `used` on."""
+        self._make_room(used + len(rows))
+        places = np.empty(len(rows), dtype=np.int64)
+        fresh = np.empty(len(rows), dtype=np.bool_)
+        find_or_put_in(self._ends, self._links, self._keys, rows, used, places, fresh)
+        return places, fresh
+
+    def clear(self) -> None:
+        """Nothing is found any more."""
+        self._ends.fill(-1)
+        self._links.fill(_GONE)
+
+    def _make_room(self, count: int) -> None:
+        """Places below `count` can be held; buckets are at least as many."""
+        if count > len(self._links):
+            self._links = grown(self._links, count, _GONE)
+            self._keys = grown(self._keys, count)
+        if count > len(self._ends):
+            held = np.flatnonzero(self._links[:, _BEFORE] != _GONE)
+            self._ends = np.full((1 << (2 * count - 1).bit_length(), 2), -1, dtype=np.int64)
+            put_in(self._ends, self._links, self._keys, held)

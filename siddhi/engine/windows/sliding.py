@@ -1,0 +1,27 @@
+"""Windows that let events in as they come and out in the same order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.operator import Step
+from siddhi.engine.windows.emission import emitted
+from siddhi.engine.windows.window import Window
+
+
+class SlidingWindow(Window):
+    """A queue: every event is let out as current when it comes and as expired when it leaves, the oldest first; a look
+    shows what lies between. What lies in its store has sequence numbers, so that joins need no copy of it."""
+
+    @abstractmethod
+    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
+        """The emission (`siddhi.engine.windows.emission`) of what `process` gives back.
+
+        The rows that it names stay in the store until the next call.
+        """
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        lines = self.let_out(batch, step)
+        return emitted(lines, lines.shape[1], self.store)
