@@ -52,11 +52,10 @@ class Column:
 
     `values` holds numbers and bools in the type's own dtype, strings as int64 codes of `pool`, objects as a numpy
     object array; `valid` is None when no value is null. What a column was made from, Arrow or numpy, is kept, and the
-    other form made only when asked for: rows that merely pass by are never decoded. `origin` is an Arrow column by its
-    place in a record batch, fetched when it is first needed, as wide streams have many attributes that nobody reads.
+    other form made only when asked for: rows that merely pass by are never decoded.
     """
 
-    __slots__ = ("_arrow", "_origin", "_valid", "_values", "pool", "type")
+    __slots__ = ("_arrow", "_valid", "_values", "pool", "type")
 
     def __init__(
         self,
@@ -66,24 +65,15 @@ class Column:
         values: AnyArray | None = None,
         valid: BoolArray | None = None,
         arrow: pa.Array | None = None,
-        origin: tuple[pa.RecordBatch, int] | None = None,
     ) -> None:
         self.type = type_
         self.pool = pool
         self._values: Any = values
         self._valid = valid
         self._arrow: Any = arrow
-        self._origin = origin
 
     def __len__(self) -> int:
-        return len(self._values) if self._values is not None else len(self._fetched())
-
-    def _fetched(self) -> Any:
-        """The column in its Arrow form, None when it was made from numpy."""
-        if self._origin is not None:
-            records, place = self._origin
-            self._arrow, self._origin = records.column(place), None
-        return self._arrow
+        return len(self._values) if self._values is not None else len(self._arrow)
 
     @property
     def values(self) -> AnyArray:
@@ -106,7 +96,7 @@ class Column:
         return self._valid
 
     def _load(self) -> None:
-        array = self._fetched()
+        array = self._arrow
         if self.type is AttributeType.STRING:
             self._values = self.pool.encode(array)
         elif self.type is AttributeType.OBJECT:
@@ -122,7 +112,7 @@ class Column:
     def take(self, positions: Int64Array) -> Column:
         """The column of the values at `positions`, in that order."""
         if self._values is None:
-            array = self._fetched()
+            array = self._arrow
             if len(positions) == 0:
                 return Column(self.type, self.pool, arrow=array.slice(0, 0))
             if self.type is AttributeType.STRING:
@@ -135,7 +125,7 @@ class Column:
 
     def to_arrow(self) -> pa.Array:
         """The column as the Arrow type of `ARROW_TYPES`."""
-        array = self._fetched()
+        array = self._arrow
         if array is not None:
             return array
         if self.type is AttributeType.STRING:
@@ -187,7 +177,7 @@ class Column:
         if len(columns) == 1:
             return first
         if all(column._values is None for column in columns):
-            return Column(first.type, first.pool, arrow=pa.concat_arrays([column._fetched() for column in columns]))
+            return Column(first.type, first.pool, arrow=pa.concat_arrays([column._arrow for column in columns]))
         values = np.concatenate([column.values for column in columns])
         if first.type in (AttributeType.STRING, AttributeType.OBJECT):
             return Column(first.type, first.pool, values=values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,15 +13,48 @@ from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
+_Place = tuple[AttributeType, int, bool]
+"""An attribute's type, its place in the batch, and whether its column must be cast."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a schema has what a stream needs: its attributes as (name, type, place, whether a cast is needed), and
-    the timestamps' place, -1 when there are none."""
+    """Where a schema has what a stream needs: its attributes, which of them must be cast, and the timestamps' place, -1
+    when there are none."""
 
     schema: pa.Schema
-    attributes: tuple[tuple[str, AttributeType, int, bool], ...]
+    attributes: Mapping[str, _Place]
+    casts: tuple[str, ...]
     timestamp: int
+
+
+class _RecordColumns(Mapping[str, Column]):
+    """The columns of a batch from outside, each made when it is first asked for."""
+
+    __slots__ = ("_made", "_places", "_pool", "_records")
+
+    def __init__(self, records: pa.RecordBatch, places: Mapping[str, _Place], pool: StringPool) -> None:
+        self._records = records
+        self._places = places
+        self._pool = pool
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        column = self._made.get(name)
+        return self.make(name) if column is None else column
+
+    def make(self, name: str) -> Column:
+        """The column `name`, made now."""
+        type_, place, cast = self._places[name]
+        array = self._records.column(place)
+        column = self._made[name] = Column(type_, self._pool, arrow=array.cast(ARROW_TYPES[type_]) if cast else array)
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class Inlet:
@@ -37,7 +70,7 @@ class Inlet:
         self._pool = pool
         self._layout: _Layout | None = None
 
-    def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[dict[str, Column], Int64Array]:
+    def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
         """The columns of `records` for the attributes of the stream, found by name, and the rows' `_timestamp`, or
         `now_ms` for all when there is none.
 
@@ -45,25 +78,22 @@ class Inlet:
         type.
         """
         layout = self._layout_of(records.schema)
-        columns = {}
-        pool = self._pool
-        for name, type_, place, cast in layout.attributes:
-            if cast:
-                columns[name] = Column(type_, pool, arrow=records.column(place).cast(ARROW_TYPES[type_]))
-            else:
-                columns[name] = Column(type_, pool, origin=(records, place))
+        columns = _RecordColumns(records, layout.attributes, self._pool)
+        for name in layout.casts:  # at once: what cannot be cast is refused before anything has run
+            columns.make(name)
         if layout.timestamp < 0:
             return columns, filled(records.num_rows, now_ms)
-        return columns, records.column(layout.timestamp).to_numpy(zero_copy_only=False)
+        return columns, records.column(layout.timestamp).to_numpy()
 
     def _layout_of(self, schema: pa.Schema) -> _Layout:
         layout = self._layout
         if layout is None or not schema.equals(layout.schema):
-            attributes = [self._found(schema, name, type_) for name, type_ in self._types.items()]
-            layout = self._layout = _Layout(schema, tuple(attributes), schema.get_field_index(TIMESTAMP))
+            attributes = {name: self._found(schema, name, type_) for name, type_ in self._types.items()}
+            casts = tuple(name for name, (_, _, cast) in attributes.items() if cast)
+            layout = self._layout = _Layout(schema, attributes, casts, schema.get_field_index(TIMESTAMP))
         return layout
 
-    def _found(self, schema: pa.Schema, name: str, type_: AttributeType) -> tuple[str, AttributeType, int, bool]:
+    def _found(self, schema: pa.Schema, name: str, type_: AttributeType) -> _Place:
         place = schema.get_field_index(name)
         if place < 0:
             raise SiddhiRuntimeError(
@@ -78,7 +108,7 @@ class Inlet:
                     f"'{name}' is defined as {type_.value}",
                 )
             )
-        return name, type_, place, actual != target
+        return type_, place, actual != target
 
 
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
