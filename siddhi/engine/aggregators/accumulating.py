@@ -1,0 +1,91 @@
+"""The aggregators `sum`, `avg`, `count`, `stdDev`, `min`, `max`, `minForever`, `maxForever` and `distinctCount`.
+
+- sum: of the non-null values held, null when there are none; a value that has just come is always held
+- avg: their mean, null when there are none
+- count: how many events are held, nulls too
+- stdDev: the population standard deviation, 0 for a single value, null when nothing but nulls is held
+- min, max: the least and largest non-null value held, null when there is none
+- minForever, maxForever: the same of all that came since the last reset, whether still held or not
+- distinctCount: how many different values are held, null being one of them
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.aggregators.accumulate import (
+    ADD,
+    CLEAR,
+    GROUP_SHIFT,
+    LINE,
+    MASK,
+    REAL,
+    REMOVE,
+    ROW_SHIFT,
+    SOURCE,
+    WIDE,
+    WRITE,
+)
+from siddhi.engine.aggregators.accumulators import Accumulators, accumulation_of
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
+from siddhi.engine.expressions.evaluation import Value
+from siddhi.engine.families import not_supported
+from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.operator import OperatorContext
+from siddhi.engine.state import State
+from siddhi.language.ast import AttributeType
+
+_MOVES: Int64Array = np.full(128, WRITE, dtype=np.int64)
+"""What a row of each kind does."""
+_MOVES[CURRENT] |= ADD
+_MOVES[EXPIRED] |= REMOVE
+_NO_NARROW: AnyArray = np.zeros((1, 0), dtype=np.int32)
+_ALL_VALID: BoolArray = np.zeros((1, 0), dtype=np.bool_)
+
+
+class AccumulatingAggregator(Aggregator):
+    """One aggregate that goes up and down with each row that comes and goes."""
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        accumulation = accumulation_of(call)
+        if accumulation is None:
+            raise not_supported(f"'{call.name}' of objects", None if call.syntax is None else call.syntax.span)
+        self.state = Accumulators([accumulation], [0])
+        self.strings = accumulation.argument is AttributeType.STRING
+        self.real = accumulation.source == REAL
+        self.argued = accumulation.argument is not None
+        self.state.plan[0, SOURCE] = REAL if self.real else WIDE
+
+    def update(self, rows: AggregateInput) -> Value:
+        size = len(rows.kinds)
+        moves = _MOVES[rows.kinds] | np.arange(size) << ROW_SHIFT | rows.groups << GROUP_SHIFT
+        if rows.fresh is not None:
+            moves[rows.fresh] |= CLEAR
+        values: Int64Array = np.zeros((1, size), dtype=np.int64)
+        valid = _ALL_VALID
+        if self.argued:
+            (values.view(np.float64) if self.real else values)[0] = rows.values
+            if rows.valid is not None and not self.strings:
+                valid = np.array(rows.valid).reshape(1, size)
+        self.state.plan[0, MASK] = 0 if valid is not _ALL_VALID else -1
+        self.state.grow_groups(rows.group_count)
+        (value,) = self.state.follow(moves, size, values, valid, _NO_NARROW)
+        return value
+
+    def distinct_values(self) -> int:
+        return self.state.distinct_values()
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.state.keep_groups(kept)
+
+    def snapshot(self) -> State:
+        return self.state.snapshot()
+
+    def restore(self, state: State) -> None:
+        self.state.restore(state)
+
+
+for _name in ("sum", "avg", "count", "stdDev", "min", "max", "minForever", "maxForever", "distinctCount"):
+    AGGREGATORS.register(_name)(AccumulatingAggregator)

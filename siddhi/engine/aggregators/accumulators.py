@@ -1,0 +1,200 @@
+"""The state of aggregates that add and remove, which `siddhi.engine.aggregators.accumulate` walks over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.aggregators import accumulate as loops
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.expressions.evaluation import Value, as_type
+from siddhi.engine.kernels import grown, regrouped
+from siddhi.engine.state import Codes, State
+from siddhi.language.ast import AttributeType
+
+SOURCES = {
+    AttributeType.STRING: loops.NARROW,
+    AttributeType.INT: loops.NARROW,
+    AttributeType.BOOL: loops.NARROW,
+    AttributeType.LONG: loops.WIDE,
+    AttributeType.FLOAT: loops.REAL,
+    AttributeType.DOUBLE: loops.REAL,
+}
+"""How arguments of each type are held: narrow int32, wide int64 or wide float64."""
+_KINDS = {
+    "sum": loops.SUM,
+    "avg": loops.AVERAGE,
+    "count": loops.COUNT,
+    "stdDev": loops.DEVIATION,
+    "min": loops.EXTREME,
+    "max": loops.EXTREME,
+    "minForever": loops.RECORD,
+    "maxForever": loops.RECORD,
+    "distinctCount": loops.DISTINCT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """What one aggregate accumulates: its kind, its argument's type (None without one), whether the largest counts,
+    and the type of its result."""
+
+    kind: int
+    argument: AttributeType | None
+    largest: bool
+    type: AttributeType
+
+    @property
+    def source(self) -> int:
+        return loops.NO_ARGUMENT if self.argument is None else SOURCES[self.argument]
+
+
+def accumulation_of(call: model.Aggregate) -> Accumulation | None:
+    """What `call` accumulates, None when it is no aggregate of this kind."""
+    kind = None if call.namespace else _KINDS.get(call.name)
+    if kind is None:
+        return None
+    argument = call.arguments[0].type if call.arguments and kind != loops.COUNT else None
+    if argument is AttributeType.OBJECT:
+        return None
+    return Accumulation(kind, argument, call.name.startswith("max"), call.type)
+
+
+class Accumulators:
+    """The accumulators of several aggregates over common groups.
+
+    `lines` tells for each aggregate the line of its argument, `first_cell` how many cells of a group belong to others.
+    """
+
+    def __init__(self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0) -> None:
+        self.members = tuple(members)
+        self.plan: Int64Array = np.zeros((len(members), loops.PLAN_WIDTH), dtype=np.int64)
+        cell = first_cell
+        for aim, member, line in zip(self.plan, members, lines, strict=True):
+            aim[:] = (member.kind, cell, member.source, line, -1, member.largest, 0)
+            cell += loops.CELLS[member.kind]
+        self.cells: Int64Array = np.zeros((8, max(cell, 1)), dtype=np.int64)
+        self.lists = sum(member.kind == loops.EXTREME for member in members)
+        self.counters = sum(member.kind == loops.DISTINCT for member in members)
+        self.nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
+        self.table: Int64Array = np.full((16, 4), loops.NO_OWNER, dtype=np.int64)
+        self.pool: Int64Array = np.zeros(loops.POOL_SIZE, dtype=np.int64)
+
+    def grow_groups(self, count: int) -> None:
+        """There are cells for `count` groups."""
+        self.cells = grown(self.cells, count)
+
+    def make_room(self, rows: int) -> None:
+        """Every aggregate can add `rows` rows."""
+        if self.pool[loops.NODES_LEFT] < rows * self.lists:
+            self._add_nodes(rows * self.lists)
+        if 2 * (self.pool[loops.ENTRIES] + rows * self.counters) > len(self.table):
+            live = self._live()
+            self._fill(live, 2 * (len(live) + rows * self.counters))
+
+    def _add_nodes(self, count: int) -> None:
+        old = len(self.nodes)
+        self.nodes = grown(self.nodes, old + count)
+        added = len(self.nodes) - old
+        self.nodes[old:, loops.NEXT] = np.arange(old + 1, old + added + 1)
+        self.nodes[-1, loops.NEXT] = self.pool[loops.FREE_NODE]
+        self.pool[loops.FREE_NODE] = old
+        self.pool[loops.NODES_LEFT] += added
+
+    def _live(self) -> Int64Array:
+        """The entries that still count for something."""
+        used = self.table[self.table[:, loops.HOLDS] > 0]
+        groups, numbers = np.divmod(used[:, loops.OWNER], len(self.members))
+        epochs = self.cells[groups, self.plan[numbers, loops.CELL] + 1]
+        live: Int64Array = used[used[:, loops.EPOCH] == epochs]
+        return live
+
+    def _fill(self, live: Int64Array, least: int) -> None:
+        """The table holds the entries `live` alone and has room for twice `least`."""
+        self.table = np.full((1 << max(2 * least, 16).bit_length(), 4), loops.NO_OWNER, dtype=np.int64)
+        loops.place_entries(live, self.table)
+        self.pool[loops.ENTRIES] = len(live)
+
+    def follow(
+        self, moves: Int64Array, writes: int, values: Int64Array, valid: BoolArray, narrow: AnyArray
+    ) -> list[Value]:
+        """The aggregates at each of the `writes` writes of `moves`, whose rows are columns of `values`, `narrow` and
+        `valid`."""
+        self.make_room(len(moves))
+        out, out_valid = self.room_for(writes)
+        self.plan[:, loops.NULLS] = 0
+        loops.follow(
+            moves,
+            self.plan,
+            values,
+            narrow,
+            valid,
+            self.cells,
+            self.nodes,
+            self.table,
+            self.pool,
+            out,
+            out_valid,
+        )
+        return self.values(out, out_valid, writes)
+
+    def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
+        """The arrays into which so many writes go."""
+        shape = (len(self.members), writes)
+        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_)
+
+    def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[Value]:
+        """The values of each aggregate in its type, of the first `count` writes."""
+        values = []
+        for number, member in enumerate(self.members):
+            line: AnyArray = out[number, :count]
+            if member.type in (AttributeType.DOUBLE, AttributeType.FLOAT):
+                line = line.view(np.float64)
+            nulls = self.plan[number, loops.NULLS]
+            values.append(Value(as_type(line, member.type), out_valid[number, :count] if nulls else None))
+        return values
+
+    def distinct_values(self) -> int:
+        """How many values are told apart, by group and aggregate."""
+        kinds, cells = self.plan[:, loops.KIND], self.plan[:, loops.CELL]
+        return int(self.cells[:, cells[kinds == loops.DISTINCT]].sum())
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        self.grow_groups(int(kept.max(initial=-1)) + 1)
+        gone = np.ones(len(self.cells), dtype=np.bool_)
+        gone[kept] = False
+        self.clear(np.flatnonzero(gone))
+        live = self._live()
+        numbers = np.full(len(self.cells), -1, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        groups, places = np.divmod(live[:, loops.OWNER], len(self.members))
+        live[:, loops.OWNER] = numbers[groups] * len(self.members) + places
+        self.cells = regrouped(self.cells, kept)
+        self._fill(live, 2 * len(live))
+
+    def clear(self, groups: Int64Array) -> None:
+        """These groups start anew."""
+        nothing = np.zeros((0, 0), dtype=np.int64)
+        moves = groups << loops.GROUP_SHIFT | loops.CLEAR
+        self.follow(moves, 0, nothing, nothing.astype(np.bool_), nothing.astype(np.int32))
+
+    def snapshot(self) -> State:
+        live = self._live()
+        numbers = live[:, loops.OWNER] % max(len(self.members), 1)
+        counted = []
+        for number, member in enumerate(self.members):
+            entries = live[numbers == number]
+            values = entries[:, loops.VALUE].copy()
+            counted.append([entries, Codes(values) if member.argument is AttributeType.STRING else values])
+        return [self.cells.copy(), self.nodes.copy(), self.pool.copy(), self.plan[:, loops.MASK].copy(), counted]
+
+    def restore(self, state: State) -> None:
+        self.cells, self.nodes, self.pool, self.plan[:, loops.MASK], counted = state
+        for entries, values in counted:
+            entries[:, loops.VALUE] = values.array if isinstance(values, Codes) else values
+        live = np.concatenate([entries for entries, _ in counted]) if counted else np.zeros((0, 4), dtype=np.int64)
+        self._fill(live, 2 * len(live))
