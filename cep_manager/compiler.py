@@ -19,15 +19,20 @@ from query_plan.survey import survey
 from query_plan.validation import findings_of, validate
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp
 from siddhi.errors import Problem, SiddhiError, render_problem
 from siddhi.language.ast import StreamDefinition
 from siddhi.language.parser import parse
+from siddhi.scripts.language import ScriptPolicy
 
 
-def compile_plan(text: str) -> CompiledPlan:
-    """The plan in `text`, compiled. Raises PlanInvalidError with everything that is wrong with it."""
-    app, findings = _examine(text)
+def compile_plan(text: str, scripts: ScriptPolicy) -> CompiledPlan:
+    """The plan in `text`, compiled; `scripts` says in which languages it may define functions.
+
+    Raises PlanInvalidError with everything that is wrong with it.
+    """
+    app, findings = _examine(text, scripts)
     errors = tuple(_problems(findings, Severity.ERROR, text))
     if errors:
         raise PlanInvalidError(errors)
@@ -39,9 +44,9 @@ def compile_plan(text: str) -> CompiledPlan:
         raise PlanInvalidError(tuple(_problem(problem, text) for problem in refused.problems)) from refused
 
 
-def validate_plan(text: str) -> Validation:
+def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:
     """Everything that is wrong with `text`, and what is merely odd."""
-    app, findings = _examine(text)
+    app, findings = _examine(text, scripts)
     errors = tuple(_problems(findings, Severity.ERROR, text))
     name = read_header(app.syntax).name if app is not None else None
     return Validation(
@@ -52,12 +57,13 @@ def validate_plan(text: str) -> Validation:
     )
 
 
-def _examine(text: str) -> tuple[AnalysedApp | None, tuple[Finding, ...]]:
+def _examine(text: str, scripts: ScriptPolicy) -> tuple[AnalysedApp | None, tuple[Finding, ...]]:
+    registry = builtin_registry(scripts)
     try:
-        app = analyse(parse(text))
+        app = analyse(parse(text), registry)
     except SiddhiError:
         # Analysis stops at its own errors; `validate` adds those that the planner finds in the text beside them.
-        return None, validate(text)
+        return None, validate(text, registry)
     return app, findings_of(survey(app))
 
 

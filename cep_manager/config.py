@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from siddhi.scripts.language import ScriptPolicy
+
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
 
@@ -45,6 +47,10 @@ class TopologyConfig(msgspec.Struct, frozen=True):
     workers: Annotated[int, Meta(ge=1)] = 1
 
 
+def _no_scripts() -> dict[str, bool]:
+    return {"python": False}
+
+
 class ManagerConfig(msgspec.Struct, frozen=True):
     """Everything that a manager process is told."""
 
@@ -53,3 +59,9 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()
     topology: TopologyConfig = TopologyConfig()
+    script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
+
+    @property
+    def scripts(self) -> ScriptPolicy:
+        """In which languages plans may define functions."""
+        return ScriptPolicy.switched(self.script, "script.{language}: true in the manager's configuration")

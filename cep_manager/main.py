@@ -31,7 +31,7 @@ class ManagerProcess:
         with ExitStack() as stack:
             store = PlanStore(config.database)
             stack.callback(store.close)
-            self.service = ManagerService(config, store, clock, stored_plans(store))
+            self.service = ManagerService(config, store, clock, stored_plans(store, config.scripts))
             stack.callback(self.service.stop)
             self.manager = Manager(config, store, self.service, clock)
             web = WebServer(create_app(self.manager, config.http.body_bytes), config.http)

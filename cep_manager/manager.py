@@ -39,6 +39,7 @@ from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
+from siddhi.scripts.language import ScriptPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Manager:
 
     def query_plan(self, key: PlanKey) -> str:
         record = _record(self._live_snapshot(), key)
-        compiled = record.compiled or compile_plan(record.text)
+        compiled = record.compiled or compile_plan(record.text, self._config.scripts)
         return compiled.query_plan
 
     def graph(self, key: PlanKey) -> TopologyGraph:
@@ -82,10 +83,10 @@ class Manager:
         return topology_graph(snapshot, key)
 
     def validate(self, text: str) -> Validation:
-        return validate_plan(text)
+        return validate_plan(text, self._config.scripts)
 
     def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None) -> Deployed:
-        compiled = compile_plan(text)
+        compiled = compile_plan(text, self._config.scripts)
         if name is not None and compiled.name != name:
             raise BadRequestError(f"the text is of a plan named {compiled.name}, the address is of {name}")
         key = PlanKey(tenant, compiled.name)
@@ -154,14 +155,14 @@ class Manager:
         )
 
 
-def stored_plans(store: PlanStore) -> tuple[PlanToRun, ...]:
+def stored_plans(store: PlanStore, scripts: ScriptPolicy) -> tuple[PlanToRun, ...]:
     """Every plan of the store, compiled; one that cannot be compiled any more says why. Raises StoreError."""
-    return tuple(_compiled_from_store(stored) for stored in store.plans())
+    return tuple(_compiled_from_store(stored, scripts) for stored in store.plans())
 
 
-def _compiled_from_store(stored: StoredPlan) -> PlanToRun:
+def _compiled_from_store(stored: StoredPlan, scripts: ScriptPolicy) -> PlanToRun:
     try:
-        return _to_run(stored, compile_plan(stored.text), sent_before=True)
+        return _to_run(stored, compile_plan(stored.text, scripts), sent_before=True)
     except PlanInvalidError as error:
         logger.error("stored plan is unusable plan=%s reason=%r", stored.key.topology(), error.message)  # noqa: TRY400
         return _to_run(stored, f"the stored text cannot be compiled any more: {error.message}", sent_before=True)

@@ -80,7 +80,7 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         ),
         tables=tuple(table.syntax for name, table in app.tables.items() if name in used),
         windows=tuple(window.syntax for name, window in app.windows.items() if name in used),
-        functions=tuple(function for name, function in app.functions.items() if name in functions),
+        functions=tuple(function.syntax for name, function in app.functions.items() if name in functions),
         aggregations=tuple(one.syntax for name, one in app.aggregations.items() if name in used),
     )
 

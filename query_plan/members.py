@@ -147,7 +147,9 @@ def _element(
         writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
         state=state,
         stores=tuple(name for name in used if name in in_store),
-        functions=_unique(part.script.id for part in parts if isinstance(part, model.Call) and part.script is not None),
+        functions=_unique(
+            part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None
+        ),
         private=_unique(name for query in queries for name in _private(query, handled)),
         keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,
     )
@@ -232,7 +234,7 @@ def _aggregation(aggregation: model.AnalysedAggregation) -> Member:
 
 
 def _scripts(parts: Iterable[object]) -> tuple[str, ...]:
-    return _unique(part.script.id for part in parts if isinstance(part, model.Call) and part.script is not None)
+    return _unique(part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None)
 
 
 def _walk(node: object) -> Iterator[object]:

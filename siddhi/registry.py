@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from siddhi.language.ast import AttributeType
+from siddhi.scripts.language import ScriptLanguage, ScriptPolicy
 
 
 class Kind(Enum):
@@ -110,15 +111,37 @@ class Declaration:
 
 
 class Registry:
-    """Declarations by kind, namespace and name; names are case-sensitive. `script_languages` are those in which
-    `define function` may be written, in lower case."""
+    """Declarations by kind, namespace and name; names are case-sensitive. Also the languages in which `define function`
+    may be written; `scripts` says which of them plans may use."""
 
-    def __init__(self, declarations: Iterable[Declaration] = (), script_languages: Iterable[str] = ()) -> None:
-        self.script_languages = frozenset(script_languages)
+    def __init__(
+        self,
+        declarations: Iterable[Declaration] = (),
+        script_languages: Iterable[ScriptLanguage] = (),
+        scripts: ScriptPolicy = ScriptPolicy(),  # noqa: B008 - frozen
+    ) -> None:
+        self.scripts = scripts
+        self._languages: dict[str, ScriptLanguage] = {}
         self._by_key: dict[tuple[Kind, str, str], Declaration] = {}
         self._by_3x_spelling: dict[tuple[Kind, str, str], Declaration] = {}
         for declaration in declarations:
             self.add(declaration)
+        for language in script_languages:
+            self.add_script_language(language)
+
+    def add_script_language(self, language: ScriptLanguage) -> None:
+        """Makes the language known; ValueError when there is one of that name."""
+        if language.name in self._languages:
+            raise ValueError(f"the script language '{language.name}' is there twice")
+        self._languages[language.name] = language
+
+    def script_language(self, name: str) -> ScriptLanguage | None:
+        """The language of that name, in lower case, or None."""
+        return self._languages.get(name)
+
+    def script_languages(self) -> tuple[str, ...]:
+        """The names of all script languages."""
+        return tuple(self._languages)
 
     def add(self, declaration: Declaration) -> None:
         """Makes the declaration known; ValueError when its place is taken."""

@@ -39,7 +39,7 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
         symbols.tables,
         symbols.windows,
         symbols.triggers,
-        symbols.functions,
+        {name: function for name, function in symbols.functions.items() if function is not None},
         symbols.aggregations,
         elements,
         settings.playback_idle_ms,

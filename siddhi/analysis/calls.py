@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.model import Aggregate, AttributeValue, Call, ConstantValue, EventReference, TypedExpression
+from siddhi.analysis.model import (
+    Aggregate,
+    AnalysedFunction,
+    AttributeValue,
+    Call,
+    ConstantValue,
+    EventReference,
+    TypedExpression,
+)
 from siddhi.analysis.problems import Problems
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
@@ -13,7 +21,7 @@ class CallChecker:
     """Checks calls of functions, aggregators, windows and stream functions of one app."""
 
     def __init__(
-        self, registry: Registry, functions: dict[str, ast.FunctionDefinition], problems: Problems, *, dialect_3x: bool
+        self, registry: Registry, functions: dict[str, AnalysedFunction | None], problems: Problems, *, dialect_3x: bool
     ) -> None:
         self._registry = registry
         self._functions = functions
@@ -29,9 +37,9 @@ class CallChecker:
         """
         if not call.namespace and call.name in self._functions:
             script = self._functions[call.name]
-            if arguments is None:
+            if arguments is None or script is None:
                 return None
-            return Call("", call.name, arguments, script.return_type, script, syntax=call)
+            return Call("", call.name, arguments, script.syntax.return_type, script, syntax=call)
         declaration = self._find(Kind.FUNCTION, call) or self._find(Kind.AGGREGATOR, call)
         if declaration is None:
             self._unknown(call, (Kind.FUNCTION, Kind.AGGREGATOR))

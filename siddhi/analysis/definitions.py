@@ -7,6 +7,7 @@ from siddhi.analysis.annotations import check_async, find_all, find_only, key_at
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.scope import Slot
+from siddhi.analysis.scripts import analyse_function
 from siddhi.analysis.windows import analyse_window
 from siddhi.cron import CronError, parse_cron
 from siddhi.errors import did_you_mean
@@ -123,11 +124,7 @@ def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> l
 def _define_function(context: Context, definition: ast.FunctionDefinition) -> None:
     if definition.id in context.symbols.functions:
         _report_duplicate(context, definition)
-    if definition.language.casefold() not in context.registry.script_languages:
-        known = ", ".join(sorted(context.registry.script_languages))
-        message = f"functions cannot be written in '{definition.language}'"
-        context.problems.add("unknown-script-language", message, definition.span, f"known: {known}")
-    context.symbols.functions[definition.id] = definition
+    context.symbols.functions[definition.id] = analyse_function(context, definition)
 
 
 def _define_window(context: Context, definition: ast.WindowDefinition) -> None:

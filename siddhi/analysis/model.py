@@ -11,6 +11,7 @@ from enum import Enum
 
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType, JoinKind
+from siddhi.scripts.language import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,14 @@ class EventReference:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysedFunction:
+    """A function that the app defines itself, made ready to run."""
+
+    syntax: ast.FunctionDefinition
+    run: Script = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a scalar function. `script` is set for a function that the app defines itself."""
 
@@ -92,7 +101,7 @@ class Call:
     name: str
     arguments: tuple[TypedExpression, ...]
     type: AttributeType
-    script: ast.FunctionDefinition | None = None
+    script: AnalysedFunction | None = None
     syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
 
 
@@ -453,7 +462,7 @@ class AnalysedApp:
     tables: dict[str, AnalysedTable]
     windows: dict[str, AnalysedWindow]
     triggers: dict[str, ast.TriggerDefinition]
-    functions: dict[str, ast.FunctionDefinition]
+    functions: dict[str, AnalysedFunction]
     aggregations: dict[str, AnalysedAggregation]
     elements: tuple[AnalysedQuery | AnalysedPartition, ...]
     playback_idle_ms: int | None = None

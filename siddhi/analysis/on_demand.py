@@ -24,7 +24,7 @@ def analyse_on_demand_query(
 ) -> AnalysedOnDemandQuery:
     """The query, typed against the definitions of `app`; SiddhiAnalysisError holds all problems."""
     problems = Problems()
-    symbols = Symbols(app.streams, app.tables, app.windows, app.triggers, app.functions, app.aggregations)
+    symbols = Symbols(app.streams, app.tables, app.windows, app.triggers, dict(app.functions), app.aggregations)
     registry = registry if registry is not None else builtin_registry()
     calls = CallChecker(registry, symbols.functions, problems, dialect_3x=False)
     context = Context(registry, symbols, problems, calls, dialect_3x=False)

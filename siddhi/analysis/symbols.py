@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from siddhi.analysis.model import (
     AnalysedAggregation,
+    AnalysedFunction,
     AnalysedStream,
     AnalysedTable,
     AnalysedWindow,
@@ -19,13 +20,14 @@ from siddhi.language import ast
 
 @dataclass
 class Symbols:
-    """Definitions by id. `broken` are ids whose definition has problems: what reads them is not judged."""
+    """Definitions by id. `broken` are ids whose definition has problems: what reads them is not judged. A function with
+    problems is None."""
 
     streams: dict[str, AnalysedStream] = field(default_factory=dict)
     tables: dict[str, AnalysedTable] = field(default_factory=dict)
     windows: dict[str, AnalysedWindow] = field(default_factory=dict)
     triggers: dict[str, ast.TriggerDefinition] = field(default_factory=dict)
-    functions: dict[str, ast.FunctionDefinition] = field(default_factory=dict)
+    functions: dict[str, AnalysedFunction | None] = field(default_factory=dict)
     aggregations: dict[str, AnalysedAggregation] = field(default_factory=dict)
     inner_streams: dict[str, Schema] | None = None
     """Of the partition that is being analysed, else None."""

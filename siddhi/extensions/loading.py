@@ -15,6 +15,8 @@ from importlib import metadata
 from siddhi.extensions.extension import ENTRY_POINTS, Extension
 from siddhi.extensions.packs import PACKS
 from siddhi.registry import Declaration, Registry
+from siddhi.scripts.language import ScriptLanguage
+from siddhi.scripts.python import PYTHON
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,8 @@ def extend(registry: Registry) -> None:
     for extension, _, _ in _installed().extensions:
         for declaration in extension.declarations:
             registry.add(declaration)
+        for language in extension.script_languages:
+            registry.add_script_language(language)
 
 
 def load_implementations() -> tuple[BrokenExtension, ...]:
@@ -76,7 +80,7 @@ def _implemented() -> tuple[BrokenExtension, ...]:
 
 @functools.cache
 def _installed() -> _Installed:
-    known = Registry(declaration for pack in PACKS for declaration in pack.declarations)
+    known = Registry((declaration for pack in PACKS for declaration in pack.declarations), (PYTHON,))
     extensions, broken = [], []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
         written = f"{point.name} = {point.value}"
@@ -91,6 +95,8 @@ def _installed() -> _Installed:
             continue
         for declaration in extension.declarations:
             known.add(declaration)
+        for language in extension.script_languages:
+            known.add_script_language(language)
         extensions.append((extension, written, distribution))
     return _Installed(tuple(extensions), tuple(broken))
 
@@ -99,7 +105,7 @@ def _fault(extension: object, known: Registry) -> str | None:
     """What is wrong with the declarations of an extension, or None."""
     if not isinstance(extension, Extension):
         return f"the entry point must name an Extension, not a {type(extension).__name__}"
-    return _fault_of_names(extension.declarations, known)
+    return _fault_of_names(extension.declarations, known) or _fault_of_languages(extension.script_languages, known)
 
 
 def _fault_of_names(declarations: Iterable[Declaration], known: Registry) -> str | None:
@@ -113,6 +119,19 @@ def _fault_of_names(declarations: Iterable[Declaration], known: Registry) -> str
         if declaration.key in seen or known.find(*declaration.key) is not None:
             return f"there is a {declaration.kind.value} '{name}' already"
         seen.add(declaration.key)
+    return None
+
+
+def _fault_of_languages(languages: Iterable[ScriptLanguage], known: Registry) -> str | None:
+    seen = set()
+    for language in languages:
+        if not isinstance(language, ScriptLanguage):
+            return f"its script languages must be ScriptLanguages, not a {type(language).__name__}"
+        if language.name in seen or known.script_language(language.name) is not None:
+            return f"there is a script language '{language.name}' already"
+        if language.name != language.name.casefold():
+            return f"the script language '{language.name}' must be written in lower case"
+        seen.add(language.name)
     return None
 
 

@@ -6,7 +6,17 @@ from manager_world import FLIGHTS
 from cep_common.messages import Connector
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.compiler import compile_plan, validate_plan
+from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError
+
+NO_SCRIPTS = ManagerConfig().scripts
+
+SCRIPTED = """\
+@Plan:name('Scripted') @Import('in:1.0.0') define stream S (a int);
+@Export('out:1.0.0') define stream T (b int);
+define function twice[python] return int { return 2 * data[0] };
+from S select twice(a) as b insert into T;
+"""
 
 CONNECTED = """\
 @Plan:name('Connected')
@@ -24,7 +34,7 @@ from Trades[price > 10.0] select symbol, price insert into Alerts;
 
 
 def test_the_sample_plan_has_its_stages_in_order_of_flow() -> None:
-    compiled = compile_plan(FLIGHTS.read_text(encoding="utf-8"))
+    compiled = compile_plan(FLIGHTS.read_text(encoding="utf-8"), NO_SCRIPTS)
     assert [(one.name, one.kind, one.parallel) for one in compiled.components] == [
         ("EventReceiver", "receiver", 1),
         ("carriers", "processor", 1),
@@ -43,7 +53,7 @@ def test_the_sample_plan_has_its_stages_in_order_of_flow() -> None:
 
 
 def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:
-    compiled = compile_plan(CONNECTED)
+    compiled = compile_plan(CONNECTED, NO_SCRIPTS)
     assert compiled.sources == (
         Connector(
             stream="Trades",
@@ -70,7 +80,8 @@ def test_a_trigger_is_a_stage_of_its_own() -> None:
     compiled = compile_plan(
         "@Plan:name('Ticks') define trigger Tick at every 5 sec; "
         "@Export('Ticks:1.0.0') define stream Out (triggered_time long); "
-        "from Tick select triggered_time insert into Out;"
+        "from Tick select triggered_time insert into Out;",
+        NO_SCRIPTS,
     )
     assert [(one.name, one.kind, one.outputs) for one in compiled.components if one.kind == "trigger"] == [
         ("Tick", "trigger", ("Tick",))
@@ -78,14 +89,14 @@ def test_a_trigger_is_a_stage_of_its_own() -> None:
 
 
 def test_a_plan_may_say_how_many_workers_it_wants() -> None:
-    assert compile_plan(CONNECTED).workers is None
-    assert compile_plan("@Plan:dist(workers='3') " + CONNECTED).workers == 3
+    assert compile_plan(CONNECTED, NO_SCRIPTS).workers is None
+    assert compile_plan("@Plan:dist(workers='3') " + CONNECTED, NO_SCRIPTS).workers == 3
 
 
 def test_all_problems_come_at_once_with_place_and_caret() -> None:
     text = CONNECTED.replace("select symbol, price", "select simbol, price").replace("'Connected'", "'a b'")
     with pytest.raises(PlanInvalidError) as caught:
-        compile_plan(text)
+        compile_plan(text, NO_SCRIPTS)
     places = {problem.code: (problem.line, problem.column) for problem in caught.value.problems}
     assert places == {"plan-name-whitespace": (1, 1), "unknown-attribute": (11, 34)}
     assert all("^" in problem.rendered for problem in caught.value.problems)
@@ -95,9 +106,20 @@ def test_all_problems_come_at_once_with_place_and_caret() -> None:
 def test_text_that_is_no_plan_at_all_has_a_problem_too() -> None:
     for text in ("", "hello", "define stream S (a int);"):
         with pytest.raises(PlanInvalidError):
-            compile_plan(text)
+            compile_plan(text, NO_SCRIPTS)
+
+
+def test_scripts_are_refused_with_their_place_until_the_configuration_allows_them() -> None:
+    with pytest.raises(PlanInvalidError) as caught:
+        compile_plan(SCRIPTED, NO_SCRIPTS)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.line) == ("script-language-off", 3)
+    assert "script.python: true in the manager's configuration" in problem.hint
+    assert validate_plan(SCRIPTED, NO_SCRIPTS).problems == (problem,)
+    allowed = ManagerConfig(script={"python": True}).scripts
+    assert "twice" in compile_plan(SCRIPTED, allowed).query_plan
 
 
 def test_validation_of_a_good_plan_names_it() -> None:
-    found = validate_plan(CONNECTED)
+    found = validate_plan(CONNECTED, NO_SCRIPTS)
     assert (found.valid, found.plan, found.problems) == (True, "Connected", ())

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from query_plan.model import ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle, Receipt
 from topology.link import END_OF_TIME, NO_WATERMARK
@@ -17,6 +18,7 @@ from topology.merger import EventTimeMerger
 from topology.model import PROCESSOR, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import Emit, Statistics
+from topology.stages.settings import StageSettings
 
 Batches = tuple[tuple[str, pa.RecordBatch], ...]
 
@@ -30,7 +32,7 @@ class Processor:
     """
 
     def __init__(
-        self, name: str, topology: Topology, stage: ProcessingStage, emit: Emit, idle_ms: int, drop_late: bool
+        self, name: str, topology: Topology, stage: ProcessingStage, emit: Emit, settings: StageSettings
     ) -> None:
         component = topology.component(stage.name)
         self.name = name
@@ -42,9 +44,9 @@ class Processor:
         self._resequencer = Resequencer(topology.paths(component))
         self._plays_back = topology.plan.playback is not None
         self._merges = self._plays_back and not self._keeps_tickets
-        self._idle_ms, self._drop_late = idle_ms, drop_late
+        self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
-        self._engine = AppRuntime(analyse(stage_app(topology.plan, stage)))
+        self._engine = AppRuntime(analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts)))
         self._produced: list[tuple[str, pa.RecordBatch]] = []
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)

@@ -7,8 +7,13 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint
+from siddhi.scripts.language import ScriptPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+def _no_scripts() -> dict[str, bool]:
+    return {"python": False}
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +29,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop_late: bool = False
     request_timeout_ms: Count = 2_000
     managers: tuple[Endpoint, ...] = ()
+    script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 
     def __post_init__(self) -> None:
         if self.last_port < self.first_port:
@@ -32,6 +38,11 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def ports(self) -> tuple[int, int]:
         return self.first_port, self.last_port
+
+    @property
+    def scripts(self) -> ScriptPolicy:
+        """In which languages plans may define functions."""
+        return ScriptPolicy.switched(self.script, "stages.script.{language}: true in the driver's configuration")
 
 
 class TaskAssignment(msgspec.Struct, frozen=True):

@@ -199,7 +199,7 @@ class Task:
                 return receiver
             case "processor":
                 stage = plan.processor(component.name)
-                return Processor(name, topology, stage, self._emitter(component), settings.idle_ms, settings.drop_late)
+                return Processor(name, topology, stage, self._emitter(component), settings)
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
                 return Trigger(name, trigger, self._emitter(component))

@@ -8,13 +8,16 @@ from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
 from siddhi.extensions.loading import extend
 from siddhi.registry import Registry
+from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.python import PYTHON
 
-SCRIPT_LANGUAGES = ("javascript",)
-"""The languages of `define function`."""
+ANY_SCRIPT = ScriptPolicy()
+"""Plans may use every script language that is installed."""
 
 
-def builtin_registry() -> Registry:
-    """A new registry that knows all built-ins, extension packs and installed extensions."""
-    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), SCRIPT_LANGUAGES)
+def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
+    """A new registry that knows all built-ins, extension packs and installed extensions. `scripts` says in which
+    languages plans may define functions."""
+    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), (PYTHON,), scripts)
     extend(registry)
     return registry

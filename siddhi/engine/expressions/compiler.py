@@ -27,6 +27,9 @@ FunctionFactory = Callable[[model.Call, "tuple[Node, ...]", StringPool], Node]
 FUNCTIONS: Family[FunctionFactory] = Family("function")
 """Scalar functions: each makes the node of one call from the nodes of its arguments."""
 
+SCRIPT = ("define", "function")
+"""Namespace and name under which the family has the functions that apps define themselves."""
+
 
 class ExpressionCompiler:
     """Compiles the expressions of one query's part and keeps what they read and the aggregates they hold.
@@ -92,9 +95,8 @@ class ExpressionCompiler:
         return EmptySlotNode(column)
 
     def _call(self, expression: model.Call) -> Node:
-        if expression.script is not None:
-            raise not_supported(f"script functions ('{expression.name}')", expression.script.span)
-        make = FUNCTIONS.find(expression.namespace, expression.name, expression.syntax)
+        member = (expression.namespace, expression.name) if expression.script is None else SCRIPT
+        make = FUNCTIONS.find(*member, expression.syntax)
         arguments = tuple(self.compile(argument) for argument in expression.arguments)
         node = make(expression, arguments, self.context.pool)
         node.can_fail = node.can_fail or any(argument.can_fail for argument in arguments)

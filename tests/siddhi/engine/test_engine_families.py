@@ -15,7 +15,8 @@ from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.engine.windows.window import WINDOWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
-from siddhi.registry import Kind
+from siddhi.parameters import takes
+from siddhi.registry import Declaration, Kind
 
 FAMILIES: dict[Kind, Family[object]] = {
     Kind.WINDOW: WINDOWS,
@@ -24,25 +25,22 @@ FAMILIES: dict[Kind, Family[object]] = {
     Kind.STREAM_FUNCTION: STREAM_FUNCTIONS,
 }  # type: ignore[dict-item]
 
-NOT_YET = {(Kind.WINDOW, "", "cron")}
-
 
 @pytest.mark.parametrize("kind", list(FAMILIES))
-def test_every_implemented_name_is_declared_and_every_declared_one_implemented_or_known_to_be_missing(
-    kind: Kind,
-) -> None:
+def test_every_implemented_name_is_declared_and_every_declared_one_implemented(kind: Kind) -> None:
     declared = {(d.namespace, d.name) for d in builtin_registry() if d.kind is kind and not d.namespace}
     implemented = {member for member in FAMILIES[kind] if not member[0]}
-    missing = {(namespace, name) for of, namespace, name in NOT_YET if of is kind}
-    assert implemented == declared - missing
+    assert implemented == declared
 
 
 def test_a_declared_name_that_is_not_implemented_is_refused_when_the_app_is_built_with_its_place() -> None:
-    app = analyse(parse("define stream S (v int);\nfrom S#window.cron('*/5 * * * * ?') select v insert into O;"))
+    registry = builtin_registry()
+    registry.add(Declaration(Kind.WINDOW, "later", "declared only", (takes(),)))
+    app = analyse(parse("define stream S (v int);\nfrom S#window.later() select v insert into O;"), registry)
     with pytest.raises(SiddhiRuntimeError) as caught:
         AppRuntime(app)
     (problem,) = caught.value.problems
     assert problem.code == "not-supported"
-    assert "cron" in problem.message
+    assert "later" in problem.message
     assert problem.span is not None
     assert problem.span.line == 2

@@ -22,6 +22,7 @@ from siddhi.extensions.loading import BrokenExtension, forget_installed
 from siddhi.extensions.packs import PACKS
 from siddhi.language.parser import parse
 from siddhi.registry import Kind
+from siddhi.scripts.language import ScriptLanguage
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "extension"
 Install = Callable[[dict[str, str]], tuple[BrokenExtension, ...]]
@@ -70,6 +71,8 @@ def test_a_broken_extension_is_named_and_leaves_the_others_alone(
     absolute = next(item for item in PACKS[0].declarations if item.name == "abs")
     module = importlib.import_module("extension_runs")
     monkeypatch.setattr(module, "TAKEN", Extension("taken", (absolute,), ()), raising=False)
+    python = ScriptLanguage("python", lambda _: len)
+    monkeypatch.setattr(module, "SNAKE", Extension("snake", (), (), (python,)), raising=False)
     monkeypatch.setattr(module, "UNMADE", Extension("unmade", (), ("no_such_module",)), raising=False)
     broken = install(
         sample_entry_points()
@@ -78,16 +81,31 @@ def test_a_broken_extension_is_named_and_leaves_the_others_alone(
             "text": "extension_runs:DROPPED",
             "taken": "extension_runs:TAKEN",
             "unmade": "extension_runs:UNMADE",
+            "snake": "extension_runs:SNAKE",
         }
     )
     reasons = {item.entry_point.split()[0]: str(item) for item in broken}
-    assert set(reasons) == {"absent", "text", "taken", "unmade"}
+    assert set(reasons) == {"absent", "text", "taken", "unmade", "snake"}
     assert "'absent = no_such_module:X'" in reasons["absent"]
     assert "No module named 'no_such_module'" in reasons["absent"]
     assert "must name an Extension, not a str" in reasons["text"]
     assert "there is a function 'math:abs' already" in reasons["taken"]
     assert "cannot be imported" in reasons["unmade"]
+    assert "there is a script language 'python' already" in reasons["snake"]
     assert builtin_registry().find(Kind.AGGREGATOR, "weather", "range") is not None
+
+
+def test_an_extension_may_bring_a_script_language(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("extension_runs")
+    counting = ScriptLanguage("counting", lambda _: len)
+    monkeypatch.setattr(module, "COUNTING", Extension("counting", (), (), (counting,)), raising=False)
+    assert install({"counting": "extension_runs:COUNTING"}) == ()
+    run = Run(
+        "define stream In (a int, b int); define function n[counting] return int { }; "
+        "@info(name='q') from In select n(a, b) as n insert into Out;"
+    )
+    run.send((0, [1, 2]))
+    assert run.taken() == ["+2"]
 
 
 def test_without_the_entry_point_the_names_are_unknown(install: Install) -> None:

@@ -1,0 +1,49 @@
+"""Languages in which plans define functions of their own: `define function f[language] return type { … }`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Script = Callable[[list[object]], object]
+"""A function made from a text. It gets the arguments of one call: bool, int, float, str, None for null, and whatever
+objects are made of (lists, dicts, sets); it may keep none of them. What it gives back becomes the type that the plan
+says; any Exception makes the event fail. Calls with equal arguments may be made once for all of them."""
+
+
+class ScriptError(Exception):
+    """A text that is no script of its language; `line` is the line of it that is at fault, from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLanguage:
+    """A language called `name`, in lower case. `compile` makes a function of the text between the braces, or raises
+    `ScriptError`; it runs nothing of it."""
+
+    name: str
+    compile: Callable[[str], Script]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPolicy:
+    """Which languages plans may use: `allowed`, or with None all that are installed. `setting` tells what allows
+    another one, `{language}` standing for its name."""
+
+    allowed: frozenset[str] | None = None
+    setting: str = ""
+
+    @staticmethod
+    def switched(switches: Mapping[str, bool], setting: str) -> ScriptPolicy:
+        """The policy that allows the languages whose switch is on."""
+        return ScriptPolicy(frozenset(language for language, on in switches.items() if on), setting)
+
+    def allows(self, language: str) -> bool:
+        return self.allowed is None or language in self.allowed
+
+    def way_out(self, language: str) -> str:
+        """What would allow `language`."""
+        return self.setting.format(language=language)

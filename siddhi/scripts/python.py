@@ -1,0 +1,170 @@
+"""`define function f[python]`: a subset of Python, cut out by RestrictedPython.
+
+A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
+that start with an underscore, nothing that outlives a call. What it cannot be kept from is to run for ever or to fill
+the memory: whoever may deploy it must be trusted so far.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+import symtable
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from RestrictedPython.compile import compile_restricted_function
+from RestrictedPython.Guards import (
+    full_write_guard,
+    guarded_iter_unpack_sequence,
+    guarded_unpack_sequence,
+    safer_getattr_raise,
+)
+
+from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
+
+_FUNCTION = "script"
+
+BUILTINS: Mapping[str, object] = {
+    builtin.__name__: builtin
+    for builtin in (
+        *(
+            abs,
+            all,
+            any,
+            bool,
+            chr,
+            dict,
+            divmod,
+            enumerate,
+            float,
+            int,
+            isinstance,
+            len,
+            list,
+            max,
+            min,
+            ord,
+            pow,
+            range,
+        ),
+        *(reversed, round, set, sorted, str, sum, tuple, zip),
+        *(ArithmeticError, Exception, IndexError, KeyError, LookupError, OverflowError, TypeError, ValueError),
+        ZeroDivisionError,
+    )
+}
+"""What a script may call besides `math`."""
+
+_IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "%=": operator.imod,
+    "**=": operator.ipow,
+    "<<=": operator.ilshift,
+    ">>=": operator.irshift,
+    "|=": operator.ior,
+    "^=": operator.ixor,
+    "&=": operator.iand,
+    "//=": operator.ifloordiv,
+}
+
+
+_REFUSED: Mapping[type[ast.AST], str] = {
+    ast.Import: "a script cannot import anything; it has `math`",
+    ast.ImportFrom: "a script cannot import anything; it has `math`",
+    ast.Global: "a script has no global names",
+    ast.ClassDef: "a script cannot define classes",
+    ast.Yield: "a script gives back one value, with `return`",
+    ast.YieldFrom: "a script gives back one value, with `return`",
+    ast.Await: "a script cannot wait",
+}
+"""What RestrictedPython would let through, or refuse only when it runs."""
+
+
+def compile_python(body: str) -> Script:
+    """The function whose body is `body`, with `data` as its only parameter; `ScriptError` when it is not allowed."""
+    text = _at_the_margin(body)
+    try:
+        tree = ast.parse(text)
+        _check_form(tree)
+        _check_names(text, tree)
+        result = compile_restricted_function("data", tree, _FUNCTION)
+    except SyntaxError as error:
+        raise ScriptError(error.msg, error.lineno or 1) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ScriptError(f"it cannot be read: {error}", 1) from error
+    if result.code is None:
+        line, message = re.fullmatch(r"Line (\d+): (.*)", result.errors[0], re.DOTALL).groups()  # type: ignore[union-attr]
+        raise ScriptError(message, int(line))
+    names: dict[str, Any] = {**_names(), "__builtins__": dict(BUILTINS)}
+    exec(result.code, names)  # noqa: S102 - defines the function and nothing else; the code was restricted above
+    script: Script = names[_FUNCTION]
+    return script
+
+
+def _names() -> dict[str, object]:
+    """The names that scripts and what RestrictedPython makes of them refer to."""
+    return {
+        "math": math,
+        "__name__": _FUNCTION,
+        "_getattr_": safer_getattr_raise,
+        "_getitem_": operator.getitem,
+        "_getiter_": iter,
+        "_iter_unpack_sequence_": guarded_iter_unpack_sequence,
+        "_unpack_sequence_": guarded_unpack_sequence,
+        "_write_": full_write_guard,
+        "_inplacevar_": lambda sign, left, right: _IN_PLACE[sign](left, right),
+        "_apply_": lambda function, *positional, **named: function(*positional, **named),
+    }
+
+
+def _at_the_margin(body: str) -> str:
+    """`body` without the indentation that its lines share, line by line where it was."""
+    first, _, rest = body.partition("\n")
+    return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first.strip()
+
+
+def _check_form(tree: ast.Module) -> None:
+    """`ScriptError` when the script does what is in `_REFUSED`, or gives back nothing."""
+    returns = False
+    for node in ast.walk(tree):
+        if type(node) in _REFUSED:
+            raise ScriptError(_REFUSED[type(node)], getattr(node, "lineno", 1))
+        returns = returns or (isinstance(node, ast.Return) and node.value is not None)
+    if not returns:
+        raise ScriptError("it returns nothing", 1)
+
+
+def _check_names(text: str, tree: ast.Module) -> None:
+    """`ScriptError` when the script refers to a name that it does not have."""
+    body = "\n".join(f" {line}" for line in text.split("\n"))
+    try:
+        table = symtable.symtable(f"def {_FUNCTION}(data):\n{body}\n", _FUNCTION, "exec")
+    except SyntaxError as error:
+        raise ScriptError(error.msg, (error.lineno or 2) - 1) from error
+    known = {*BUILTINS, "math"}
+    for name in _global_names(table.get_children()[0]):
+        if name not in known:
+            line = _line_of(name, tree)
+            raise ScriptError(f"there is no '{name}' in a script; there are data, math, {', '.join(BUILTINS)}", line)
+
+
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_global() and symbol.is_referenced():
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _global_names(child)
+
+
+def _line_of(name: str, tree: ast.Module) -> int:
+    places = (node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
+    return min(places, default=1)
+
+
+PYTHON = ScriptLanguage("python", compile_python)
