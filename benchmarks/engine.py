@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only these")
     parser.add_argument("--batch", action="append", type=int, help="only batches of so many events")
     options = parser.parse_args()
-    seconds, rounds = (0.2, 2) if options.quick else (1.0, 5)
+    seconds, rounds = (0.06, 5) if options.quick else (0.3, 15)
     for case in CASES:
         if options.case and case.name not in options.case:
             continue

@@ -104,12 +104,11 @@ class StepRunner:
             if sent.keys().isdisjoint(stage.node.sources) and not stage.node.wakes(step):
                 continue
             inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
-            if any(batch.size for batch in inputs) or stage.node.wakes(step):
-                out, faults = self._run_stage(stage, inputs, step, arrived)
-                for key, batch in faults:
-                    sent.setdefault(key, []).append((node, batch))
-                if stage.node.target is not None and out.size:
-                    sent.setdefault(stage.node.target, []).append((node, stage.deliver(out)))
+            out, faults = self._run_stage(stage, inputs, step, arrived)
+            for key, batch in faults:
+                sent.setdefault(key, []).append((node, batch))
+            if stage.node.target is not None and out.size:
+                sent.setdefault(stage.node.target, []).append((node, stage.deliver(out)))
         for key in sent:
             batch = self._arrived(key, sent, arrived)
             if batch.size:

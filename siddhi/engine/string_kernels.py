@@ -186,24 +186,30 @@ def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def measure_taken(offsets_at, positions, offsets):  # type: ignore[no-untyped-def]
-    """Writes the int32 offsets that the strings at `positions` have when they are taken out; returns their bytes."""
+def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
+    """The bytes of the strings at `positions`."""
     total = 0
-    offsets[0] = 0
     for row in range(len(positions)):
         place = offsets_at + 4 * positions[row]
         total += int(_offset_at(place + 4)) - int(_offset_at(place))
-        offsets[row + 1] = total
     return total
 
 
 @kernel
-def copy_taken(offsets_at, data_at, positions, data):  # type: ignore[no-untyped-def]
-    """Writes the bytes of the strings at `positions` one after the other into `data`."""
+def copy_taken(offsets_at, data_at, positions, offsets, data):  # type: ignore[no-untyped-def]
+    """Writes the strings at `positions` one after the other into `data`, and where each starts into `offsets`.
+
+    Returns their bytes; more than there is room for are counted and not written.
+    """
     filled = 0
+    offsets[0] = 0
     for row in range(len(positions)):
         place = offsets_at + 4 * positions[row]
-        start, stop = np.int64(_offset_at(place)), np.int64(_offset_at(place + 4))
-        for byte in range(start, stop):
-            data[filled] = _byte_at(data_at + byte)
-            filled += 1
+        start = np.int64(_offset_at(place))
+        size = np.int64(_offset_at(place + 4)) - start
+        if filled + size <= len(data):
+            for byte in range(size):
+                data[filled + byte] = _byte_at(data_at + start + byte)
+        filled += size
+        offsets[row + 1] = filled
+    return filled

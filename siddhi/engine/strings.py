@@ -22,6 +22,8 @@ from siddhi.engine.string_kernels import (
 
 NULL_CODE = -1
 _LARGEST_BATCH_BYTES = 2**31 - 1
+_SMALL_BYTES = 65_536
+"""Up to this size nobody counts how much of an array is taken: room for all of it is made."""
 _UTF8 = pa.utf8()
 
 
@@ -148,9 +150,11 @@ def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray
     if starts is None or data is None or (valid is not None and array.null_count):
         return array.take(pa.array(positions))
     offsets = np.empty(len(positions) + 1, dtype=np.int32)
-    total = measure_taken(starts.address + 4 * array.offset, positions, offsets)
-    taken = np.empty(_checked(total), dtype=np.uint8)
-    copy_taken(starts.address + 4 * array.offset, data.address, positions, taken)
+    starts_at = starts.address + 4 * array.offset
+    room = data.size if data.size <= _SMALL_BYTES else _checked(measure_taken(starts_at, positions))
+    taken = np.empty(room, dtype=np.uint8)
+    if copy_taken(starts_at, data.address, positions, offsets, taken) > room:
+        return array.take(pa.array(positions))
     return _string_array(offsets, taken, None, 0)
 
 
