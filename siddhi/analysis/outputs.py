@@ -91,12 +91,9 @@ def _insert(context: Context, output: ast.InsertInto, events: EventType, schema:
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
     symbols, name = context.symbols, output.target
     if output.fault:
-        stream = symbols.streams.get(name)
-        if stream is None or stream.fault is None:
-            hint = "define the stream with @OnError(action='STREAM')"
-            context.problems.add("unknown-stream", f"stream '{name}' has no fault stream", output.span, hint)
-            return None
-        return Target(name, TargetKind.FAULT_STREAM, stream.fault)
+        message = f"nothing can be inserted into '!{name}': a fault stream carries the events that fail on '{name}'"
+        context.problems.add("not-a-target", message, output.span, "insert into a stream of its own")
+        return None
     if output.inner:
         if symbols.inner_streams is not None:
             return Target(name, TargetKind.INNER_STREAM, symbols.inner_streams.get(name))
