@@ -18,6 +18,7 @@ from siddhi.scripts.language import Script, ScriptError, ScriptLanguage, ScriptP
 from siddhi.testing import record_batch
 
 FAILED = "failed"
+READER = "define stream S (a int); from S select f(a) as b insert into O"
 
 
 def answers(body: str, result: str, attributes: str, *rows: list[Any]) -> list[Any]:
@@ -159,7 +160,7 @@ def test_a_script_serves_on_demand_queries_too() -> None:
     ],
 )
 def test_a_script_that_is_not_allowed_is_refused_at_its_line(body: str, words: str, line: int) -> None:
-    text = f"define function f[python] return int {{{body}}}; define stream S (a int); from S select f(a) as b insert into O"
+    text = f"define function f[python] return int {{{body}}}; {READER}"
     problem = refusal(text)
     assert problem.code == "wrong-script"
     assert words in problem.message
