@@ -10,7 +10,7 @@ import gzip
 import json
 import lzma
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,16 +109,28 @@ def _read_case(line: str, where: str) -> Case:
     return Case(document["id"], document.get("feature", ""), document["app"], document)
 
 
-def run_case(case: Case, batch_rows: int | None = None) -> CaseResult:
+Between = Callable[[AppRuntime], AppRuntime]
+"""Gives for the app that runs the one that goes on: itself, or one restored from its snapshot."""
+
+
+def restored(runtime: AppRuntime) -> AppRuntime:
+    """A new runtime of the same app that goes on where `runtime` stands."""
+    saved = runtime.snapshot()
+    fresh = AppRuntime(runtime.app)
+    fresh.restore(saved)
+    return fresh
+
+
+def run_case(case: Case, batch_rows: int | None = None, between: Between | None = None) -> CaseResult:
     """Runs `case` and compares every listened stream and query with what it expects.
 
     Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which
-    changes no answer.
+    changes no answer. `between` is called between any two batches.
     """
     refusal_expected = "error" in case.document
     try:
         app = analyse(parse(case.app))
-        recorder = _play(case, app, batch_rows)
+        recorder = _play(case, app, batch_rows, between)
     except SiddhiError as error:
         if any(problem.code == NOT_SUPPORTED for problem in error.problems):
             return CaseResult(case, passed=False, unsupported=True, differences=(str(error),))
@@ -134,9 +146,10 @@ def run_case(case: Case, batch_rows: int | None = None) -> CaseResult:
 # ---- playing
 
 
-def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
+def _play(case: Case, app: AnalysedApp, batch_rows: int | None, between: Between | None) -> _Recorder:
+    recorder = _Recorder()
     runtime = AppRuntime(app)
-    recorder = _listen(case, app, runtime)
+    _listen(case, app, runtime, recorder)
     runtime.start(int(case.document.get("start_time", 0)))
     waiting: list[Mapping[str, Any]] = []
     for step, event in enumerate(case.document["events"]):
@@ -146,6 +159,10 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None) -> _Recorder:
                 continue
         _send_alone(runtime, app, waiting)
         waiting = []
+        if between is not None:
+            before, runtime = runtime, between(runtime)
+            if runtime is not before:
+                _listen(case, app, runtime, recorder)
         if "batch" in event:
             records = record_batch(_schema(app, event["stream"]), event["batch"])
             runtime.send(event["stream"], records, as_chunk=True)
@@ -206,8 +223,8 @@ def _value(item: Any, type_: AttributeType) -> Any:
     return float(item) if type_ in _TOLERANCE else item
 
 
-def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime) -> _Recorder:
-    recorder = _Recorder()
+def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime, recorder: _Recorder) -> None:
+    """What the app gives from now on is kept in `recorder`."""
     listen = case.document["listen"]
     for stream in listen.get("streams", ()):
         if stream in app.streams:
@@ -227,7 +244,6 @@ def _listen(case: Case, app: AnalysedApp, runtime: AppRuntime) -> _Recorder:
                 (currents if kind == CURRENT else expired).append(row)
 
         recorder.schemas[query] = runtime.add_query_callback(query, receive)
-    return recorder
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:

@@ -16,14 +16,14 @@ Any cut of the same root chunks into steps gives the same output. Time is an arg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.state import State
+from siddhi.engine.state import CodeChange, State, codes_in, map_codes
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 
@@ -84,37 +84,59 @@ class Step:
         return max(order, set_at_order + (set_at_order & 1))
 
 
-@dataclass(frozen=True, slots=True)
 class MergedRows:
-    """The rows of several inputs in one common order.
+    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank.
 
     Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
-    input that has no rows in this step has a batch of size 0 with all its columns.
+    input that has no rows in this step has a batch of size 0 with all its columns. The order is made when it is first
+    asked for.
     """
 
-    batches: tuple[EventBatch, ...]
-    sources: Int64Array
-    rows: Int64Array
-    orders: Int64Array
-    clocks: Int64Array
+    __slots__ = ("_lines", "batches", "ranks")
+
+    def __init__(self, batches: Sequence[EventBatch], ranks: Sequence[int]) -> None:
+        self.batches = tuple(batches)
+        self.ranks = ranks
+        self._lines: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
 
     @property
     def size(self) -> int:
-        return len(self.sources)
+        return sum(batch.size for batch in self.batches)
+
+    @property
+    def sources(self) -> Int64Array:
+        return self._merged()[0]
+
+    @property
+    def rows(self) -> Int64Array:
+        return self._merged()[1]
+
+    @property
+    def orders(self) -> Int64Array:
+        return self._merged()[2]
+
+    @property
+    def clocks(self) -> Int64Array:
+        return self._merged()[3]
+
+    def _merged(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        if self._lines is None:
+            self._lines = _in_order(self.batches, self.ranks)
+        return self._lines
 
 
-def merge_rows(batches: Sequence[EventBatch], ranks: Sequence[int]) -> MergedRows:
-    """`batches` merged by (order, clock); ties go to the batch of the lower rank."""
+def _in_order(
+    batches: Sequence[EventBatch], ranks: Sequence[int]
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     if len(batches) == 1:
         only = batches[0]
-        zeros = np.zeros(only.size, dtype=np.int64)
-        return MergedRows((only,), zeros, np.arange(only.size), only.orders, only.clocks)
+        return np.zeros(only.size, dtype=np.int64), np.arange(only.size), only.orders, only.clocks
     orders = np.concatenate([batch.orders for batch in batches])
     clocks = np.concatenate([batch.clocks for batch in batches])
     sources = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
     rows = np.concatenate([np.arange(batch.size) for batch in batches])
     place = np.lexsort((np.asarray(ranks)[sources], clocks, orders))
-    return MergedRows(tuple(batches), sources[place], rows[place], orders[place], clocks[place])
+    return sources[place], rows[place], orders[place], clocks[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +176,19 @@ class Stateful(ABC):
     def state_size(self) -> StateSize:
         """How much is held now; asked often, so it looks at counts, not at rows."""
         return StateSize(bytes=held_bytes(self))
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        """All string codes that are held, repeated or not."""
+        yield from codes_in(self.snapshot())
+
+    def recode(self, change: CodeChange) -> None:
+        """Every string code that is held becomes what `change` makes of it.
+
+        An operator that marks its codes as `Codes` when it is saved need not know more of this.
+        """
+        state = self.snapshot()
+        if next(codes_in(state), None) is not None:
+            self.restore(map_codes(state, change))
 
     def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
         """Forgets the state of these partition instances; their ids may be given out again."""

@@ -24,8 +24,9 @@ from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
+from siddhi.engine.recode import StringCompaction
 from siddhi.engine.state import StateError, decode_state, encode_state
-from siddhi.engine.state_size import StateSize, held_bytes
+from siddhi.engine.state_size import StateSize
 from siddhi.engine.steps import Stage, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
@@ -82,7 +83,9 @@ class AppRuntime:
         self._nodes.extend(Trigger(trigger, self._context) for trigger in app.triggers.values())
         self._queries = {node.name: node for node in self._nodes if isinstance(node, Query)}
         self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
-        self._upkeep = Upkeep(self._steps, self._places)
+        parts = [part for node in self._nodes for part in node.parts]
+        self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
+        self._upkeep = Upkeep(self._steps, self._places, self._compaction)
         self._clock = 0
         self._started = False
 
@@ -251,14 +254,10 @@ class AppRuntime:
 
     def snapshot(self) -> bytes:
         """The whole state of the app between two batches."""
-        return encode_state(
-            {
-                "clock": self._clock,
-                "strings": self.pool.snapshot(),
-                "nodes": {node.name: node.snapshot() for node in self._nodes},
-                "tables": {name: table.snapshot() for name, table in self.tables.items()},
-            }
-        )
+        nodes = {node.name: node.snapshot() for node in self._nodes}
+        tables = {name: table.snapshot() for name, table in self.tables.items()}
+        strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
+        return encode_state({"clock": self._clock, "strings": strings, "nodes": nodes, "tables": tables})
 
     def restore(self, data: bytes) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
@@ -279,6 +278,10 @@ class AppRuntime:
         for name, table in self.tables.items():
             table.restore(state["tables"][name])
 
+    def compact(self) -> None:
+        """The string pool has only strings that are in use; otherwise this happens when the pool has grown enough."""
+        self._compaction.run()
+
     def statistics(self) -> Statistics:
         """Counts since the app was built, and what it holds; costs the same however much that is."""
         return Statistics(
@@ -295,7 +298,7 @@ class AppRuntime:
         for name, window in self.windows.items():
             yield HeldState("window", name, window.state_size())
         for name, table in self.tables.items():
-            yield HeldState("table", name, StateSize(rows=len(table), bytes=held_bytes(table)))
+            yield HeldState("table", name, table.state_size())
         for name, aggregation in self._environment.aggregations.items():
             yield HeldState("aggregation", name, aggregation.state_size())
         for place in self._places:

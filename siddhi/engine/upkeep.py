@@ -1,4 +1,5 @@
-"""What a running app does between two steps: partitions forget the keys that have gone silent."""
+"""What a running app does between two steps: partitions forget the keys that have gone silent, and the string pool
+the strings that nobody holds."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import NEVER
 from siddhi.engine.partitions.place import PartitionPlace
+from siddhi.engine.recode import StringCompaction
 from siddhi.engine.steps import StepRunner
 
 Roots = Mapping[str, list[EventBatch]]
@@ -23,8 +25,9 @@ class Upkeep:
     A purge comes behind the timers and before the events of its time.
     """
 
-    def __init__(self, steps: StepRunner, places: Sequence[PartitionPlace]) -> None:
+    def __init__(self, steps: StepRunner, places: Sequence[PartitionPlace], compaction: StringCompaction) -> None:
         self._steps = steps
+        self._compaction = compaction
         self._purging = [place for place in places if place.instances.purge is not None]
 
     def next_deadline_ms(self) -> int | None:
@@ -49,6 +52,7 @@ class Upkeep:
                 if place.next_purge_ms() <= due:
                     place.purge(due)
         self._steps.run(roots, clocks, floor)
+        self._compaction.run_if_due()
 
     def _next_purge_ms(self, opening_clock: int | None) -> int:
         return min(place.next_purge_ms(opening_clock) for place in self._purging)

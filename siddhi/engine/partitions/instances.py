@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step, merge_rows
-from siddhi.engine.state import State
+from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step
+from siddhi.engine.state import CodeChange, State
 from siddhi.engine.state_size import StateSize, sampled, total
 
 Part = TypeVar("Part", bound=Stateful)
@@ -69,6 +69,14 @@ class _Copies(Generic[Part]):
         """The size of all copies, by a sample of them when they are many."""
         some = sampled(list(self.by_id.values()))
         return total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        for copy in self.by_id.values():
+            yield from copy.live_codes()
+
+    def recode(self, change: CodeChange) -> None:
+        for copy in self.by_id.values():
+            copy.recode(change)
 
     def close(self, instances: Int64Array) -> None:
         for instance in instances.tolist():
@@ -176,6 +184,12 @@ class PerInstance(Operator):
     def state_size(self) -> StateSize:
         return self.copies.state_size()
 
+    def live_codes(self) -> Iterator[Int64Array]:
+        return self.copies.live_codes()
+
+    def recode(self, change: CodeChange) -> None:
+        self.copies.recode(change)
+
     def snapshot(self) -> State:
         return self.copies.snapshot()
 
@@ -202,12 +216,12 @@ class HeadPerInstance(MergingOperator):
             parts = [_of_instance(batch, instance) for batch in inputs.batches]
             clocks = [int(part.clocks[0]) for part in parts if part.size]
             copy = self.copies.get(instance, min(clocks, default=step.final_clock))
-            sent = copy.process(merge_rows(parts, list(range(len(parts)))), step)
+            sent = copy.process(MergedRows(parts, list(range(len(parts)))), step)
             self.copies.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:
             empty = [batch.slice(0, 0) for batch in inputs.batches]
-            return self.copies.template.process(merge_rows(empty, list(range(len(empty)))), step)
+            return self.copies.template.process(MergedRows(empty, list(range(len(empty)))), step)
         return _merged(out, out[0])
 
     def next_deadline_ms(self) -> int | None:
@@ -218,6 +232,12 @@ class HeadPerInstance(MergingOperator):
 
     def state_size(self) -> StateSize:
         return self.copies.state_size()
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        return self.copies.live_codes()
+
+    def recode(self, change: CodeChange) -> None:
+        self.copies.recode(change)
 
     def snapshot(self) -> State:
         return self.copies.snapshot()

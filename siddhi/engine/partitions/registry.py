@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.kernels import grown
 from siddhi.engine.operator import NEVER, Stateful, Step
-from siddhi.engine.state import State
+from siddhi.engine.state import CodeChange, State
 from siddhi.engine.state_size import StateSize, held_bytes
 
 
@@ -162,6 +163,12 @@ class Instances(Stateful):
 
     def state_size(self) -> StateSize:
         return StateSize(instances=len(self._ids), bytes=held_bytes(self))
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        return iter(())
+
+    def recode(self, change: CodeChange) -> None:
+        """Keys are kept as text."""
 
     # ---- snapshot
 

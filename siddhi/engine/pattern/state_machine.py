@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
@@ -12,7 +12,7 @@ from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.pattern.chain_plan import plan_chain
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.references import Reference
-from siddhi.engine.state import State
+from siddhi.engine.state import CodeChange, State
 from siddhi.engine.state_size import StateSize
 
 
@@ -43,6 +43,12 @@ class StateMachineOperator(MergingOperator):
 
     def state_size(self) -> StateSize:
         return self._operator.state_size()
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        return self._operator.live_codes()
+
+    def recode(self, change: CodeChange) -> None:
+        self._operator.recode(change)
 
     def close_partitions(self, partitions: Int64Array) -> None:
         self._operator.close_partitions(partitions)

@@ -9,7 +9,7 @@ row 8 bytes for each of its attributes and 32 more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.batch import DTYPES, Column
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.kernels import grown
-from siddhi.engine.state import Codes, State
+from siddhi.engine.state import CodeChange, Codes, State, codes_in, map_codes
+from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.hash_index import HashIndex
 from siddhi.engine.tables.key_bits import key_rows
@@ -202,6 +203,18 @@ class Table:
         self._indexes[names].add(places, keys)
 
     # ---- state
+
+    def state_size(self) -> StateSize:
+        """How many rows there are, in about how many bytes."""
+        return StateSize(rows=self._count, bytes=held_bytes(self))
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        """The string codes of all rows."""
+        return codes_in(self.snapshot())
+
+    def recode(self, change: CodeChange) -> None:
+        """Every string code in the table becomes what `change` makes of it."""
+        self.restore(map_codes(self.snapshot(), change))
 
     def snapshot(self) -> State:
         places = self.places()

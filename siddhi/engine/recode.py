@@ -1,0 +1,65 @@
+"""Compaction of an app's string pool: strings that no operator holds any more are forgotten, and all codes change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.kernels import grown
+from siddhi.engine.state import CodeChange
+from siddhi.engine.state_size import StateSize
+from siddhi.engine.strings import NULL_CODE, StringPool
+
+LEAST_NEW_STRINGS = 4_096
+"""Fewer new strings are not worth a compaction."""
+_BYTES_PER_STRING = 64
+"""A compaction takes all state into its hands; one new string pays for so many bytes of it."""
+
+
+class HoldsCodes(Protocol):
+    """An operator, or whatever else has string codes in its state."""
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        """All codes that are held, repeated or not."""
+
+    def recode(self, change: CodeChange) -> None:
+        """Every code that is held becomes what `change` makes of it."""
+
+    def state_size(self) -> StateSize:
+        """How much is held."""
+
+
+class StringCompaction:
+    """Keeps the pool from growing beyond twice the strings in use, `LEAST_NEW_STRINGS`, and one for each
+    `_BYTES_PER_STRING` of state more.
+
+    Between two compactions there come as many new strings as there were in use after the first, so that an event costs
+    the same however long the app runs.
+    """
+
+    def __init__(self, pool: StringPool, holders: Sequence[HoldsCodes]) -> None:
+        self._pool = pool
+        self._holders = holders
+        self._due_at = LEAST_NEW_STRINGS
+
+    def run_if_due(self) -> None:
+        """Compacts the pool if enough strings have come; must be called between two steps."""
+        if len(self._pool) >= self._due_at:
+            self.run()
+
+    def run(self) -> None:
+        """The pool has only strings that are in use."""
+        live: BoolArray = np.zeros(len(self._pool) + 1, dtype=np.bool_)
+        for holder in self._holders:
+            for codes in holder.live_codes():
+                live = grown(live, len(self._pool) + 1)  # columns that nobody has read yet get their codes only now
+                live[np.maximum(codes, NULL_CODE)] = True
+        new_codes = self._pool.compact(np.flatnonzero(live[: len(self._pool)]))
+        for holder in self._holders:
+            holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
+        used = len(self._pool)
+        state_bytes = sum(holder.state_size().bytes for holder in self._holders)
+        self._due_at = used + max(used, LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
