@@ -10,12 +10,12 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.families import not_supported
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.absent import Progress
 from siddhi.engine.pattern.columns import SlotReader, layouts
-from siddhi.engine.pattern.conditions import EventFilter, SlotCondition, filter_expressions, split_filter
+from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
+from siddhi.engine.pattern.element_reader import ElementReader
 from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
 from siddhi.engine.pattern.partial import Match, PatternEvent
 from siddhi.engine.pattern.references import Reference, references
@@ -55,13 +55,15 @@ class EventMachineOperator(MergingOperator):
     handles_partitions = True
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
-        _refuse_stream_functions(machine)
         self._context = context
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
         places = machine_slots(machine)
         self._layouts = layouts(machine, {**read, **references(filter_expressions(machine))})
-        splits = [split_filter(element, context) for element in machine.slots]
-        self._filters = [EventFilter(split.alone, context) for split in splits]
+        splits = [split_filter(filters_of(element), element.slot, context) for element in machine.slots]
+        self._elements = [
+            ElementReader(element, layout, context)
+            for element, layout in zip(machine.slots, self._layouts, strict=True)
+        ]
         self._conditions = tuple(
             SlotCondition(slot, split.across, places, self._layouts, context) for slot, split in enumerate(splits)
         )
@@ -98,6 +100,8 @@ class EventMachineOperator(MergingOperator):
     def close_partitions(self, partitions: Int64Array) -> None:
         for key in partitions.tolist():
             self._machines.pop(key, None)
+        for element in self._elements:
+            element.close_partitions(partitions)
 
     def next_deadline_ms(self) -> int | None:
         alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
@@ -113,12 +117,15 @@ class EventMachineOperator(MergingOperator):
         return {
             "machines": snapshot_machines(self._machines, self._layouts, self._plan.places),
             "conditions": [condition.snapshot() for condition in self._conditions],
+            "elements": [element.snapshot() for element in self._elements],
         }
 
     def restore(self, state: State) -> None:
         self._machines = restore_machines(state["machines"], self._plan, self._progress)
         for condition, kept in zip(self._conditions, state["conditions"], strict=True):
             condition.restore(kept)
+        for element, kept in zip(self._elements, state["elements"], strict=True):
+            element.restore(kept)
 
     # ---- a step
 
@@ -136,7 +143,7 @@ class EventMachineOperator(MergingOperator):
         return self._batch(output)
 
     def _offer_rows(self, inputs: MergedRows, step: Step, output: _Output) -> None:
-        events, passing = self._prepare(inputs)
+        events, passing = self._prepare(inputs, step)
         keys = [None if batch.partitions is None else batch.partitions.tolist() for batch in inputs.batches]
         kinds = [batch.kinds.tolist() for batch in inputs.batches]
         rows = zip(
@@ -159,13 +166,12 @@ class EventMachineOperator(MergingOperator):
                     output.add(matches, order, clock, key)
                 self._book_failure(slot, order, step)
 
-    def _prepare(self, inputs: MergedRows) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:
+    def _prepare(self, inputs: MergedRows, step: Step) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:
         events: dict[int, list[PatternEvent]] = {}
         passing: dict[int, list[bool]] = {}
         for source, batch in enumerate(inputs.batches):
             for slot in self._offered[source]:
-                events[slot] = self._layouts[slot].events(batch)
-                passing[slot] = self._filters[slot].mask(batch).tolist()
+                events[slot], passing[slot] = self._elements[slot].read(batch, step)
         return events, passing
 
     def _book_failure(self, slot: int, order: int, step: Step) -> None:
@@ -177,25 +183,30 @@ class EventMachineOperator(MergingOperator):
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
         """Fires, earliest first, every alarm that comes before a row of (order, clock)."""
         while self._timed:
-            best = min(
-                (place for key in self._machines if (place := self._alarm_place(key, step)) is not None), default=None
-            )
-            if best is None or (best[0], best[1]) >= (order, clock):
+            waiting = [(place, key) for key in self._machines if (place := self._alarm_place(key, step)) is not None]
+            if not waiting or min(waiting)[0] >= (order, clock):
                 return
-            due_order, due, key = best
+            due_order, due = min(waiting)[0]
+            key = self._first_of([key for place, key in waiting if place == (due_order, due)])
             now = max(due, step.floor, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add(self._machines[key].wake(now), due_order, now, key)
 
-    def _alarm_place(self, key: int, step: Step) -> tuple[int, int, int] | None:
-        """(order, due time, machine) of the machine's first alarm; the order is not behind what was answered
-        already."""
+    def _first_of(self, keys: list[int]) -> int:
+        """Which of the partition instances whose alarms are due at one moment is answered first."""
+        if len(keys) == 1 or self._context.instance_ranks is None:
+            return keys[0]
+        ranks = self._context.instance_ranks()
+        return min(keys, key=lambda key: int(ranks[key]))
+
+    def _alarm_place(self, key: int, step: Step) -> tuple[int, int] | None:
+        """(order, due time) of the machine's first alarm; the order is not behind what was answered already."""
         alarm = self._machines[key].next_alarm()
         if alarm is None:
             return None
         set_at = alarm.order if alarm.step == self._progress.step else -1
         done = self._progress.order
-        return max(step.timer_order(alarm.due, set_at), done + (done & 1)), alarm.due, key
+        return max(step.timer_order(alarm.due, set_at), done + (done & 1)), alarm.due
 
     def _batch(self, output: _Output) -> EventBatch:
         matches = output.matches
@@ -209,11 +220,3 @@ class EventMachineOperator(MergingOperator):
             None,
             np.array(output.partitions, dtype=np.int64) if self._context.partitioned else None,
         )
-
-
-def _refuse_stream_functions(machine: model.StateMachine) -> None:
-    for element in machine.slots:
-        for handler in (*element.input.before, *element.input.after):
-            if isinstance(handler, model.HandlerCall):
-                place = None if handler.syntax is None else handler.syntax.span
-                raise not_supported(f"the stream function '{handler.name}' inside a pattern", place)
