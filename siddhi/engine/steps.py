@@ -15,12 +15,17 @@ from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
+from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
 logger = logging.getLogger(__name__)
 
 _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
+
+
+DEEPEST_CAUSE = 10_000
+"""An event that causes another, which causes another, and so on, may do so this many times."""
 
 
 class Stage:
@@ -205,10 +210,11 @@ class StepRunner:
         """Takes one chunk of stream `key` through everything that follows from it, receiver after receiver.
 
         The work still to do is a stack, so that streams that feed themselves do not nest calls.
+        `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
         """
-        work: list[tuple[str, EventBatch, Iterator[Stage]]] = [(key, chunk, iter(self._readers(key)))]
+        work: list[tuple[str, EventBatch, Iterator[Stage], int]] = [(key, chunk, iter(self._readers(key)), 0)]
         while work:
-            key, chunk, stages = work[-1]
+            key, chunk, stages, depth = work[-1]
             stage = next(stages, None)
             if stage is None:
                 self._junctions[key].tell(chunk)
@@ -222,10 +228,18 @@ class StepRunner:
             deliveries = list(faults)
             if stage.node.target is not None:
                 deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
-            work.extend((target, part, iter(self._readers(target))) for target, part in reversed(deliveries))
+            if depth == DEEPEST_CAUSE and deliveries:
+                raise _endless_loop(key)
+            work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
+
+
+def _endless_loop(stream: str) -> SiddhiRuntimeError:
+    message = f"an event of the stream '{stream}' causes others without end: {DEEPEST_CAUSE} in a row"
+    hint = "a query that feeds a stream it depends on needs a condition that ends the round"
+    return SiddhiRuntimeError(Problem("endless-loop", message, hint))
 
 
 def split_chunks(batch: EventBatch) -> list[EventBatch]:

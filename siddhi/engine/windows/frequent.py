@@ -95,6 +95,10 @@ class FrequentWindow(_KeyedWindow):
         self.counts = dict(zip(keys, counts, strict=True))
 
 
+_WIDEST = 2**31 - 1
+"""A bucket has no more events, even where no error at all is allowed."""
+
+
 @WINDOWS.register("lossyFrequent")
 class LossyFrequentWindow(_KeyedWindow):
     """Lossy counting in buckets of 1 / error events: events of keys that come in at least (support - error) of all
@@ -104,7 +108,7 @@ class LossyFrequentWindow(_KeyedWindow):
         super().__init__(context)
         self.support = float(str(self.numbers[0]))
         self.error = float(str(self.numbers[1])) if len(self.numbers) > 1 else self.support / 10
-        self.width = math.ceil(1 / self.error)
+        self.width = min(math.ceil(1 / self.error), _WIDEST) if abs(self.error) > 1 / _WIDEST else _WIDEST
         self.total = 0
         self.bucket = 1
         self.counts: dict[str, list[int]] = {}

@@ -156,3 +156,23 @@ def test_the_first_event_sets_the_clock_at_one_go_and_silences_before_it_end_the
     runtime.send("A", records([2100], a=ints(9)))
     runtime.send("B", records([2500, 2900], a=ints(4, 5)))
     assert [row["a"] for row in rows] == [1, 4, 5]
+
+
+def test_a_stream_that_feeds_itself_without_end_is_told_and_one_that_comes_to_an_end_is_not() -> None:
+    text = "@app:playback define stream S (n int); from S[n < {limit}] select n + 1 as n insert into S;"
+    counting = started(text.format(limit=5000))
+    seen = rows_of(counting, "S")
+    counting.send("S", records([1], n=ints(0)))
+    assert len(seen) == 5001
+    endless = started(text.format(limit=2_000_000_000))
+    with pytest.raises(SiddhiRuntimeError, match="'S' causes others without end") as caught:
+        endless.send("S", records([1], n=ints(0)))
+    assert caught.value.problems[0].code == "endless-loop"
+
+
+def test_a_lossy_count_that_allows_no_error_never_ends_a_bucket() -> None:
+    query = "from S#window.lossyFrequent(0.5, 0.0, n) select n insert into O;"
+    runtime = started(f"@app:playback define stream S (n int); {query}")
+    rows = rows_of(runtime, "O")
+    runtime.send("S", records([1, 2, 3, 4], n=ints(7, 7, 8, 7)))
+    assert [row["n"] for row in rows] == [7, 7, 7]
