@@ -6,9 +6,21 @@ from dataclasses import replace
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.expressions import ExpressionAnalyser
-from siddhi.analysis.model import FilterStep, HandlerCall, Join, Schema, SourceInput, SourceKind
+from siddhi.analysis.model import (
+    AttributeValue,
+    EventReference,
+    FilterStep,
+    HandlerCall,
+    IsEmptySlot,
+    Join,
+    Schema,
+    SourceInput,
+    SourceKind,
+    TypedExpression,
+)
 from siddhi.analysis.periods import analyse_period
 from siddhi.analysis.scope import Scope, Slot
+from siddhi.analysis.walk import walk
 from siddhi.analysis.windows import analyse_window
 from siddhi.language import ast
 from siddhi.registry import Attributes, CallError, Kind
@@ -121,6 +133,11 @@ class _ChainBuilder:
             hint = "put it into a query of its own and read its output"
             context.problems.add("not-in-patterns", f"'{call.name}' cannot stand in a pattern", call.span, hint)
             return None
+        if self._in_pattern and any(not self._own(part) for argument in arguments for part in walk(argument)):
+            hint = "compare with other elements in a filter"
+            message = f"the arguments of '{call.name}' can only look at the event of their own element"
+            context.problems.add("not-in-patterns", message, call.span, hint)
+            return None
         appended: Attributes = ()
         try:
             if declaration.appends is not None:
@@ -136,6 +153,12 @@ class _ChainBuilder:
         output = Schema(self.slot.schema.id, (*self.slot.schema.attributes, *appended))
         self.slot = replace(self.slot, schema=output)
         return HandlerCall(declaration.namespace, declaration.name, arguments, output, syntax=call)
+
+    def _own(self, part: TypedExpression) -> bool:
+        """True unless `part` refers to the event of another element."""
+        if not isinstance(part, AttributeValue | EventReference | IsEmptySlot):
+            return True
+        return part.slot == self.slot.number and part.index is None
 
 
 def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:

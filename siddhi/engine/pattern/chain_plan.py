@@ -15,7 +15,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, as_type, broa
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern import chain_kernel as kernel
-from siddhi.engine.pattern.conditions import split_filter
+from siddhi.engine.pattern.conditions import filters_of, split_filter
 from siddhi.engine.pattern.separable import SlotComparison, separate_all
 from siddhi.language.ast import AttributeType
 
@@ -57,7 +57,7 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
     alone: list[tuple[model.TypedExpression, ...]] = []
     comparisons: list[tuple[SlotComparison, ...]] = []
     for element in machine.slots:
-        split = split_filter(element, context)
+        split = split_filter(filters_of(element), element.slot, context)
         across = separate_all(split.across, element.slot)
         if across is None:
             return None

@@ -28,23 +28,27 @@ class SplitFilter:
     across: tuple[model.TypedExpression, ...]
 
 
-def split_filter(element: model.PatternElement, context: OperatorContext) -> SplitFilter:
-    """The filters of `element`, cut at their `and`s.
+def filters_of(element: model.PatternElement) -> tuple[model.FilterStep, ...]:
+    """The filters of `element`."""
+    steps = (*element.input.before, *element.input.after)
+    return tuple(step for step in steps if isinstance(step, model.FilterStep))
+
+
+def split_filter(filters: Sequence[model.FilterStep], slot: int, context: OperatorContext) -> SplitFilter:
+    """`filters` of the element with `slot`, cut at their `and`s.
 
     A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial
     waits.
     """
     alone: list[model.TypedExpression] = []
     across: list[model.TypedExpression] = []
-    for step in (*element.input.before, *element.input.after):
-        if not isinstance(step, model.FilterStep):
-            continue
+    for step in filters:
         whole = ExpressionCompiler(context, several=True).compile(step.condition)
         if whole.can_fail or whole.stateful:
             across.append(step.condition)
             continue
         for part in conjuncts(step.condition):
-            (alone if _looks_at_event_alone(part, element.slot) else across).append(part)
+            (alone if _looks_at_event_alone(part, slot) else across).append(part)
     return SplitFilter(tuple(alone), tuple(across))
 
 
@@ -155,6 +159,5 @@ class SlotCondition:
 def filter_expressions(machine: model.StateMachine) -> Iterable[model.TypedExpression]:
     """All filters of all elements."""
     for element in machine.slots:
-        for step in (*element.input.before, *element.input.after):
-            if isinstance(step, model.FilterStep):
-                yield step.condition
+        for step in filters_of(element):
+            yield step.condition

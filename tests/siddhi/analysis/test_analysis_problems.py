@@ -78,6 +78,11 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from e1=S and e2=T[a > e1.a] select e2.x as x insert into O", "forward-reference", "left side"),
         ("from e1=S -> e2=T select a insert into O", "ambiguous-attribute", "'e1' and 'e2'"),
         ("from e1=S[(Tb.v == a) in Tb] -> e2=T select e2.x as x insert into O", "in-not-here", "`in`"),
+        (
+            "from e1=S -> e2=S#pol2Cart(e1.c, c) select e2.x as x insert into O",
+            "not-in-patterns",
+            "their own element",
+        ),
         ("from e1=S#log() -> e2=T select e2.x as x insert into O", "not-in-patterns", "query of its own"),
         ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
         ("partition with (a of S, b of S) begin from S insert into O; end", "duplicate-partition-key", "'S'"),

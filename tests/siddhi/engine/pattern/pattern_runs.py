@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.kinds import CURRENT
-from siddhi.engine.operator import MergingOperator, OperatorContext, Step, merge_rows
+from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import StateMachineOperator
@@ -85,7 +86,7 @@ class PatternRun:
         step = Step(np.array(clocks, dtype=np.int64))
         step.opened, step.opened_orders, step.opened_clocks = np.array(opened, dtype=np.int64).reshape(-1, 3).T
         batches = [self._batch(source, rows.get(source, []), clocks) for source in self.operator.sources]
-        self._collect(self.operator.process(merge_rows(batches, range(len(batches))), step))
+        self._collect(self.operator.process(MergedRows(batches, range(len(batches))), step))
 
     def _batch(self, source: str, rows: Sequence[tuple[Event, int]], clocks: Sequence[int]) -> EventBatch:
         columns = {

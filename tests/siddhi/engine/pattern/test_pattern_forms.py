@@ -9,9 +9,7 @@ from pattern_runs import Event, PatternRun, analysed, answers, event_by_event
 
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern.chain_plan import plan_chain
-from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.strings import StringPool
-from siddhi.errors import SiddhiRuntimeError
 
 CONDITIONS = (
     "k == e1.k",
@@ -92,7 +90,26 @@ def test_partial_matches_of_a_closed_instance_are_gone() -> None:
     assert run.answers == [(1003, (3, 4)), (1004, (2, 5))]
 
 
-def test_a_stream_function_inside_a_pattern_is_refused_by_name() -> None:
-    query = "e1=A#pol2Cart(p, p) -> e2=B select e1.x as x, e2.v as v"
-    with pytest.raises(SiddhiRuntimeError, match="pol2Cart"):
-        PatternRun(query, EventMachineOperator)
+def test_a_stream_function_adds_to_the_events_of_its_element() -> None:
+    query = (
+        "every e1=A[p >= 1.0]#pol2Cart(p, 2.0)[x > 1.5] -> e2=B[p > e1.y]#pol2Cart(p, p, p)[z < 90.0]"
+        " select e1.v as a, e1.y as y, e2.x as x, e2.z as z"
+    )
+    events = [
+        Event("A", 1000, "x", 1, 30.0),  # x is 1.73, y 1.0
+        Event("A", 1001, "x", 2, 60.0),  # x is 1.0
+        Event("A", 1002, "x", 3, None),  # does not reach the function
+        Event("B", 1003, "x", 4, 0.5),  # below y
+        Event("B", 1004, "x", 5, 95.0),  # z is too much
+        Event("B", 1005, "x", 6, 60.0),
+    ]
+    for cuts in ([], [1, 2, 3, 4, 5]):
+        ((time, (a, *coordinates)),) = answers(query, events, cuts, cuts)
+        assert (time, a) == (1005, 1)
+        assert coordinates == pytest.approx([1.0, 30.0, 60.0])
+
+
+def test_an_event_that_fails_in_a_stream_function_is_kept_out() -> None:
+    run = PatternRun("every e1=A#pol2Cart(p, p)[v > 0] -> e2=B select e1.v as a, e2.v as b")
+    run.step([Event("A", 1000, "x", 1, None), Event("A", 1001, "x", 2, 1.0), Event("B", 1002, "x", 3)])
+    assert run.answers == [(1002, (2, 3))]
