@@ -24,6 +24,8 @@ _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _SHORT = 8
+_BLOCK = 32
+"""So many rows are looked up together: their slots come from memory at one time."""
 _TAG_BITS = np.uint64(0x7FFFFFF0)
 _CODE_BITS = 0xFFFFFFFF
 _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -47,6 +49,21 @@ def _loader(kind: types.Type, llvm: ir.Type) -> Any:
 _byte_at = _loader(types.uint8, ir.IntType(8))
 _offset_at = _loader(types.int32, ir.IntType(32))
 _word_at = _loader(types.uint64, ir.IntType(64))
+
+
+@intrinsic
+def _fetch(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+    """Has the memory at `address` brought near, as it will be read soon."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        shape = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], shape)
+        read, keep, data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(prefetch, [builder.inttoptr(arguments[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
 
 
 @called
@@ -101,42 +118,53 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     """
     heap_at = np.int64(heap.ctypes.data)
     heap_end = heap_at + len(heap)
+    slots_at = np.int64(slots.ctypes.data)
     mask = len(slots) - 1
-    for row in range(begin, len(codes)):
-        place = first + row
-        if valid_at != 0 and not (_byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
-            codes[row] = -1
-            continue
-        start = np.int64(_offset_at(offsets_at + 4 * place))
-        size = np.int64(_offset_at(offsets_at + 4 * place + 4)) - start
-        address = data_at + start
-        head = _word(address, size, data_end)
-        tag = _tag(address, size, data_end, head)
-        slot = _place_of(tag, mask)
-        while True:
-            entry = slots[slot, 0]
-            if entry < 0:
-                used = starts[count]
-                if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
-                    return row, count
-                for byte in range(size):
-                    heap[used + byte] = _byte_at(address + byte)
-                slots[slot, 0] = tag << 32 | count
-                slots[slot, 1] = np.int64(head)
-                codes[row] = count
-                count += 1
-                starts[count] = used + size
-                break
-            if entry >> 32 == tag and slots[slot, 1] == np.int64(head):
-                code = entry & _CODE_BITS
-                if size <= _SHORT:
-                    codes[row] = code
+    for block in range(begin, len(codes), _BLOCK):
+        stop = min(block + _BLOCK, len(codes))
+        for row in range(block, stop):  # tags first, which wait in `codes` while the slots come from memory
+            start = np.int64(_offset_at(offsets_at + 4 * (first + row)))
+            size = np.int64(_offset_at(offsets_at + 4 * (first + row) + 4)) - start
+            tag = _tag(data_at + start, size, data_end, _word(data_at + start, size, data_end))
+            codes[row] = tag
+            _fetch(slots_at + 16 * _place_of(tag, mask))
+        for row in range(block, stop):
+            place = first + row
+            if valid_at != 0 and not (_byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
+                codes[row] = -1
+                continue
+            start = np.int64(_offset_at(offsets_at + 4 * place))
+            size = np.int64(_offset_at(offsets_at + 4 * place + 4)) - start
+            address = data_at + start
+            head = np.int64(_word(address, size, data_end))
+            tag = codes[row]
+            slot = _place_of(tag, mask)
+            while True:
+                entry = slots[slot, 0]
+                if entry < 0:
+                    used = starts[count]
+                    if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
+                        return row, count
+                    for byte in range(size):
+                        heap[used + byte] = _byte_at(address + byte)
+                    slots[slot, 0] = tag << 32 | count
+                    slots[slot, 1] = head
+                    codes[row] = count
+                    count += 1
+                    starts[count] = used + size
                     break
-                kept = starts[code]
-                if starts[code + 1] - kept == size and _same_tail(address, size, data_end, heap_at + kept, heap_end):
-                    codes[row] = code
-                    break
-            slot = (slot + 1) & mask
+                if entry >> 32 == tag and slots[slot, 1] == head:
+                    code = entry & _CODE_BITS
+                    if size <= _SHORT:
+                        codes[row] = code
+                        break
+                    kept = starts[code]
+                    if starts[code + 1] - kept == size and _same_tail(
+                        address, size, data_end, heap_at + kept, heap_end
+                    ):
+                        codes[row] = code
+                        break
+                slot = (slot + 1) & mask
     return len(codes), count
 
 
