@@ -16,7 +16,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.joins.build import build_join
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
-from siddhi.engine.operator import MergingOperator, Operator, OperatorContext, Step, merge_rows
+from siddhi.engine.operator import MergedRows, MergingOperator, Operator, OperatorContext, Step
 from siddhi.engine.partitions.instances import HeadPerInstance
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.pattern.references import selection_references
@@ -117,10 +117,18 @@ class Query(GraphNode):
     def _build_join(
         self, join: model.Join, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment
     ) -> MergingOperator:
-        if not context.partitioned:
-            return build_join(join, compiler, context, environment)
         plain = replace(context, partitioned=False)
-        return HeadPerInstance(lambda: build_join(join, compiler, plain, environment), context.instance_ranks)
+
+        def make() -> MergingOperator:
+            return build_join(join, compiler, plain, environment, only_current=self._looks_at_current_only(compiler))
+
+        return HeadPerInstance(make, context.instance_ranks) if context.partitioned else make()
+
+    def _looks_at_current_only(self, compiler: ExpressionCompiler) -> bool:
+        """True when expired rows and resets leave no trace in what the query lets out."""
+        selector = self.selector
+        plain = self.limiter is None and not compiler.aggregates and self.analysed.output.events is EventType.CURRENT
+        return plain and isinstance(selector, Selector) and not selector.can_fail
 
     def _build_output(self, context: OperatorContext, environment: Environment) -> None:
         output = self.analysed.output
@@ -134,7 +142,7 @@ class Query(GraphNode):
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
             step = self.partition.instances.tell(self.listener, step)
-        batch = self.head.process(merge_rows(inputs, self.arrival), step) if self.head else inputs[0]
+        batch = self.head.process(MergedRows(inputs, self.arrival), step) if self.head else inputs[0]
         if self.gathers and batch.size > 1:
             batch = batch.with_chunks(batch.chunks, _same_event(batch))
         for operator in self.chain:

@@ -95,6 +95,12 @@ class Selector(Operator):
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
 
+    @property
+    def can_fail(self) -> bool:
+        """True when a row may fail here."""
+        nodes = [node for _, _, node in self.outputs]
+        return any(node.can_fail for node in (nodes if self.having is None else [*nodes, self.having]))
+
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         if self.projection is not None:
             return self._project(batch, self.projection)

@@ -67,14 +67,14 @@ class RowStore:
 
     def take(self, sequences: Int64Array) -> dict[str, Column]:
         """The columns of the rows with these sequence numbers."""
+        return {name: self.column(name, sequences) for name in self._values}
+
+    def column(self, name: str, sequences: Int64Array) -> Column:
+        """One column of the rows with these sequence numbers."""
         positions = sequences - self._offset
-        taken = {}
-        for name, values in self._values.items():
-            valid = self._valid.get(name)
-            taken[name] = Column(
-                self.types[name], self.pool, values=values[positions], valid=None if valid is None else valid[positions]
-            )
-        return taken
+        valid = self._valid.get(name)
+        taken = None if valid is None else valid[positions]
+        return Column(self.types[name], self.pool, values=self._values[name][positions], valid=taken)
 
     def _make_room(self, size: int) -> None:
         """Moves the held rows to the front, into arrays twice as large when they would be more than half full."""

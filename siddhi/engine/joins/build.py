@@ -3,98 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import numpy as np
+from dataclasses import dataclass
 
 from siddhi.analysis import model
 from siddhi.engine.aggregation.reader import AggregationReader
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import Column
 from siddhi.engine.chain import build_chain
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.joins.join import Contents, JoinOperator, Side
+from siddhi.engine.joins.condition import JoinCondition
+from siddhi.engine.joins.held import Contents, Held, HeldAggregation, HeldRows, HeldTable
+from siddhi.engine.joins.join import JoinOperator
+from siddhi.engine.joins.side import Side
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.scope import source_key
+from siddhi.engine.scope import slot_column, source_key
 from siddhi.engine.strings import StringPool
-from siddhi.engine.tables.table import Table
+from siddhi.engine.tables.matching import RowMatcher
 from siddhi.engine.windows.window import Window
 from siddhi.language.ast import AttributeType, JoinKind
 
-_STATIC = (model.SourceKind.TABLE, model.SourceKind.WINDOW)
+_UNMATCHED = {
+    0: (JoinKind.LEFT_OUTER, JoinKind.FULL_OUTER),
+    1: (JoinKind.RIGHT_OUTER, JoinKind.FULL_OUTER),
+}
+"""The kinds of joins that keep unmatched events of the left and of the right side."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What both sides of a join are built from. `selected` are the columns that the selection reads."""
+
+    join: model.Join
+    compiler: ExpressionCompiler
+    context: OperatorContext
+    environment: Environment
+    condition: JoinCondition
+    selected: frozenset[str]
 
 
 def build_join(
-    join: model.Join, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment
-) -> JoinOperator:
-    """The operator of `join` for a selection compiled with `compiler`."""
-    on = None if join.on is None else compiler.compile(join.on)
-    unmatched = (
-        join.kind in (JoinKind.LEFT_OUTER, JoinKind.FULL_OUTER),
-        join.kind in (JoinKind.RIGHT_OUTER, JoinKind.FULL_OUTER),
-    )
-    reader = _aggregation_reader(join, context, environment)
-    if reader is not None:
-        compiler.columns |= reader.columns
-    left, right = (
-        _side(slot, source, compiler, context, environment, join.triggers[slot], unmatched[slot], reader)
-        for slot, source in enumerate((join.left, join.right))
-    )
-    return JoinOperator((left, right), on, context.pool)
-
-
-def _side(
-    slot: int,
-    source: model.SourceInput,
+    join: model.Join,
     compiler: ExpressionCompiler,
     context: OperatorContext,
     environment: Environment,
-    triggers: bool,
-    keeps_unmatched: bool,
-    reader: AggregationReader | None,
-) -> Side:
-    prefix = f"{slot}."
-    types = {name: source.output.type_of(name) for name in source.output.names() if prefix + name in compiler.columns}
-    if source.kind is model.SourceKind.AGGREGATION:
-        nothing = _nothing(types, context.pool)
-        return Side(
-            slot, None, [], None, nothing, types, triggers=False, keeps_unmatched=keeps_unmatched, reader=reader
-        )
+    *,
+    only_current: bool,
+) -> JoinOperator:
+    """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
+    nor anything behind it looks at expired events or resets."""
+    selected = frozenset(compiler.columns)
+    condition = JoinCondition(join.on, compiler)
+    parts = _Parts(join, compiler, context, environment, condition, selected)
+    held = {
+        slot: _held_aggregation(slot, source, parts)
+        for slot, source in enumerate((join.left, join.right))
+        if source.kind is model.SourceKind.AGGREGATION
+    }
+    left, right = (_side(slot, source, held.get(slot), parts) for slot, source in enumerate((join.left, join.right)))
+    failing = condition.whole is not None and condition.whole.can_fail
+    return JoinOperator((left, right), condition, context.pool, only_current=only_current and not failing)
+
+
+def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
+    columns, context = parts.compiler.columns, parts.context
+    types = {name: source.output.type_of(name) for name in source.output.names() if slot_column(slot, name) in columns}
+    selected = tuple(name for name in types if slot_column(slot, name) in parts.selected)
+    keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
     if source.kind is model.SourceKind.TABLE:
-        contents = _of_table(environment.tables[source.source])
-        return Side(slot, None, [], None, contents, types, triggers=False, keeps_unmatched=keeps_unmatched)
-    chain = build_chain(source, types, context, expired=True, selected=(), in_table=environment.in_table)
+        held = _held_table(slot, source, parts)
+    if held is not None:
+        return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool)  # noqa: FBT003
+    chain = build_chain(source, types, context, expired=True, selected=(), in_table=parts.environment.in_table)
     window = next((operator for operator in chain if isinstance(operator, Window)), None)
     before = [operator for operator in chain if operator is not window]
-    contents = _nothing(types, context.pool) if window is None else window.contents
-    if source.kind is model.SourceKind.WINDOW:
-        contents = environment.windows[source.source].window.contents
-    bare = window is None and source.kind is not model.SourceKind.WINDOW
-    return Side(slot, source_key(source), before, window, contents, types, triggers, keeps_unmatched, bare)
+    named = source.kind is model.SourceKind.WINDOW
+    shown = parts.environment.windows[source.source].window if named else window
+    contents = _nothing(types, context.pool) if shown is None else shown.contents
+    return Side(
+        slot,
+        source_key(source),
+        before,
+        window,
+        HeldRows(slot, contents, parts.condition),
+        types,
+        selected,
+        parts.join.triggers[slot],
+        keeps_unmatched,
+        context.pool,
+        bare=shown is None,
+    )
 
 
-def _aggregation_reader(
-    join: model.Join, context: OperatorContext, environment: Environment
-) -> AggregationReader | None:
-    """What reads the aggregation that is a side of `join`, if one is."""
-    for slot, source in enumerate((join.left, join.right)):
-        if source.kind is model.SourceKind.AGGREGATION and join.per is not None:
-            environment.looked_into.add(source.source)
-            aggregation = environment.aggregations[source.source]
-            return AggregationReader(aggregation, join.within, join.per, context, slot=1 - slot)
-    return None
+def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> HeldTable:
+    def name_of(expression: model.TypedExpression) -> str | None:
+        found = isinstance(expression, model.AttributeValue) and expression.slot == slot
+        return expression.name if found else None  # type: ignore[union-attr] # it is an AttributeValue
+
+    matcher = RowMatcher(
+        parts.join.on,
+        parts.environment.tables[source.source],
+        parts.compiler,
+        row_name=name_of,
+        row_column=lambda name: slot_column(slot, name),
+        finds_null=False,
+    )
+    return HeldTable(matcher)
 
 
-def _of_table(table: Table) -> Contents:
-    def contents() -> tuple[Int64Array, dict[str, Column]]:
-        places = table.places()
-        return places, table.columns(places)
-
-    return contents
+def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> HeldAggregation:
+    environment, join = parts.environment, parts.join
+    assert join.per is not None  # noqa: S101 - analysis refuses a join with an aggregation without `per`
+    environment.looked_into.add(source.source)
+    aggregation = environment.aggregations[source.source]
+    reader = AggregationReader(aggregation, join.within, join.per, parts.context, slot=1 - slot)
+    parts.compiler.columns |= reader.columns
+    return HeldAggregation(slot, reader, parts.condition)
 
 
 def _nothing(types: Mapping[str, AttributeType], pool: StringPool) -> Contents:
     def contents() -> tuple[Int64Array, dict[str, Column]]:
-        return np.zeros(0, dtype=np.int64), {name: Column.nulls(type_, pool, 0) for name, type_ in types.items()}
+        return NO_POSITIONS, {name: Column.nulls(type_, pool, 0) for name, type_ in types.items()}
 
     return contents

@@ -1,101 +1,105 @@
-"""Joins: each event of one side meets what the other side holds at that moment."""
+"""Joins: each event of one side meets what the other side holds at that moment.
+
+    a side    is             a batch runs
+    quiet     a table, a named window or an aggregation: nothing that the join itself moves
+    sliding   a window that is a queue, or a bare stream, which holds nothing
+    other     any other window
+
+One quiet side: all events of the other side meet it at once (`siddhi.engine.joins.meeting`). Two sliding sides: one
+loop over both (`siddhi.engine.joins.sliding`). Else the chunks come one after the other, each seeing the other side as
+it is then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
-from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
-from siddhi.engine.aggregation.reader import AggregationReader
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch, empty_batch
-from siddhi.engine.expressions.evaluation import Evaluation, Node
-from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
-from siddhi.engine.operator import Failures, MergedRows, MergingOperator, Operator, Step
+from siddhi.engine.batch import EventBatch, empty_batch
+from siddhi.engine.joins.condition import JoinCondition
+from siddhi.engine.joins.meeting import meet_held
+from siddhi.engine.joins.side import Side
+from siddhi.engine.joins.sliding import SlidingJoin
+from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step
+from siddhi.engine.scope import slot_column
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
-from siddhi.engine.windows.window import Window
-from siddhi.errors import SiddhiRuntimeError
-from siddhi.language.ast import AttributeType
-
-Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
-"""Shows what a side holds: timestamps and columns of its rows."""
-
-_ONE: Int64Array = np.zeros(1, dtype=np.int64)
-"""The places of one row beside nulls."""
-
-
-@dataclass(slots=True)
-class Side:
-    """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
-
-    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
-    that the query reads of the side. `keeps_unmatched` says that an event of this side that meets nothing gives a row
-    with nulls. `reader` asks an aggregation anew for each event that meets it, in place of `contents`.
-    """
-
-    slot: int
-    source: str | None
-    chain: list[Operator]
-    window: Window | None
-    contents: Contents
-    types: Mapping[str, AttributeType]
-    triggers: bool
-    keeps_unmatched: bool
-    bare: bool = False
-    reader: AggregationReader | None = None
+from siddhi.engine.windows.sliding import SlidingWindow
 
 
 class JoinOperator(MergingOperator):
-    """Takes the chunks of its sides one after the other: timers first, then the chunk through its side's window, and
-    what comes out of that probes the other side.
+    """The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query
+    together. `only_current` says that nobody looks at what expired events and resets give."""
 
-    The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query together.
-    """
-
-    def __init__(self, sides: tuple[Side, Side], on: Node | None, pool: StringPool) -> None:
+    def __init__(
+        self, sides: tuple[Side, Side], condition: JoinCondition, pool: StringPool, *, only_current: bool
+    ) -> None:
         self.sides = sides
-        self.pool = pool
-        self.on = on
         self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
-        self._types = {f"{side.slot}.{name}": type_ for side in sides for name, type_ in side.types.items()}
-        self._nothing = empty_batch(tuple(self._types.items()), self.pool)
-        self._floor = 0
-        self._failures = Failures()
-
-    # ---- a step
+        selected = {slot_column(side.slot, name): side.types[name] for side in sides for name in side.selected}
+        self._nothing = empty_batch(tuple(selected.items()), pool)
+        self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
+        self._only_current = only_current
+        sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
+        self._sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        batches = [self._batch_of(side, inputs) for side in self.sides]
+        if self._sliding is not None and self._may_slide(batches):
+            left_first = self._rank(0, inputs) <= self._rank(1, inputs)
+            joined = self._sliding.process(batches, step, left_first=left_first)
+            return self._nothing if joined is None else joined
+        for side, other in (self.sides, self.sides[::-1]):
+            if other.is_quiet and not batches[other.slot].size and (side.window is None or not _chunked(batches)):
+                return self._meet_quiet(side, other, batches[side.slot], step)
+        if self._sliding is not None:
+            self._sliding.fall_behind()
+        return self._chunk_by_chunk(inputs, step)
+
+    def _batch_of(self, side: Side, inputs: MergedRows) -> EventBatch:
+        return self._empty[side.slot] if side.source is None else inputs.batches[self.sources.index(side.source)]
+
+    def _rank(self, slot: int, inputs: MergedRows) -> int:
+        source = self.sides[slot].source
+        return -1 if source is None else inputs.ranks[self.sources.index(source)]
+
+    def _may_slide(self, batches: list[EventBatch]) -> bool:
+        """True when every event is a chunk of its own, and one that comes to both sides is told from all others."""
+        if _chunked(batches):
+            return False
+        left, right = self.sides
+        if left.source != right.source or batches[0].size < 2:
+            return True
+        orders = batches[0].orders
+        return bool((orders[1:] != orders[:-1]).all())
+
+    def _meet_quiet(self, side: Side, other: Side, batch: EventBatch, step: Step) -> EventBatch:
+        rows = side.arriving(batch, step)
+        if side.window is not None and (rows.size or side.is_due(step.final_clock)):
+            rows = side.window.process(rows, step)
+        if not side.triggers or not rows.size:
+            return self._nothing
+        met = meet_held(side, other, rows, step.failures, only_current=self._only_current)
+        return self._nothing if met is None else met
+
+    # ---- chunk by chunk
+
+    def _chunk_by_chunk(self, inputs: MergedRows, step: Step) -> EventBatch:
+        """Timers first, then the chunk through its side's window, and what comes out of that meets the other side."""
         out: list[EventBatch] = []
-        deliveries: list[int] = []
-        self._floor = step.floor
-        self._failures = step.failures
+        floor = step.floor
         for source, batch, order, clock in _chunks(inputs):
-            self._fire_timers(step, order, clock, out, deliveries)
+            self._fire_timers(step, order, clock, floor, out)
             readers = [side for side in self.sides if side.source == self.sources[source]]
             parts = [batch] if len(readers) == 1 else [batch.slice(row, row + 1) for row in range(batch.size)]
             for part in parts:
                 for side in readers:
-                    self._feed(side, part, order, clock, out)
-                    self._close_delivery(out, deliveries)
-            self._floor = clock
-        self._fire_timers(step, step.final_order, step.final_clock + 1, out, deliveries)
-        if not out:
-            return self._nothing
-        joined = EventBatch.concat(out)
-        sizes = [batch.size for batch in out]
-        chunks = np.repeat(np.arange(len(out)), sizes)
-        return joined.with_chunks(chunks, np.repeat(np.array(deliveries, dtype=np.int64), sizes))
+                    self._feed(side, part, order, Step(np.full(1, clock, dtype=np.int64), floor), step, out)
+            floor = clock
+        self._fire_timers(step, step.final_order, step.final_clock + 1, floor, out)
+        return EventBatch.concat(out) if out else self._nothing
 
-    def _close_delivery(self, out: list[EventBatch], deliveries: list[int]) -> None:
-        """What has come out since the last call leaves together."""
-        number = deliveries[-1] + 1 if deliveries else 0
-        deliveries.extend([number] * (len(out) - len(deliveries)))
-
-    def _fire_timers(self, step: Step, order: int, clock: int, out: list[EventBatch], deliveries: list[int]) -> None:
+    def _fire_timers(self, step: Step, order: int, clock: int, floor: int, out: list[EventBatch]) -> None:
         """Fires the timers of both windows that go before a row of (`order`, `clock`)."""
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
@@ -103,92 +107,28 @@ class JoinOperator(MergingOperator):
             if at > step.final_order or (at, due) >= (order, clock):
                 return
             last = due
-            now = max(due, self._floor)
+            now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
             for side in self.sides:
-                if side.window is not None and _is_due(side.window, due):
-                    sub = Step(np.full(1, now, dtype=np.int64), self._floor)
-                    emitted = side.window.process(self._empty(side), sub)
-                    self._probe(side, emitted, at, now, out)
-                    self._close_delivery(out, deliveries)
+                if side.window is not None and side.is_due(due):
+                    self._meet(side, side.window.process(self._empty[side.slot], now), at, step, out)
 
-    def _empty(self, side: Side) -> EventBatch:
-        return empty_batch(tuple(side.types.items()), self.pool)
+    def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> None:
+        rows = side.arriving(batch.at_order(1), now)
+        for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
+            step.failures.add(np.full(len(orders), order), message)
+        if rows.size and side.window is not None:
+            rows = side.window.process(rows, now)
+        self._meet(side, rows, order, step, out)
 
-    def _feed(self, side: Side, batch: EventBatch, order: int, clock: int, out: list[EventBatch]) -> None:
-        step = Step(np.full(1, clock, dtype=np.int64), self._floor)
-        rows = batch.at_order(1)
-        for operator in side.chain:
-            if rows.size:
-                rows = operator.process(rows, step)
-        if not rows.size:
-            return
-        if side.window is not None:
-            rows = side.window.process(rows, step)
-        elif side.bare:
-            rows = _passing_by(rows)
-        self._probe(side, rows, order, clock, out)
-
-    # ---- meeting the other side
-
-    def _probe(self, side: Side, rows: EventBatch, order: int, clock: int, out: list[EventBatch]) -> None:
-        """Joins each of `rows`, which `side`'s window let out, with what the other side holds.
-
-        A side that does not trigger tells nothing, not even the end of its batches.
-        """
+    def _meet(self, side: Side, rows: EventBatch, order: int, step: Step, out: list[EventBatch]) -> None:
+        """What `rows`, which `side` lets out, give is one delivery. A side that does not trigger tells nothing, not
+        even the end of its batches."""
         if not side.triggers or not rows.size:
             return
         other = self.sides[1 - side.slot]
-        stamps, held = other.contents()
-        size = len(stamps)
-        for row in range(rows.size):
-            if rows.kinds[row] == RESET:
-                out.append(self._joined(side, rows, row, None, _ONE, order, clock))
-                continue
-            if other.reader is not None:
-                try:
-                    held = other.reader.read(self._joined(side, rows, row, None, _ONE, order, clock))
-                except SiddhiRuntimeError as error:
-                    self._failures.add(np.full(1, order), error.problems[0].message)
-                    continue
-                size = len(held[AGGREGATION_TIMESTAMP])
-            matches = self._matches(side, rows, row, held, size)
-            if len(matches):
-                out.append(self._joined(side, rows, row, held, matches, order, clock))
-            elif side.keeps_unmatched:
-                out.append(self._joined(side, rows, row, None, _ONE, order, clock))
-
-    def _matches(self, side: Side, rows: EventBatch, row: int, held: Mapping[str, Column], size: int) -> Int64Array:
-        places = np.arange(size)
-        if self.on is None or not size:
-            return places
-        batch = self._joined(side, rows, row, held, places, 1, 0)
-        return np.flatnonzero(self.on.truth(Evaluation(batch)))
-
-    def _joined(
-        self,
-        side: Side,
-        rows: EventBatch,
-        row: int,
-        held: Mapping[str, Column] | None,
-        matches: Int64Array,
-        order: int,
-        clock: int,
-    ) -> EventBatch:
-        """Row `row` of `rows` beside the rows `matches` of the other side, or beside nulls when `held` is None."""
-        size = len(matches)
-        picked = np.full(size, row)
-        other = self.sides[1 - side.slot]
-        columns = {f"{side.slot}.{name}": rows.columns[name].take(picked) for name in side.types}
-        for name, type_ in other.types.items():
-            column = Column.nulls(type_, self.pool, size) if held is None else held[name].take(matches)
-            columns[f"{other.slot}.{name}"] = column
-        return EventBatch(
-            rows.timestamps[picked],
-            rows.kinds[picked],
-            np.full(size, order, dtype=np.int64),
-            np.full(size, clock, dtype=np.int64),
-            {name: columns[name] for name in self._types},
-        )
+        met = meet_held(side, other, rows.at_order(order), step.failures, only_current=self._only_current)
+        if met is not None:
+            out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
 
     # ---- life
 
@@ -214,11 +154,12 @@ class JoinOperator(MergingOperator):
     def restore(self, state: State) -> None:
         for part, saved in zip(self._parts(), state, strict=True):
             part.restore(saved)
+        if self._sliding is not None:
+            self._sliding.fall_behind()
 
 
-def _is_due(window: Window, due: int) -> bool:
-    deadline = window.next_deadline_ms()
-    return deadline is not None and deadline <= due
+def _chunked(batches: list[EventBatch]) -> bool:
+    return any(batch.chunks is not None and batch.size for batch in batches)
 
 
 def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:
@@ -237,12 +178,3 @@ def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:
         chunks.append((source, batch, int(inputs.orders[place]), int(inputs.clocks[place])))
         place += stop - start
     return chunks
-
-
-def _passing_by(rows: EventBatch) -> EventBatch:
-    """Events of a side without window: each comes, goes and resets at once."""
-    picked = np.repeat(np.arange(rows.size), 3)
-    kinds = np.tile(np.array([CURRENT, EXPIRED, RESET], dtype=np.int8), rows.size)
-    passing = rows.take(picked).with_kinds(kinds)
-    passing.timestamps[1::3] = passing.clocks[1::3]
-    return passing

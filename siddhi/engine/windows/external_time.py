@@ -47,7 +47,7 @@ class ExternalTimeWindow(SlidingWindow):
         self.duration = int(str(context.constants()[1]))
         self.store = RowStore({**context.columns, _TIME: AttributeType.LONG}, context.operator.pool)
 
-    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
+    def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
         held = len(self.store)
         start = self.store.append(with_time(batch, self.time, _TIME, self.store.pool))
         out = new_emission(held + 2 * batch.size)
@@ -57,4 +57,4 @@ class ExternalTimeWindow(SlidingWindow):
         first = self.store.first
         count, keep = _run(self.duration, first, start, timestamps, times, offset, orders, clocks, chunks, out)
         self.store.forget(keep)
-        return out[:, :count]
+        return out, count

@@ -44,11 +44,11 @@ class LengthWindow(SlidingWindow):
         (self.length,) = context.constants()
         self.store = RowStore(context.columns, context.operator.pool)
 
-    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
+    def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
         start = self.store.append(batch)
         out: Int64Array = new_emission(3 * batch.size)
         timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
         orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)
-        return out[:, :count]
+        return out, count

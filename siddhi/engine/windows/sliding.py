@@ -16,12 +16,12 @@ class SlidingWindow(Window):
     shows what lies between. What lies in its store has sequence numbers, so that joins need no copy of it."""
 
     @abstractmethod
-    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
-        """The emission (`siddhi.engine.windows.emission`) of what `process` gives back.
+    def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
+        """The emission (`siddhi.engine.windows.emission`) of what `process` gives back, and how many rows it has.
 
         The rows that it names stay in the store until the next call.
         """
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        lines = self.let_out(batch, step)
-        return emitted(lines, lines.shape[1], self.store)
+        emission, count = self.let_out(batch, step)
+        return emitted(emission, count, self.store)

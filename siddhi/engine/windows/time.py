@@ -96,7 +96,7 @@ class TimeWindow(SlidingWindow):
         self.store = RowStore(context.columns, context.operator.pool)
         self.lines = np.array([0, 0, np.iinfo(np.int64).min], dtype=np.int64)
 
-    def let_out(self, batch: EventBatch, step: Step) -> Int64Array:
+    def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
         start = self.store.append(batch)
         stamps, offset = self.store.timestamps()
         out = new_emission(len(self.store) + batch.size)
@@ -116,7 +116,7 @@ class TimeWindow(SlidingWindow):
             out,
         )
         self.store.forget(int(min(self.lines[_FIRST], self.lines[_TIMER])))
-        return out[:, :count]
+        return out, count
 
     def visible(self) -> Int64Array:
         return np.arange(int(self.lines[_FIRST]), self.store.end)

@@ -1,0 +1,123 @@
+"""The condition of a join, cut into what a hash index answers and the rest.
+
+a.symbol == b.symbol and a.price > b.price
+└────── keys ──────┘     └──── rest ────┘
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type
+from siddhi.engine.expressions.operators import NUMERIC
+from siddhi.engine.hashing import mix
+from siddhi.engine.kernels import NO_MASK, kernel, kernel_array
+from siddhi.engine.pattern.conditions import conjunction, conjuncts
+from siddhi.engine.pattern.references import walk
+from siddhi.engine.strings import NULL_CODE
+from siddhi.engine.tables.key_bits import NULL_BITS, key_rows
+from siddhi.language.ast import AttributeType
+
+
+@kernel
+def _combine(rows, nulls, combined):  # type: ignore[no-untyped-def]
+    """One number for each of `rows`, (n, parts): the number itself, or a hash of several."""
+    for row in range(len(rows)):
+        number = rows[row, 0]
+        for part in range(1, rows.shape[1]):
+            number = mix(number, rows[row, part])
+        combined[row] = NULL_BITS if len(nulls) and nulls[row] else number
+
+
+class JoinCondition:
+    """The condition `on` of a join (None: all pairs match) over columns called by slot (`siddhi.engine.scope`).
+
+    `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
+    besides equal keys, `whole` is all of it.
+    """
+
+    def __init__(self, on: model.TypedExpression | None, compiler: ExpressionCompiler) -> None:
+        self._pool = compiler.context.pool
+        self._keys: tuple[list[Node], list[Node]] = ([], [])
+        self._types: list[AttributeType] = []
+        rest: list[model.TypedExpression] = []
+        for part in [] if on is None else conjuncts(on):
+            sides = _sides(part)
+            if sides is None:
+                rest.append(part)
+                continue
+            for slot, expression in enumerate(sides):
+                self._keys[slot].append(compiler.compile(expression))
+            self._types.append(_equality_type(sides[0].type, sides[1].type))
+        self.keyed = bool(self._types)
+        text = self._types == [AttributeType.STRING]
+        self.null_number: int = NULL_CODE if text else NULL_BITS
+        self.rest = self._compiled(conjunction(rest), compiler)
+        self.whole = self._compiled(on, compiler)
+
+    @staticmethod
+    def _compiled(expression: model.TypedExpression | None, compiler: ExpressionCompiler) -> Node | None:
+        return None if expression is None else compiler.compile(expression)
+
+    @property
+    def after_keys(self) -> Node | None:
+        """What is left to ask of pairs with equal `key_numbers`; hashes of several keys may be equal by chance."""
+        return self.rest if len(self._types) < 2 else self.whole
+
+    def key_rows(self, slot: int, rows: EventBatch) -> tuple[Int64Array, BoolArray]:
+        """The keys of rows of side `slot`, (n, parts), and a mask of those that equal nothing."""
+        evaluation = Evaluation(rows)
+        values = []
+        for node, type_ in zip(self._keys[slot], self._types, strict=True):
+            found, valid = node.evaluate(evaluation)
+            values.append(Value(as_type(found, type_) if type_ in NUMERIC else found, valid))
+        return key_rows(values, self._types, rows.size, self._pool)
+
+    def key_numbers(self, slot: int, rows: EventBatch) -> Int64Array:
+        """One number for each row of side `slot`, the same for equal keys; `null_number` for a key that equals
+        nothing."""
+        if not self.keyed:
+            return np.zeros(rows.size, dtype=np.int64)
+        if self.null_number == NULL_CODE:
+            codes: Int64Array = self._keys[slot][0].evaluate(Evaluation(rows)).values
+            return kernel_array(codes)
+        keys, nulls = self.key_rows(slot, rows)
+        if keys.shape[1] == 1 and nulls is NO_MASK:
+            return keys[:, 0]
+        combined = np.empty(rows.size, dtype=np.int64)
+        _combine(keys, nulls, combined)
+        return combined
+
+
+def _sides(part: model.TypedExpression) -> tuple[model.TypedExpression, model.TypedExpression] | None:
+    """The left and the right side's expression of which `part` says that they are equal, None when it says anything
+    else."""
+    if not isinstance(part, model.Comparison) or part.operator != "==":
+        return None
+    slots = [_slot_of(side) for side in (part.left, part.right)]
+    if slots == [0, 1]:
+        return part.left, part.right
+    return (part.right, part.left) if slots == [1, 0] else None
+
+
+def _slot_of(expression: model.TypedExpression) -> int | None:
+    """The only slot that `expression` reads, None for none, several, or what may change from one look to the next."""
+    slots: set[int] = set()
+    for part in walk(expression):
+        if isinstance(part, model.AttributeValue):
+            slots.add(part.slot)
+        elif not isinstance(part, model.ConstantValue | model.Arithmetic):
+            return None
+    return slots.pop() if len(slots) == 1 else None
+
+
+def _equality_type(left: AttributeType, right: AttributeType) -> AttributeType:
+    """The type in which two values are compared: the wider one, and double for a long and a float."""
+    if {left, right} == {AttributeType.LONG, AttributeType.FLOAT}:
+        return AttributeType.DOUBLE
+    order = (AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE)
+    return left if left not in order or order.index(left) >= order.index(right) else right

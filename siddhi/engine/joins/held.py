@@ -1,0 +1,153 @@
+"""What the events of one side of a join meet on the other: rows that do not change while they look."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.engine.aggregation.reader import AggregationReader
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.expressions.evaluation import Evaluation, Node
+from siddhi.engine.joins.condition import JoinCondition
+from siddhi.engine.operator import Failures
+from siddhi.engine.scope import slot_column
+from siddhi.engine.tables.hash_index import HashIndex
+from siddhi.engine.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
+from siddhi.errors import SiddhiRuntimeError
+
+Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
+"""Shows what a side holds: timestamps and columns of its rows."""
+Fetch = Callable[[str, Int64Array], Column]
+"""An attribute of the rows at some places."""
+
+_WORTH_AN_INDEX = 1 << 12
+"""From so many pairs on, rows are put into an index rather than all compared with all."""
+
+
+class Held(ABC):
+    """`meet` is asked with events whose columns are called by slot."""
+
+    @abstractmethod
+    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        """The pairs of `events` (None: all, else those at `rows`) and rows held, and what fetches these. Events that
+        cannot be answered are booked in `failures`."""
+
+
+class HeldTable(Held):
+    """The rows of a table."""
+
+    def __init__(self, matcher: RowMatcher) -> None:
+        self._matcher = matcher
+
+    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        return self._matcher.pairs(events, rows=rows), self._matcher.table.column
+
+
+class HeldRows(Held):
+    """Rows that `contents` shows, those of the side `slot`."""
+
+    def __init__(self, slot: int, contents: Contents, condition: JoinCondition) -> None:
+        self._slot = slot
+        self._contents = contents
+        self._condition = condition
+
+    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        stamps, columns = self._contents()
+        size = len(stamps)
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return columns[name].take(places)
+
+        if not size:
+            return _NO_PAIRS, fetch
+        probes = np.arange(events.size) if rows is None else rows
+        condition = self._condition
+        named = {slot_column(self._slot, name): column for name, column in columns.items()}
+        if condition.keyed and size * len(probes) >= _WORTH_AN_INDEX:
+            held = EventBatch(stamps, None, None, None, named, only_current=True)
+            return _one(_narrowed(self._equal(events, probes, held), condition.rest, events, named)), fetch
+        return _one(_narrowed(_all(probes, size), condition.whole, events, named)), fetch
+
+    def _equal(self, events: EventBatch, probes: Int64Array, held: EventBatch) -> Iterator[Pairs]:
+        """The pairs of equal keys, block by block."""
+        keys, nulls = self._condition.key_rows(self._slot, held)
+        places = np.flatnonzero(~nulls) if len(nulls) else np.arange(held.size)
+        index = HashIndex([str(part) for part in range(keys.shape[1])])
+        index.add(places, keys[places])
+        asked = events if len(probes) == events.size else events.take(probes)
+        found, places = index.all(*self._condition.key_rows(1 - self._slot, asked))
+        for start in range(0, len(found), PAIRS_AT_ONCE):
+            block = slice(start, start + PAIRS_AT_ONCE)
+            yield Pairs(probes[found[block]], places[block])
+
+
+class HeldAggregation(Held):
+    """The rows of an aggregation in the period that each event asks for, those of the side `slot`."""
+
+    def __init__(self, slot: int, reader: AggregationReader, condition: JoinCondition) -> None:
+        self._slot = slot
+        self._reader = reader
+        self._condition = condition
+
+    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        found: list[Pairs] = []
+        parts: list[dict[str, Column]] = []
+        start = 0
+        for row in range(events.size) if rows is None else rows.tolist():
+            one = events.slice(row, row + 1)
+            try:
+                columns = self._reader.read(one)
+            except SiddhiRuntimeError as error:
+                failures.add(one.orders, error.problems[0].message)
+                continue
+            size = len(columns[AGGREGATION_TIMESTAMP])
+            named = {slot_column(self._slot, name): column for name, column in columns.items()}
+            pairs = _one(_narrowed(_all(_FIRST_ROW, size), self._condition.whole, one, named))
+            found.append(Pairs(pairs.probes + row, pairs.places + start))
+            parts.append(columns)
+            start += size
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return Column.concat([part[name] for part in parts]).take(places)
+
+        return _one(found), fetch
+
+
+_FIRST_ROW: Int64Array = np.zeros(1, dtype=np.int64)
+_NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
+
+
+def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:
+    """Each of `probes` with each of `size` rows, block by block."""
+    places = np.arange(size)
+    step = max(1, PAIRS_AT_ONCE // max(size, 1))
+    for start in range(0, len(probes) if size else 0, step):
+        some = probes[start : start + step]
+        yield Pairs(np.repeat(some, size), np.tile(places, len(some)))
+
+
+def _narrowed(
+    blocks: Iterable[Pairs], condition: Node | None, events: EventBatch, held: Mapping[str, Column]
+) -> Iterator[Pairs]:
+    """The pairs of `events` and rows `held` that make `condition` true."""
+    for pairs in blocks:
+        if condition is None:
+            yield pairs
+            continue
+        rows = events.take(pairs.probes)
+        columns = {name: column.take(pairs.places) for name, column in held.items()}
+        (left,) = condition.truth(Evaluation(rows.with_columns({**rows.columns, **columns}))).nonzero()
+        yield Pairs(pairs.probes[left], pairs.places[left])
+
+
+def _one(blocks: Iterable[Pairs]) -> Pairs:
+    parts = list(blocks)
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _NO_PAIRS
+    return Pairs(np.concatenate([p.probes for p in parts]), np.concatenate([p.places for p in parts]))

@@ -1,0 +1,95 @@
+"""The rows of one side meet what the other side holds, all at once.
+
+    rows        a   b   c            pairs    (a, 1) (a, 4) (c, 1)        what comes out
+    held        1 … 4                         b meets nothing             a1 a4 | b null (outer join) | c1
+
+The pairs of one row are a chunk; those of the rows of one chunk leave the query together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.joins.held import Fetch
+from siddhi.engine.joins.side import Side, with_nulls
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.operator import Failures
+from siddhi.engine.scope import slot_column
+from siddhi.engine.tables.matching import Pairs
+
+_PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
+
+
+def meet_held(
+    side: Side, other: Side, rows: EventBatch, failures: Failures, *, only_current: bool
+) -> EventBatch | None:
+    """What `rows`, which `side` lets out, give with the rows that `other` holds; None when that is nothing.
+
+    `only_current` says that nobody looks at what expired rows and resets give.
+    """
+    if only_current and not rows.only_current:
+        rows = rows.take((rows.kinds == CURRENT).nonzero()[0])
+    if not rows.size:
+        return None
+    events = None
+    if not rows.only_current:
+        (events,) = (rows.kinds <= EXPIRED).nonzero()
+    known = len(failures.orders)
+    pairs, fetch = other.held.meet(side.named(rows), events, failures)
+    if not pairs.whole and (side.keeps_unmatched or events is not None):
+        pairs = _with_unmatched(side, rows, pairs, failures.orders[known:])
+    if side.bare and not only_current:
+        return _come_and_go(side, other, rows, pairs, fetch)
+    if not len(pairs.probes):
+        return None
+    out = rows if pairs.whole else rows.take(pairs.probes, side.selected)
+    met = out.with_columns(_columns(side, other, out, pairs.places, fetch))
+    return met.with_chunks(None if pairs.whole else pairs.probes, out.chunks)
+
+
+def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs, failed: list[Int64Array]) -> Pairs:
+    """`pairs` with the rows that met nothing beside nulls (place -1): resets, and in outer joins those that did not
+    fail."""
+    lonely = np.full(rows.size, side.keeps_unmatched)
+    lonely[pairs.probes] = False
+    if failed:
+        lonely &= ~np.isin(rows.orders, np.concatenate(failed))
+    if not rows.only_current:
+        lonely |= rows.kinds == RESET
+    (alone,) = lonely.nonzero()
+    probes = np.concatenate([pairs.probes, alone])
+    order = np.argsort(probes, kind="stable")
+    return Pairs(probes[order], np.append(pairs.places, np.full(len(alone), -1))[order])
+
+
+def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
+    """Each event of a side without window comes, goes and resets at once: it gives its pairs twice, then a reset."""
+    numbers = np.concatenate([3 * pairs.probes, 3 * pairs.probes + 1, np.arange(2, 3 * rows.size, 3)])
+    places = np.concatenate([pairs.places, pairs.places, np.full(rows.size, -1)])
+    order = np.argsort(numbers, kind="stable")
+    numbers, places = numbers[order], places[order]
+    probes = numbers // 3
+    kinds = _PASSING_BY[numbers % 3]
+    out = rows.take(probes, side.selected)
+    timestamps = np.where(kinds == EXPIRED, out.clocks, out.timestamps)
+    columns = _columns(side, other, out, places, fetch)
+    deliveries = rows.chunk_ids()[probes]
+    return EventBatch(timestamps, kinds, out.orders, out.clocks, columns, numbers, out.partitions, deliveries)
+
+
+def _columns(side: Side, other: Side, out: EventBatch, places: Int64Array, fetch: Fetch) -> dict[str, Column]:
+    """The selected columns of both sides; of the other those of the rows at `places`, null for -1."""
+    columns = {slot_column(side.slot, name): out.columns[name] for name in side.selected}
+    missing = places < 0
+    lonely = int(missing.sum())
+    for name in other.selected:
+        if lonely == len(places):
+            column = Column.nulls(other.types[name], other.pool, len(places))
+        elif lonely:
+            column = with_nulls(fetch(name, np.where(missing, 0, places)), missing)
+        else:
+            column = fetch(name, places)
+        columns[slot_column(other.slot, name)] = column
+    return columns

@@ -1,0 +1,72 @@
+"""The two sides of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.engine.arrays import BoolArray
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.joins.held import Held
+from siddhi.engine.operator import Operator, Step
+from siddhi.engine.scope import slot_column
+from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.engine.windows.window import Window
+from siddhi.language.ast import AttributeType
+
+
+@dataclass(slots=True)
+class Side:
+    """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
+
+    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
+    that the query reads of the side, `selected` those that it reads once the pairs are found. `keeps_unmatched` says
+    that an event of this side that meets nothing gives a row with nulls. `held` is what the other side's events meet.
+    """
+
+    slot: int
+    source: str | None
+    chain: list[Operator]
+    window: Window | None
+    held: Held
+    types: Mapping[str, AttributeType]
+    selected: tuple[str, ...]
+    triggers: bool
+    keeps_unmatched: bool
+    pool: StringPool
+    bare: bool = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when what the side holds does not change while the join runs."""
+        return self.window is None and not self.bare
+
+    def arriving(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What the handlers before the window leave of `batch`."""
+        for operator in self.chain:
+            if batch.size:
+                batch = operator.process(batch, step)
+        return batch
+
+    def named(self, rows: EventBatch) -> EventBatch:
+        """Rows of this side with their columns called by slot."""
+        return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
+
+    def is_due(self, now_ms: int) -> bool:
+        """True when the window has a timer until `now_ms`."""
+        due = None if self.window is None else self.window.next_deadline_ms()
+        return due is not None and due <= now_ms
+
+
+def with_nulls(column: Column, missing: BoolArray) -> Column:
+    """`column` with nulls where `missing`."""
+    if column.type is AttributeType.STRING:
+        return Column(column.type, column.pool, values=np.where(missing, NULL_CODE, column.values))
+    if column.type is AttributeType.OBJECT:
+        values = column.values.copy()
+        values[missing] = None
+        return Column(column.type, column.pool, values=values)
+    valid = ~missing if column.valid is None else column.valid & ~missing
+    return Column(column.type, column.pool, values=column.values, valid=valid)
