@@ -36,7 +36,32 @@ def plan_status(plan: Any) -> str:
     for lost in status["lost_workers"]:
         lines.append(f"\tlost: {lost['worker']} on {lost['host']}, not heard for {lost['silent_ms'] // 1000} s")
     lines.append(f"Outflow connections : {_share(outflow['connected'], outflow['required'])}")
+    if status["state"]:
+        lines.append("State :")
+        lines += [f"\t{_held(part)}" for part in status["state"]]
     return "\n".join(lines)
+
+
+_COUNTS = {
+    "rows": "rows",
+    "groups": "groups",
+    "partial_matches": "partial matches",
+    "dropped_partial_matches": "partial matches dropped",
+    "distinct_values": "distinct values",
+    "instances": "partition instances",
+}
+
+
+def _held(part: Any) -> str:
+    """What one part of the plan holds, counts that are 0 left out."""
+    counts = [f"{part[name]:,} {text}" for name, text in _COUNTS.items() if part[name]]
+    if part["kind"] == "strings":
+        return f"strings : {part['rows']:,}, {_size(part['bytes'])}"
+    return f"{part['kind']} {part['name']} : {', '.join([*counts, _size(part['bytes'])])}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB" if count >= 100_000 else f"{count / 1_000:.1f} kB"
 
 
 def _share(established: int, required: int) -> str:

@@ -237,9 +237,24 @@ class StreamCount(msgspec.Struct, frozen=True):
     events: int
 
 
+class HeldState(msgspec.Struct, frozen=True):
+    """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
+    `partition` or `strings`; `bytes` is an estimate."""
+
+    kind: str
+    name: str
+    rows: int = 0
+    groups: int = 0
+    partial_matches: int = 0
+    dropped_partial_matches: int = 0
+    distinct_values: int = 0
+    instances: int = 0
+    bytes: int = 0
+
+
 class ComponentReport(msgspec.Struct, frozen=True):
     """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
-    over a link that stands; `busy_ms` is the time spent working."""
+    over a link that stands; `busy_ms` is the time spent working; `held` is the state that it holds now."""
 
     instance: str
     component: str
@@ -252,6 +267,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
     busy_ms: int = 0
     last_error: str = ""
     last_error_ms: int = 0
+    held: tuple[HeldState, ...] = ()
 
 
 class RegisterTask(Message, frozen=True):

@@ -5,10 +5,12 @@ Pure: everything is told from a snapshot.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterTask, RegisterWorker, WorkerPlanReport
+from cep_common.messages import HeldState, RegisterTask, RegisterWorker, WorkerPlanReport
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_state import PlanState
@@ -60,13 +62,15 @@ class OutflowStatus(msgspec.Struct, frozen=True):
 
 
 class PlanStatus(msgspec.Struct, frozen=True):
-    """`connected` is True when every connection of the live workers, in and out, is established."""
+    """`connected` is True when every connection of the live workers, in and out, is established. `state` is what
+    the plan's stages hold in memory, parallel instances added up."""
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
     outflow: OutflowStatus
     connected: bool
     lost_workers: tuple[LostWorker, ...] = ()
+    state: tuple[HeldState, ...] = ()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -96,7 +100,18 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             for worker in snapshot.lost_workers
             if any(report.key == key for report in worker.latest.plans)
         ),
+        state=_held(tasks),
     )
+
+
+def _held(tasks: tuple[Member[RegisterTask], ...]) -> tuple[HeldState, ...]:
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for task in tasks:
+        for component in task.latest.components:
+            for part in component.held:
+                counts = {name: value for name, value in msgspec.structs.asdict(part).items() if isinstance(value, int)}
+                sums.setdefault((part.kind, part.name), Counter()).update(counts)
+    return tuple(HeldState(kind, name, **counts) for (kind, name), counts in sums.items())
 
 
 def worker_reports(snapshot: Snapshot, key: PlanKey, epoch: int) -> WorkerReports:

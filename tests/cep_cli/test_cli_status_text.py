@@ -22,6 +22,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "outflow": {"connected": 1, "required": 1},
         "connected": True,
         "lost_workers": [],
+        "state": [],
     }
     return {"plan": "P", "topology": "P[-1234]", "epoch": 3, "status": status | changes}
 
@@ -88,4 +89,17 @@ def test_what_interrupted_a_plan_that_runs_again_is_remembered() -> None:
         "Topology : ACTIVE",
         "\tinterrupted 9 s ago: a stage process died",
         "\trestarts: 1",
+    ]
+
+
+def test_state_is_told_by_part_with_what_it_is_made_of() -> None:
+    nothing = dict.fromkeys(
+        ("rows", "groups", "partial_matches", "dropped_partial_matches", "distinct_values", "instances"), 0
+    )
+    query = nothing | {"kind": "query", "name": "q", "rows": 12_000, "groups": 3, "bytes": 2_345_678}
+    strings = nothing | {"kind": "strings", "name": "all", "rows": 310, "bytes": 45_184}
+    assert plan_status(plan(state=[query, strings])).splitlines()[-3:] == [
+        "State :",
+        "\tquery q : 12,000 rows, 3 groups, 2.3 MB",
+        "\tstrings : 310, 45.2 kB",
     ]

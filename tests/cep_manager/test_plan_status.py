@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, components, driver, plan, serves, task, topology, worker
 
+from cep_common.messages import HeldState
 from cep_manager.members import LOST_SHOWN_MS
 from cep_manager.plan_state import PlanState
 from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
@@ -101,3 +102,11 @@ def test_the_latest_error_of_any_stage_is_shown_with_its_place(world: World) -> 
 def test_a_workers_error_is_shown_when_no_stage_has_one(world: World) -> None:
     world.hear(worker(msgspec.structs.replace(serves(), last_error="disk full")))
     assert status(world).topology.last_error == "worker-1: disk full"
+
+
+def test_what_parallel_instances_hold_is_added_up(world: World) -> None:
+    first, second, *others = components()
+    first = msgspec.structs.replace(first, held=(HeldState("query", "q", rows=3, bytes=100), HeldState("table", "T")))
+    second = msgspec.structs.replace(second, held=(HeldState("query", "q", rows=4, groups=1, bytes=50),))
+    world.hear(msgspec.structs.replace(task(), components=(first, second, *others)))
+    assert status(world).state == (HeldState("query", "q", rows=7, groups=1, bytes=150), HeldState("table", "T"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cep_common.messages import ComponentKind, ComponentReport, StreamCount
+from cep_common.messages import ComponentKind, ComponentReport, HeldState, StreamCount
 from topology.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
@@ -52,6 +52,7 @@ class Statistics:
     busy_ns: int = 0
     last_error: str = ""
     last_error_ms: int = 0
+    held: tuple[HeldState, ...] = ()
 
     def error(self, text: str, now_ms: int) -> None:
         """Keeps the newest error for the console."""
@@ -71,6 +72,7 @@ class Statistics:
             busy_ms=self.busy_ns // 1_000_000,
             last_error=self.last_error,
             last_error_ms=self.last_error_ms,
+            held=self.held,
         )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import partial
 
 import pyarrow as pa
 
+from cep_common.messages import HeldState
 from query_plan.model import ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
@@ -21,6 +23,10 @@ from topology.stages.contract import Emit, Statistics
 from topology.stages.settings import StageSettings
 
 Batches = tuple[tuple[str, pa.RecordBatch], ...]
+
+
+_NEXT_TO_NOTHING = 1_000
+"""Parts that hold no more bytes than this are not told of."""
 
 
 class Processor:
@@ -89,6 +95,13 @@ class Processor:
 
     def snapshot(self) -> bytes:
         return self._engine.snapshot()
+
+    def measure(self) -> None:
+        """`statistics` tells what the engine holds now."""
+        found = self._engine.statistics()
+        parts = [HeldState(part.kind, part.name, **asdict(part.size)) for part in found.state]
+        strings = HeldState("strings", "all", rows=found.strings, bytes=found.string_bytes)
+        self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
 
     def close(self) -> None:
         """The engine holds nothing outside its memory."""

@@ -32,6 +32,8 @@ from topology.stages.trigger import Trigger
 logger = logging.getLogger(__name__)
 
 TICK_MS = 250
+MEASURE_MS = 2_000
+"""So often stages look how much state they hold."""
 """How often links beat and the counters are published."""
 
 
@@ -56,6 +58,7 @@ class Task:
         self._failure: BaseException | None = None
         self._stopping = False
         self._reports: tuple[ComponentReport, ...] = ()
+        self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
@@ -168,6 +171,11 @@ class Task:
         for receiver in self.receivers:
             receiver.on_time(now_ms)
         self.exchange.tick(now_ms)
+        if now_ms >= self._measure_ms:
+            self._measure_ms = now_ms + MEASURE_MS
+            for instance in self._instances.values():
+                if isinstance(instance, Processor):
+                    instance.measure()
         self._reports = tuple(
             instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items()
         )
