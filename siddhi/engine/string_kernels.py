@@ -9,13 +9,10 @@ numbers a slot tells which strings are there, most often without a look at the h
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from siddhi.engine.memory import byte_at, fetch, offset_at, word_at
 
 kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
 called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
@@ -31,52 +28,17 @@ _CODE_BITS = 0xFFFFFFFF
 _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-def _loader(kind: types.Type, llvm: ir.Type) -> Any:
-    """A function of numba that reads one `kind` at an address (int64 in, the kind out)."""
-
-    @intrinsic
-    def load(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
-            read = builder.load(builder.inttoptr(arguments[0], llvm.as_pointer()))
-            read.align = 1
-            return read
-
-        return kind(types.int64), generate
-
-    return load
-
-
-_byte_at = _loader(types.uint8, ir.IntType(8))
-_offset_at = _loader(types.int32, ir.IntType(32))
-_word_at = _loader(types.uint64, ir.IntType(64))
-
-
-@intrinsic
-def _fetch(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
-    """Has the memory at `address` brought near, as it will be read soon."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
-        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        shape = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], shape)
-        read, keep, data = (ir.Constant(number, value) for value in (0, 3, 1))
-        builder.call(prefetch, [builder.inttoptr(arguments[0], pointer), read, keep, data])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
-
-
 @called
 def _word(address, size, end):  # type: ignore[no-untyped-def]
     """Up to eight bytes at `address` as a number; nothing at or behind `end` is read."""
     if address + 8 <= end:
-        word = _word_at(address)
+        word = word_at(address)
         if size < 8:
             word &= ~(_ALL_BYTES << np.uint64(8 * size))
         return word
     word = np.uint64(0)
     for place in range(min(size, 8)):
-        word |= np.uint64(_byte_at(address + place)) << np.uint64(8 * place)
+        word |= np.uint64(byte_at(address + place)) << np.uint64(8 * place)
     return word
 
 
@@ -123,18 +85,18 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     for block in range(begin, len(codes), _BLOCK):
         stop = min(block + _BLOCK, len(codes))
         for row in range(block, stop):  # tags first, which wait in `codes` while the slots come from memory
-            start = np.int64(_offset_at(offsets_at + 4 * (first + row)))
-            size = np.int64(_offset_at(offsets_at + 4 * (first + row) + 4)) - start
+            start = np.int64(offset_at(offsets_at + 4 * (first + row)))
+            size = np.int64(offset_at(offsets_at + 4 * (first + row) + 4)) - start
             tag = _tag(data_at + start, size, data_end, _word(data_at + start, size, data_end))
             codes[row] = tag
-            _fetch(slots_at + 16 * _place_of(tag, mask))
+            fetch(slots_at + 16 * _place_of(tag, mask))
         for row in range(block, stop):
             place = first + row
-            if valid_at != 0 and not (_byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
+            if valid_at != 0 and not (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
                 codes[row] = -1
                 continue
-            start = np.int64(_offset_at(offsets_at + 4 * place))
-            size = np.int64(_offset_at(offsets_at + 4 * place + 4)) - start
+            start = np.int64(offset_at(offsets_at + 4 * place))
+            size = np.int64(offset_at(offsets_at + 4 * place + 4)) - start
             address = data_at + start
             head = np.int64(_word(address, size, data_end))
             tag = codes[row]
@@ -146,7 +108,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
                     if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
                         return row, count
                     for byte in range(size):
-                        heap[used + byte] = _byte_at(address + byte)
+                        heap[used + byte] = byte_at(address + byte)
                     slots[slot, 0] = tag << 32 | count
                     slots[slot, 1] = head
                     codes[row] = count
@@ -219,7 +181,7 @@ def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
     total = 0
     for row in range(len(positions)):
         place = offsets_at + 4 * positions[row]
-        total += int(_offset_at(place + 4)) - int(_offset_at(place))
+        total += int(offset_at(place + 4)) - int(offset_at(place))
     return total
 
 
@@ -229,15 +191,15 @@ def copy_taken(offsets_at, data_at, positions, offsets, data):  # type: ignore[n
 
     Returns their bytes; more than there is room for are counted and not written.
     """
-    filled = 0
+    filled = np.int64(0)
     offsets[0] = 0
     for row in range(len(positions)):
         place = offsets_at + 4 * positions[row]
-        start = np.int64(_offset_at(place))
-        size = np.int64(_offset_at(place + 4)) - start
+        start = np.int64(offset_at(place))
+        size = np.int64(offset_at(place + 4)) - start
         if filled + size <= len(data):
             for byte in range(size):
-                data[filled + byte] = _byte_at(data_at + start + byte)
+                data[filled + byte] = byte_at(data_at + start + byte)
         filled += size
         offsets[row + 1] = filled
     return filled
