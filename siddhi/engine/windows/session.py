@@ -73,6 +73,7 @@ class SessionWindow(RowWindow):
             if time <= current.end:
                 self._extend(current, event)
             elif self.latency:
+                self._leave(sessions.previous, out)
                 sessions.previous, sessions.current = current, Session()
                 self._open(sessions.current, event)
             else:
@@ -114,23 +115,28 @@ class SessionWindow(RowWindow):
         return False
 
     def fire(self, due: int, out: Emission) -> None:
-        for key in hash_map_order(self.sessions):
+        keys = hash_map_order(self.sessions)
+        for key in sorted(keys, key=lambda key: self.sessions[key].current.end):
+            self._end_current(self.sessions[key], due, out)
+        for key in sorted(keys, key=lambda key: self.sessions[key].previous.end):
             sessions = self.sessions[key]
-            if sessions.previous.events and out.clock >= sessions.previous.alive:
+            if sessions.previous.events and due >= sessions.previous.alive:
                 self._leave(sessions.previous, out)
                 sessions.previous = Session()
-            current = sessions.current
-            if current.events and out.clock >= current.end:
-                if self.latency:
-                    if sessions.previous.events:
-                        self._leave(sessions.previous, out)
-                    sessions.previous, sessions.current = current, Session()
-                    self.schedule(current.alive)
-                else:
-                    self._leave(current, out)
-                    sessions.current = Session()
             if not sessions.current.events and not sessions.previous.events:
                 del self.sessions[key]
+
+    def _end_current(self, sessions: Sessions, due: int, out: Emission) -> None:
+        current = sessions.current
+        if not current.events or due < current.end:
+            return
+        sessions.current = Session()
+        if not self.latency:
+            self._leave(current, out)
+            return
+        current.events[:0] = sessions.previous.events
+        sessions.previous = current
+        self.schedule(current.alive)
 
     def _leave(self, session: Session, out: Emission) -> None:
         for slot, timestamp in session.events:
