@@ -17,7 +17,8 @@ from siddhi.language.ast import AttributeType
 
 NULL_KEY = np.iinfo(np.int64).min + 1
 """What stands for null in a key of numbers."""
-_NULL_TEXT = "null"
+NULL_TEXT = "null"
+"""What stands for null in a key of strings."""
 
 
 @kernel
@@ -77,7 +78,7 @@ class Groups:
         if type_ is AttributeType.STRING:
             codes: Int64Array = column.values
             nulls = codes < 0
-            return np.where(nulls, self.pool.code(_NULL_TEXT), codes) if nulls.any() else codes
+            return np.where(nulls, self.pool.code(NULL_TEXT), codes) if nulls.any() else codes
         if type_ is AttributeType.OBJECT:
             return self.pool.codes(None if value is None else repr(value) for value in column.values)
         return key_bits(column.values, column.valid, NULL_KEY)

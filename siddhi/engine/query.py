@@ -13,6 +13,7 @@ from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.chain import build_chain
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.fused.build import fused_selection
 from siddhi.engine.joins.build import build_join
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
@@ -61,7 +62,8 @@ class Query(GraphNode):
             self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
         several = not isinstance(analysed.input, model.SourceInput)
         compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
-        self.selector = self._build_selector(compiler, context)
+        self.fused = fused_selection(analysed, context)
+        self.selector = self.fused or self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)
         self._build_output(context, environment)
         if partition is not None:
@@ -96,8 +98,8 @@ class Query(GraphNode):
         if isinstance(source, model.SourceInput):
             self.sources = (source_key(source),)
             self.chain = build_chain(
-                source,
-                compiler.columns,
+                source if self.fused is None else replace(source, window=None),
+                compiler.columns if self.fused is None else self.fused.columns,
                 context,
                 expired=self.analysed.output.events is not EventType.CURRENT,
                 selected=plainly_selected(self.analysed.selection),
@@ -136,7 +138,8 @@ class Query(GraphNode):
         if output.kind in _TARGETS:
             self.target = _TARGETS[output.kind] + output.target
         elif output.kind is model.TargetKind.TABLE:
-            self.writer = TableWriter(output, environment.tables[output.target], context)
+            compiler = ExpressionCompiler(context, in_table=environment.in_table)
+            self.writer = TableWriter(output, environment.tables[output.target], compiler)
             self.writes = frozenset({output.target})
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
@@ -148,7 +151,10 @@ class Query(GraphNode):
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
                 batch = operator.process(batch, step)
-        batch = self.selector.process(batch, step) if batch.size else self._nothing
+        if batch.size or (self.fused is not None and _is_due(self.fused, step)):
+            batch = self.selector.process(batch, step)
+        else:
+            batch = self._nothing
         if self.limiter is not None and (batch.size or _is_due(self.limiter, step)):
             return self.limiter.process(batch, step)
         return batch

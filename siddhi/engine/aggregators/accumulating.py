@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulate import (
+from siddhi.engine.aggregators.accumulators import Accumulators, accumulation_of
+from siddhi.engine.aggregators.moves import (
     ADD,
     CLEAR,
     GROUP_SHIFT,
-    LINE,
     MASK,
     REAL,
     REMOVE,
@@ -27,7 +27,6 @@ from siddhi.engine.aggregators.accumulate import (
     WIDE,
     WRITE,
 )
-from siddhi.engine.aggregators.accumulators import Accumulators, accumulation_of
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators import accumulate as loops
+from siddhi.engine.aggregators import moves as loops
+from siddhi.engine.aggregators.accumulate import follow
+from siddhi.engine.aggregators.distinct import place_entries
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.expressions.evaluation import Value, as_type
 from siddhi.engine.kernels import grown, regrouped
@@ -71,6 +73,7 @@ class Accumulators:
 
     def __init__(self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0) -> None:
         self.members = tuple(members)
+        self._types = [(m.type, m.type in (AttributeType.DOUBLE, AttributeType.FLOAT)) for m in members]
         self.plan: Int64Array = np.zeros((len(members), loops.PLAN_WIDTH), dtype=np.int64)
         cell = first_cell
         for aim, member, line in zip(self.plan, members, lines, strict=True):
@@ -115,7 +118,7 @@ class Accumulators:
     def _fill(self, live: Int64Array, least: int) -> None:
         """The table holds the entries `live` alone and has room for twice `least`."""
         self.table = np.full((1 << max(2 * least, 16).bit_length(), 4), loops.NO_OWNER, dtype=np.int64)
-        loops.place_entries(live, self.table)
+        place_entries(live, self.table)
         self.pool[loops.ENTRIES] = len(live)
 
     def follow(
@@ -126,7 +129,7 @@ class Accumulators:
         self.make_room(len(moves))
         out, out_valid = self.room_for(writes)
         self.plan[:, loops.NULLS] = 0
-        loops.follow(
+        follow(
             moves,
             self.plan,
             values,
@@ -139,22 +142,24 @@ class Accumulators:
             out,
             out_valid,
         )
-        return self.values(out, out_valid, writes)
+        return self.values(out, out_valid, writes, nulls=True)
 
     def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
         """The arrays into which so many writes go."""
         shape = (len(self.members), writes)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_)
 
-    def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[Value]:
-        """The values of each aggregate in its type, of the first `count` writes."""
+    def values(self, out: Int64Array, out_valid: BoolArray, count: int, *, nulls: bool) -> list[Value]:
+        """The values of each aggregate in its type, of the first `count` writes; `nulls` False: none is null."""
         values = []
-        for number, member in enumerate(self.members):
-            line: AnyArray = out[number, :count]
-            if member.type in (AttributeType.DOUBLE, AttributeType.FLOAT):
+        for number, (type_, real) in enumerate(self._types):
+            line: AnyArray = out[number]
+            if real:
                 line = line.view(np.float64)
-            nulls = self.plan[number, loops.NULLS]
-            values.append(Value(as_type(line, member.type), out_valid[number, :count] if nulls else None))
+            if count < len(line):
+                line = line[:count]
+            valid = out_valid[number, :count] if nulls and self.plan[number, loops.NULLS] else None
+            values.append(Value(as_type(line, type_), valid))
         return values
 
     def distinct_values(self) -> int:

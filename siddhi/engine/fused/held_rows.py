@@ -1,0 +1,103 @@
+"""The attributes of held rows that aggregates need, in rings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.engine.aggregators.moves import NARROW, REAL
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.state import Codes, State
+
+_LEAST = 64
+
+
+class HeldRows:
+    """A queue of rows; the row of sequence number s lies in column `s & (capacity - 1)` of every line.
+
+    `sources` gives the dtype of each line: narrow (int32) or wide (int64 or float64, in one array). `places` tells
+    where each went: its line among those of its dtype. A line for nulls is there from its first null on, all of them
+    then have one.
+    """
+
+    def __init__(self, sources: Sequence[int]) -> None:
+        self.sources = tuple(sources)
+        self.places = [
+            sum((s == NARROW) == (source == NARROW) for s in sources[:at]) for at, source in enumerate(sources)
+        ]
+        narrow = sum(source == NARROW for source in sources)
+        self.capacity = _LEAST
+        self.narrow: AnyArray = np.zeros((narrow, _LEAST), dtype=np.int32)
+        self.wide: Int64Array = np.zeros((len(sources) - narrow, _LEAST), dtype=np.int64)
+        self.valid: BoolArray = np.ones((0, _LEAST), dtype=np.bool_)
+        self._look()
+
+    def _look(self) -> None:
+        """Each line as an array of its own, in its own dtype."""
+        reals = self.wide.view(np.float64)
+        self._lines: list[AnyArray] = [
+            self.narrow[place] if source == NARROW else (reals if source == REAL else self.wide)[place]
+            for source, place in zip(self.sources, self.places, strict=True)
+        ]
+
+    def make_room(self, first: int, end: int, count: int) -> None:
+        """There is room for `count` rows behind the rows [first, end), and not for many times more."""
+        need = end - first + count
+        if need > self.capacity or (8 * need < self.capacity and self.capacity > _LEAST):
+            capacity = max(1 << (need - 1).bit_length(), _LEAST)
+            self.narrow, self.wide, self.valid = (
+                _moved(lines, first, end, capacity) for lines in (self.narrow, self.wide, self.valid)
+            )
+            self.capacity = capacity
+            self._look()
+
+    def put(self, line: int, sequence: int, values: AnyArray) -> None:
+        """The rows from `sequence` on have `values` in `line`."""
+        array = self._lines[line]
+        start = sequence & (self.capacity - 1)
+        stop = start + len(values)
+        if stop <= self.capacity:
+            array[start:stop] = values
+        else:
+            _wrap(array, start, values)
+
+    def put_valid(self, line: int, sequence: int, valid: BoolArray | None, count: int) -> bool:
+        """The rows from `sequence` on are null in `line` where `valid` is False; returns whether nulls are told."""
+        if valid is None and not len(self.valid):
+            return False
+        if not len(self.valid):
+            self.valid = np.ones((len(self.sources), self.capacity), dtype=np.bool_)
+        _wrap(self.valid[line], sequence & (self.capacity - 1), np.ones(count, np.bool_) if valid is None else valid)
+        return True
+
+    def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
+        """The rows [first, end); `codes` says which lines hold string codes."""
+        columns = np.arange(first, end) & (self.capacity - 1)
+        lines: list[State] = []
+        for line, coded in zip(self._lines, codes, strict=True):
+            held = line[columns]
+            lines.append(Codes(held.astype(np.int64)) if coded else held)
+        return [lines, self.valid[:, columns]]
+
+    def restore(self, first: int, end: int, state: State) -> None:
+        lines, valid = state
+        self.make_room(first, first, end - first)
+        self.valid = np.ones((len(valid), self.capacity), dtype=np.bool_)
+        self.valid[:, np.arange(first, end) & (self.capacity - 1)] = valid
+        for number, held in enumerate(lines):
+            self.put(number, first, held.array if isinstance(held, Codes) else held)
+
+
+def _wrap(array: AnyArray, start: int, values: AnyArray) -> None:
+    before = min(len(array) - start, len(values))
+    array[start : start + before] = values[:before]
+    array[: len(values) - before] = values[before:]
+
+
+def _moved(lines: AnyArray, first: int, end: int, capacity: int) -> AnyArray:
+    """The columns of the rows [first, end) where they belong in rings of `capacity`."""
+    moved: AnyArray = np.zeros((len(lines), capacity), dtype=lines.dtype)
+    rows = np.arange(first, end)
+    moved[:, rows & (capacity - 1)] = lines[:, rows & (lines.shape[1] - 1)]
+    return moved

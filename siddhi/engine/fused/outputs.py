@@ -1,0 +1,79 @@
+"""What a fused selection gives: attributes of the rows, aggregates, and expressions over both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, to_column
+from siddhi.engine.expressions.leaves import ColumnNode, OutputNode
+from siddhi.engine.strings import StringPool
+
+
+class OutputCompiler(ExpressionCompiler):
+    """Compiles expressions in which aggregates are already computed: each is looked up under its name in `calls`."""
+
+    calls: dict[str, model.Aggregate]
+
+    def _aggregate(self, expression: model.Aggregate) -> Node:
+        name = f"@{len(self.calls)}"
+        self.calls[name] = expression
+        return OutputNode(name, expression.type)
+
+
+class Outputs:
+    """The outputs and the condition of `having` of a selection."""
+
+    def __init__(self, selection: model.AnalysedSelection, compiler: OutputCompiler) -> None:
+        compiler.calls = {}
+        self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
+        self.having = None if selection.having is None else compiler.compile(selection.having)
+        self.calls = compiler.calls
+        self.columns = compiler.columns
+        numbers = {name: number for number, name in enumerate(self.calls)}
+        self._direct = [
+            (name, node.column, -1, type_) if isinstance(node, ColumnNode) else (name, "", numbers[node.name], type_)
+            for name, type_, node in self.outputs
+            if isinstance(node, ColumnNode) or (isinstance(node, OutputNode) and node.name in numbers)
+        ]
+        self._computed = len(self._direct) < len(self.outputs) or self.having is not None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every expression there is."""
+        return [node for _, _, node in self.outputs] + ([] if self.having is None else [self.having])
+
+    def of(
+        self, batch: EventBatch, aggregates: Sequence[Value], pool: StringPool
+    ) -> tuple[EventBatch, Int64Array | None]:
+        """The rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
+        `having`, None for all."""
+        if self._computed:
+            return self._evaluated(batch, aggregates, pool)
+        columns: dict[str, Column] = {}
+        source = batch.columns
+        for name, column, number, type_ in self._direct:
+            if number < 0:
+                columns[name] = source[column]
+            else:
+                values, valid = aggregates[number]
+                columns[name] = Column(type_, pool, values=values, valid=valid)
+        return batch.with_columns(columns), None
+
+    def _evaluated(
+        self, batch: EventBatch, aggregates: Sequence[Value], pool: StringPool
+    ) -> tuple[EventBatch, Int64Array | None]:
+        evaluation = Evaluation(batch)
+        evaluation.outputs.update(zip(self.calls, aggregates, strict=True))
+        columns: dict[str, Column] = {}
+        for name, type_, node in self.outputs:
+            value = evaluation.outputs[name] = node.evaluate(evaluation)
+            if isinstance(node, ColumnNode):
+                columns[name] = batch.columns[node.column]
+            else:
+                columns[name] = to_column(value, type_, pool, batch.size)
+        passed = None if self.having is None else self.having.truth(evaluation).nonzero()[0]
+        return batch.with_columns(columns), passed

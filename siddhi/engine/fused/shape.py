@@ -1,0 +1,105 @@
+"""Which selections can be fused with the window before them, and what they need of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
+from siddhi.engine.aggregators.accumulators import SOURCES, Accumulation, accumulation_of
+from siddhi.engine.aggregators.moves import RECORD
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Node
+from siddhi.engine.fused.outputs import OutputCompiler, Outputs
+from siddhi.engine.operator import OperatorContext
+from siddhi.language.ast import AttributeType, EventType
+
+_STREAMS = frozenset(
+    {model.SourceKind.STREAM, model.SourceKind.INNER_STREAM, model.SourceKind.FAULT_STREAM, model.SourceKind.TRIGGER}
+)
+"""Sources of nothing but current events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A selection that can be fused: its outputs, the keys of its groups, and what each of its aggregates accumulates
+    of which argument (None: of none)."""
+
+    outputs: Outputs
+    keys: tuple[tuple[str, AttributeType], ...]
+    accumulations: tuple[Accumulation, ...]
+    arguments: tuple[Node | None, ...]
+    columns: dict[str, AttributeType]
+
+    @property
+    def lasting(self) -> bool:
+        """True when an aggregate outlives the rows of its group."""
+        return any(accumulation.kind == RECORD for accumulation in self.accumulations)
+
+
+def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | None:
+    """The shape of the selection of `query`, None when it has to run on its own: when other than current events
+    leave, when something is sorted, limited or held back, or when the value of an expression may depend on more than
+    the row and its aggregates."""
+    selection, source = query.selection, query.input
+    if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:
+        return None
+    held_back = query.rate is not None or selection.order_by or selection.limit is not None or selection.offset
+    if query.output.events is not EventType.CURRENT or held_back or not selection.aggregates:
+        return None
+    expressions = [output.expression for output in selection.attributes]
+    if selection.having is not None:
+        expressions.append(selection.having)
+    if not all(map(_is_settled, expressions)) or not all(map(_is_key, selection.group_by)):
+        return None
+    return _compiled(selection, context)
+
+
+def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> Shape | None:
+    outputs = Outputs(selection, OutputCompiler(context))
+    accumulations = [accumulation_of(call) for call in outputs.calls.values()]
+    compiler = ExpressionCompiler(context)
+    arguments = [
+        compiler.compile(call.arguments[0]) if accumulation is not None and accumulation.argument is not None else None
+        for call, accumulation in zip(outputs.calls.values(), accumulations, strict=True)
+    ]
+    known = tuple(accumulation for accumulation in accumulations if accumulation is not None)
+    nodes = [*outputs.nodes, *(argument for argument in arguments if argument is not None)]
+    if len(known) < len(accumulations) or any(node.can_fail or node.stateful for node in nodes):
+        return None
+    keys = tuple((key.name, key.type) for key in selection.group_by if isinstance(key, model.AttributeValue))
+    return Shape(outputs, keys, known, tuple(arguments), {**outputs.columns, **compiler.columns, **dict(keys)})
+
+
+def _is_key(key: model.AttributeValue | model.EventReference) -> bool:
+    return isinstance(key, model.AttributeValue) and key.type in SOURCES
+
+
+def _is_settled(expression: model.TypedExpression) -> bool:
+    """True for an expression whose aggregates see every row, and whose value follows from the row and from them."""
+    match expression:
+        case model.ConstantValue() | model.AttributeValue() | model.OutputValue():
+            return True
+        case model.Aggregate(arguments=arguments):
+            return all(map(_is_plain, arguments))
+        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
+            return _is_settled(left) and _is_settled(right)
+        case model.Logical(left=left, right=right):
+            return _is_settled(left) and _is_settled(right) and not has_aggregate(right)
+        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
+            return _is_settled(operand)
+    return False
+
+
+def _is_plain(expression: model.TypedExpression) -> bool:
+    """True for an expression over the row alone that gives the same whenever it is asked."""
+    match expression:
+        case model.ConstantValue() | model.AttributeValue():
+            return True
+        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
+            return _is_plain(left) and _is_plain(right)
+        case model.Logical(left=left, right=right):
+            return _is_plain(left) and _is_plain(right)
+        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
+            return _is_plain(operand)
+    return False

@@ -1,0 +1,269 @@
+"""A window whose events leave one by one and the selection behind it, in one loop.
+
+    S ─►─ filters ─►─┬─ symbol, price, … of the events that came ──────────────────────────────┬─►─ Out
+                     │                                                                         │
+                     └─►─ held rows: price, time, group ─►─ moves: +d −a +e … ─►─ aggregates ──┘
+
+    length 2    in        a          b          c               d
+                moves     +a write   +b write   −a +c write     −b +d write
+                out       a, avg     b, avg     c, avg          d, avg
+
+Only current events leave such a query, so that an event which leaves the window need not become a row: it is enough
+that its group and its arguments are taken off the accumulators, before the next event is added. Nothing has to happen
+at the time at which it leaves, and no timer is set. Of each event the window holds the arguments of aggregates, the id
+of its group, and its time if that tells when it leaves.
+
+A group of which no event is left starts anew: rounding that sums gathered goes with the last of it, and its id may be
+given out again. This does not hold for the forever aggregates, which outlive their events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.aggregators.accumulate import accumulate
+from siddhi.engine.aggregators.moves import (
+    ADD,
+    CLEAR,
+    ENTRIES,
+    GROUP_SHIFT,
+    NODES_LEFT,
+    NULLS,
+    REMOVE,
+    ROW_SHIFT,
+    WRITE,
+    kernel,
+)
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Node, Value
+from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
+from siddhi.engine.fused.fused import NO_NUMBERS, FusedSelection
+from siddhi.engine.fused.group_table import HOW, ONE_GROUP, group_of
+from siddhi.engine.fused.shape import Shape
+from siddhi.engine.kernels import kernel_array
+from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.selector import last_of_each_group
+from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, held_bytes
+
+HELD = 0
+"""The cell of a group that counts its rows."""
+GROUP_LINE = 0
+"""The narrow line of held rows with their groups, unless there is only one."""
+TIME_LINE = 0
+"""The wide line of held rows with their times, if these tell when they leave."""
+
+FIRST, ROW, LENGTH, DURATION, TIMING, KEEPS_GROUPS, LISTS, COUNTERS, WINDOW_STATE_SIZE = range(9)
+"""Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, after how
+many newer rows and how much time a row leaves, what tells the time, whether groups outlive their rows, how many lists
+and tables the aggregates fill."""
+UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
+
+DONE, DONE_WITH_NULLS, NO_STATE_ROOM = 0, 1, -3
+_NEVER = np.iinfo(np.int64).max
+BLOCK = 2_048
+"""So many moves are planned before the aggregates follow them: few enough to stay in the fastest cache."""
+
+
+@kernel
+def slide(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
+    start, count, state, clocks, keys, wide, narrow, valid, cells, group_state, index, group_keys, unused, moves, plan,
+    nodes, table, pool, out, out_valid,
+):  # fmt: skip
+    """Adds rows [start, start + count) to the window and lets older ones go; writes the aggregates after each.
+
+    `wide`, `narrow` and `valid` hold the rows as `HeldRows` says, `keys` their keys as `group_of` wants them. Returns
+    `DONE`, `DONE_WITH_NULLS` when an aggregate was null, or what there was no room for: then the caller makes room and
+    calls again.
+    """
+    mask = wide.shape[1] - 1
+    grouped = group_state[HOW] != ONE_GROUP
+    timing = state[TIMING]
+    while state[ROW] < count:
+        row = written = state[ROW]
+        adds = min(count - row, len(moves))
+        if pool[NODES_LEFT] < adds * state[LISTS] or 2 * (pool[ENTRIES] + adds * state[COUNTERS]) > len(table):
+            return NO_STATE_ROOM
+        if row == 0:
+            plan[:, NULLS] = 0
+        first = state[FIRST]
+        planned = 0
+        lack = np.int64(0)
+        while row < count and planned < len(moves):
+            new = start + row
+            column = new & mask
+            if timing == BY_ATTRIBUTE:
+                now = wide[TIME_LINE, column]
+            else:
+                now = clocks[row] if timing == BY_CLOCK else np.int64(0)
+            while first < new and planned < len(moves):
+                old = first & mask
+                if new - first < state[LENGTH] and not (
+                    timing != UNTIMED and wide[TIME_LINE, old] + state[DURATION] <= now
+                ):
+                    break
+                group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
+                cells[group, HELD] -= 1
+                moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
+                planned += 1
+                first += 1
+            if planned == len(moves):
+                break
+            group = group_of(keys, row, count, group_state, index, group_keys, unused)
+            if group < 0:
+                lack = group
+                break
+            if grouped:
+                narrow[GROUP_LINE, column] = group
+            doing = ADD | WRITE
+            if cells[group, HELD] == 0 and not state[KEEPS_GROUPS]:
+                doing |= CLEAR
+            cells[group, HELD] += 1
+            moves[planned] = group << GROUP_SHIFT | column << ROW_SHIFT | doing
+            planned += 1
+            row += 1
+        accumulate(
+            moves, planned, plan, wide, narrow, valid, cells, nodes, table, pool, out, out_valid, written
+        )  # fmt: skip
+        state[FIRST] = first
+        state[ROW] = row
+        if lack < 0:
+            return lack
+    state[ROW] = 0
+    nulls = np.int64(DONE)
+    for number in range(len(plan)):
+        if plan[number, NULLS]:
+            nulls = np.int64(DONE_WITH_NULLS)
+    return nulls
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """When a row leaves: behind `length` newer ones, or `duration` after its own time, by the attribute `time` or, if
+    that is None and `timing` is `BY_CLOCK`, by its timestamp and the clock."""
+
+    length: int = _NEVER
+    duration: int = 0
+    timing: int = UNTIMED
+    time: Node | None = None
+
+
+def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Leaving | None:
+    """When rows leave `window`, None when they do not leave it one by one."""
+    if window is None:
+        return Leaving()
+    if window.namespace:
+        return None
+    compiler = ExpressionCompiler(context)
+    nodes = [compiler.compile(argument) for argument in window.arguments]
+    numbers = [value if isinstance(value, int) else 0 for value in map(scalar_or_none, nodes)]
+    if window.name == "length" and numbers[0] > 0:
+        return Leaving(length=numbers[0])
+    if window.name == "time":
+        return Leaving(duration=numbers[0], timing=BY_CLOCK, time=TimestampNode())
+    if window.name == "externalTime" and isinstance(nodes[0], ColumnNode):
+        return Leaving(duration=numbers[1], timing=BY_ATTRIBUTE, time=nodes[0])
+    if window.name == "timeLength" and numbers[1] > 0:
+        return Leaving(numbers[1], numbers[0], BY_CLOCK, TimestampNode())
+    return None
+
+
+class SlidingSelection(FusedSelection):
+    """Every current event leaves with the aggregates as they are once it has come; of a chunk, the last of each group.
+
+    Without a window events never leave, and none is held.
+    """
+
+    def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
+        super().__init__(shape, context, leaving.time, first_cells=1)
+        self.holds = leaving.length < _NEVER or leaving.timing != UNTIMED
+        self.end = 0
+        state = self.state = np.zeros(WINDOW_STATE_SIZE, dtype=np.int64)
+        state[LENGTH], state[DURATION], state[TIMING] = leaving.length, leaving.duration, leaving.timing
+        state[KEEPS_GROUPS] = shape.lasting or not self.holds
+        state[LISTS], state[COUNTERS] = self.accumulators.lists, self.accumulators.counters
+        self.clocked = leaving.timing == BY_CLOCK
+        self.kept = bool(state[KEEPS_GROUPS])
+        self._first = 0
+        self._moves: Int64Array = np.empty(BLOCK, dtype=np.int64)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        size, start, rows = batch.size, self.end, self.rows
+        if start + size - self._first > rows.capacity:
+            self._first = int(self.state[FIRST])
+            rows.make_room(self._first, start, size)
+        self.put_rows(batch, start)
+        self.end = start + size
+        aggregates = self._slide(batch, start)
+        if not self.holds:
+            self.state[FIRST] = self._first = self.end
+        result, passed = self.shape.outputs.of(batch, aggregates, self.pool)
+        if batch.chunks is None:
+            return result if passed is None else result.take(passed)
+        positions = self._last_ones(np.arange(size) if passed is None else passed, batch.chunks, start)
+        result = result.take(positions)
+        chunks = batch.chunks[positions]
+        return result.with_chunks(None) if (chunks[1:] != chunks[:-1]).all() else result
+
+    def _slide(self, batch: EventBatch, start: int) -> list[Value]:
+        accumulators, rows, groups = self.accumulators, self.rows, self.groups
+        size = batch.size
+        clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
+        keys = self.keys(batch)
+        out, out_valid = accumulators.room_for(size)
+        while True:
+            told = slide(
+                start, size, self.state, clocks, keys,
+                rows.wide, rows.narrow, rows.valid,
+                accumulators.cells, groups.state, groups.index, groups.keys, groups.unused,
+                self._moves, accumulators.plan, accumulators.nodes, accumulators.table, accumulators.pool,
+                out, out_valid,
+            )  # fmt: skip
+            if told >= 0:
+                return accumulators.values(out, out_valid, size, nulls=told == DONE_WITH_NULLS)
+            self.make_room(told, min(size, BLOCK), forget=batch.chunks is None and not self.kept)
+
+    def _last_ones(self, positions: Int64Array, chunks: Int64Array, start: int) -> Int64Array:
+        """Of `positions` the last of each group in each chunk, in order of their first; `start` is the sequence number
+        of the row at position 0."""
+        if not self.shape.keys:
+            of_chunks = chunks[positions]
+            last: Int64Array = positions[np.append(of_chunks[1:] != of_chunks[:-1], np.True_)[: len(positions)]]
+            return last
+        rows = np.arange(start, start + len(chunks)) & (self.rows.capacity - 1)
+        groups = self.rows.narrow[GROUP_LINE, rows].astype(np.int64)
+        count = self.groups.capacity
+        out: Int64Array = np.empty(len(positions), dtype=np.int64)
+        seen, slots = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        used = last_of_each_group(positions, kernel_array(chunks), groups, seen, slots, out)
+        return out[:used]
+
+    def snapshot(self) -> State:
+        first = int(self.state[FIRST])
+        return {
+            "first": first,
+            "end": self.end,
+            "rows": self.rows.snapshot(first, self.end, self.coded),
+            "groups": self.groups.snapshot(),
+            "aggregates": self.accumulators.snapshot(),
+        }
+
+    def restore(self, state: State) -> None:
+        self._first, self.end = state["first"], state["end"]
+        self.state[FIRST], self.state[ROW] = self._first, 0
+        self.groups.restore(state["groups"])
+        self.accumulators.restore(state["aggregates"])
+        self.restore_rows(self._first, self.end, state["rows"])
+
+    def state_size(self) -> StateSize:
+        return StateSize(
+            rows=self.end - int(self.state[FIRST]),
+            groups=self.groups.count if self.shape.keys else 0,
+            distinct_values=self.accumulators.distinct_values(),
+            bytes=held_bytes(self.rows) + held_bytes(self.groups) + held_bytes(self.accumulators),
+        )
