@@ -160,7 +160,8 @@ class ExpressionAnalyser:
                 hint = did_you_mean(expression.table, self._symbols.tables)
                 self._problems.add("unknown-table", f"there is no table '{expression.table}'", expression.span, hint)
             return None
-        inner = ExpressionAnalyser(replace(self.scope, table=table.schema), self._symbols, self._calls, self._problems)
+        scope = replace(self.scope, tables=(table.schema, *self.scope.tables))
+        inner = ExpressionAnalyser(scope, self._symbols, self._calls, self._problems)
         condition = inner.analyse(expression.operand)
         return InTable(condition, expression.table) if condition is not None else None
 

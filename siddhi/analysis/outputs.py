@@ -166,12 +166,12 @@ def _table_condition(
         hint = f"add `on {table.id}.<attribute> == <value>`"
         context.problems.add("condition-missing", f"which rows of '{table.id}'? `on` is missing", output.span, hint)
         return None
-    scope = Scope(output=schema, table=table, aggregates=False, place="the condition on a table")
+    scope = Scope(output=schema, tables=(table,), aggregates=False, place="the condition on a table")
     return context.expressions(scope).analyse_condition(output.on, "`on`")
 
 
 def _assignments(context: Context, output: ast.Update, table: Schema, schema: Schema) -> tuple[Assignment, ...]:
-    scope = Scope(output=schema, table=table, aggregates=False, place="set")
+    scope = Scope(output=schema, tables=(table,), aggregates=False, place="set")
     found: list[Assignment] = []
     for assignment in output.assignments:
         name = assignment.attribute.name

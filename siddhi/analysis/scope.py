@@ -29,15 +29,15 @@ class Scope:
     """Where an expression stands.
 
     Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, then of the only slot
-    that has them. `table` is the table whose rows are meant by `T.attribute`. `lists` says that a counted slot without
-    an index gives all its events (selection), not the last. `aggregates` says whether aggregates may be called,
-    `tables_searched` whether `in` may stand there, `place` what to call it in messages.
+    that has them. `tables`, innermost first, are those whose rows are meant by `T.attribute`. `lists` says that a
+    counted slot without an index gives all its events (selection), not the last. `aggregates` says whether aggregates
+    may be called, `tables_searched` whether `in` may stand there, `place` what to call it in messages.
     """
 
     slots: tuple[Slot, ...] = ()
     own: int | None = None
     output: Schema | None = None
-    table: Schema | None = None
+    tables: tuple[Schema, ...] = ()
     lists: bool = False
     aggregates: bool = True
     tables_searched: bool = True
@@ -86,8 +86,9 @@ class Scope:
         schemas = [schema for schema in (self.output, *(slot.schema for slot in self.slots)) if schema is not None]
         known = [known_name for schema in schemas for known_name in schema.names()]
         hint = did_you_mean(name, known)
-        if self.table is not None and name in self.table:
-            hint = f"write '{self.table.id}.{name}' for the table's attribute"
+        table = next((table for table in self.tables if name in table), None)
+        if table is not None:
+            hint = f"write '{table.id}.{name}' for the table's attribute"
         elif name.casefold() == "null":
             hint = "test for null with `is null`"
         where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in self.slots)
@@ -99,11 +100,12 @@ class Scope:
     ) -> TypedExpression | None:
         slot = self.slot_of(source)
         if slot is None:
-            if self.table is not None and source.name == self.table.id and not source.inner and not source.fault:
-                return self._table_value(attribute, self.table, problems)
+            table = next((table for table in self.tables if table.id == source.name), None)
+            if table is not None and not source.inner and not source.fault:
+                return self._table_value(attribute, table, problems)
             if self.output is not None and source.name == self.output.id:
                 return self._resolve_plain(ast.Attribute(attribute.name, span=attribute.span), problems)
-            known = [slot.reference for slot in self.slots] + ([self.table.id] if self.table is not None else [])
+            known = [slot.reference for slot in self.slots] + [table.id for table in self.tables]
             problems.add(
                 "unknown-reference",
                 f"nothing is called '{source.name}' here",

@@ -88,7 +88,7 @@ def _filter(
         return Filter(condition, compiler, kept)
 
     def make() -> Operator:
-        inner = ExpressionCompiler(context, several=compiler.several)
+        inner = compiler.afresh()
         return Filter(inner.compile(step.condition), inner, kept)
 
     return PerInstance(make, context.instance_ranks)

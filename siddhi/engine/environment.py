@@ -27,7 +27,7 @@ class Environment:
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
         """The node of `condition in table`, for the query that is being built."""
         self.looked_into.add(expression.table)
-        inner = ExpressionCompiler(compiler.context, several=compiler.several)
+        inner = compiler.afresh()
         matcher = RowMatcher(expression.condition, self.tables[expression.table], inner)
         prefix = f"{expression.table}."
         compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}

@@ -33,7 +33,8 @@ def run_on_demand(
     rows = _one_row(clock)
     if query.selection is not None:
         rows = _select(query, rows, environment, context)
-    refused = TableWriter(output, environment.tables[output.target], context).write(rows)
+    compiler = ExpressionCompiler(context, in_table=environment.in_table)
+    refused = TableWriter(output, environment.tables[output.target], compiler).write(rows)
     if refused:
         message = f"the primary key is in use in table '{output.target}'"
         raise SiddhiRuntimeError(Problem("table-refused", message))

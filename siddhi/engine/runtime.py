@@ -119,7 +119,7 @@ class AppRuntime:
             key = place.target(f"#{schema.id}")
             self._junctions[key] = Junction(key, schema, self.pool, partitioned=True)
         queries = [Query(query, context, self._environment, place) for query in partition.queries]
-        nodes = place.entrances(queries, context)
+        nodes = place.entrances(queries, context, self._environment)
         for node in nodes:
             (stream,) = node.sources
             source = self._junctions[stream]

@@ -63,6 +63,10 @@ class ExpressionCompiler:
             model.InTable: self._membership,
         }
 
+    def afresh(self) -> ExpressionCompiler:
+        """A compiler for the same place that has met no columns and aggregates yet."""
+        return ExpressionCompiler(self.context, several=self.several, in_table=self._in_table)
+
     def compile(self, expression: model.TypedExpression) -> Node:
         """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
         return self._makers[type(expression)](expression)

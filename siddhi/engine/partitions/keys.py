@@ -15,7 +15,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.node import Node as GraphNode
-from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.operator import Step
 from siddhi.engine.partitions.registry import Instances
 
 
@@ -30,7 +30,7 @@ class KeyedStream(GraphNode):
     inserts = False
 
     def __init__(
-        self, partition: str, stream: str, key: model.PartitionKey, instances: Instances, context: OperatorContext
+        self, partition: str, stream: str, key: model.PartitionKey, instances: Instances, compiler: ExpressionCompiler
     ) -> None:
         self.name = keyed_stream(partition, stream)
         self.target = self.name
@@ -39,8 +39,7 @@ class KeyedStream(GraphNode):
         self.instances = instances
         self.parts = ()
         self.splits = True
-        self.pool = context.pool
-        compiler = ExpressionCompiler(context)
+        self.pool = compiler.context.pool
         self.node = None if key.expression is None else compiler.compile(key.expression)
         self.ranges: list[tuple[Node, str]] = [(compiler.compile(node), label) for node, label in key.ranges]
 

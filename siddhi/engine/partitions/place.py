@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
+from siddhi.engine.environment import Environment
+from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.partitions.keys import KeyedStream, SharedStream, keyed_stream
@@ -30,7 +32,7 @@ class PartitionPlace:
         """What the stream `key` that a query inside inserts into is called."""
         return f"{self.name}{key}" if key in self._inner else key
 
-    def entrances(self, queries: Sequence[Node], context: OperatorContext) -> list[Node]:
+    def entrances(self, queries: Sequence[Node], context: OperatorContext, environment: Environment) -> list[Node]:
         """The nodes through which outer streams come in."""
         self._queries = queries
         prefix = keyed_stream(self.name, "")
@@ -41,7 +43,10 @@ class PartitionPlace:
         nodes: list[Node] = []
         for stream in streams:
             if stream in keys:
-                node: Node = KeyedStream(self.name, stream, keys[stream], self.instances, context)
+                environment.looked_into = set()
+                compiler = ExpressionCompiler(context, in_table=environment.in_table)
+                node: Node = KeyedStream(self.name, stream, keys[stream], self.instances, compiler)
+                node.reads = frozenset(environment.looked_into)
                 node.writes = frozenset({prefix}) if shared else frozenset()
             else:
                 node = SharedStream(self.name, stream, self.instances)

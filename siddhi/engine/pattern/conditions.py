@@ -101,8 +101,9 @@ class EventFilter:
 class SlotCondition:
     """The part of an element's filters that looks at partial matches, for all that wait at once.
 
-    `clock` is the app's clock at the row being offered; who runs the machine sets it. `failure` is the text of what
-    went wrong with the last call, if anything did.
+    `clock` is the app's clock at the row being offered, `partition` the instance that it belongs to; who runs the
+    machine sets them. `failure` is the text of what went wrong with the last call, if anything did. Aggregates keep
+    what they have seen for each instance.
     """
 
     def __init__(
@@ -124,7 +125,10 @@ class SlotCondition:
             for name, reference in references(parts).items()
         }
         self.clock = 0
+        self.partition = 0
         self.failure: str | None = None
+        self._groups = 1
+        self._closed: set[int] = set()
 
     def __call__(self, partials: Sequence[Partial], event: PatternEvent) -> Sequence[bool]:
         """For each of `partials`, in whose slot `event` stands already, whether the filters hold."""
@@ -140,19 +144,37 @@ class SlotCondition:
             np.full(count, self.clock, dtype=np.int64),
             columns,
         )
-        evaluation = Evaluation(batch)
-        truth = self._node.truth(evaluation)
+        truth = self._node.truth(evaluation := self._evaluation(batch))
         if evaluation.failed is not None:
             self.failure = evaluation.message
             truth = truth & ~evaluation.failed
         verdicts: list[bool] = truth.tolist()
         return verdicts
 
+    def _evaluation(self, batch: EventBatch) -> Evaluation:
+        if not self._aggregates:
+            return Evaluation(batch)
+        self._groups = max(self._groups, self.partition + 1)
+        groups = np.full(batch.size, self.partition, dtype=np.int64)
+        fresh = None
+        if self.partition in self._closed:
+            self._closed.remove(self.partition)
+            fresh = np.arange(batch.size) == 0
+        return Evaluation(batch, None, groups, self._groups, fresh)
+
+    def close_partitions(self, partitions: Iterable[int]) -> None:
+        """Aggregates start anew for these instances when they come again."""
+        if self._aggregates:
+            self._closed.update(partition for partition in partitions if partition < self._groups)
+
     def snapshot(self) -> State:
-        return [aggregate.aggregator.snapshot() for aggregate in self._aggregates]
+        aggregators = [aggregate.aggregator.snapshot() for aggregate in self._aggregates]
+        return [aggregators, self._groups, sorted(self._closed)]
 
     def restore(self, state: State) -> None:
-        for aggregate, kept in zip(self._aggregates, state, strict=True):
+        aggregators, self._groups, closed = state
+        self._closed = set(closed)
+        for aggregate, kept in zip(self._aggregates, aggregators, strict=True):
             aggregate.aggregator.restore(kept)
 
 

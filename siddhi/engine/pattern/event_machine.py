@@ -102,6 +102,8 @@ class EventMachineOperator(MergingOperator):
             self._machines.pop(key, None)
         for element in self._elements:
             element.close_partitions(partitions)
+        for condition in self._conditions:
+            condition.close_partitions(partitions.tolist())
 
     def next_deadline_ms(self) -> int | None:
         alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
@@ -160,7 +162,8 @@ class EventMachineOperator(MergingOperator):
             self._progress.order = order
             machine.prepare(slots, events[slots[0]][row].timestamp)
             for slot in slots:
-                self._conditions[slot].clock = clock
+                condition = self._conditions[slot]
+                condition.clock, condition.partition = clock, key
                 matches = machine.offer(slot, events[slot][row], passes=passing[slot][row])
                 if matches and machine.hands_out(slots):
                     output.add(matches, order, clock, key)

@@ -79,7 +79,7 @@ class RowMatcher:
 
     def _compile_rest(self, rest: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> None:
         whole = conjunction(rest)
-        inner = ExpressionCompiler(compiler.context, several=compiler.several)
+        inner = compiler.afresh()
         self._rest = None if whole is None else inner.compile(whole)
         names = {name for part in rest for inside in walk(part) if (name := self._name_of(inside)) is not None}
         self.reads = frozenset(names | set(self.probes))

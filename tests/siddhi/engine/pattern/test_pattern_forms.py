@@ -113,3 +113,21 @@ def test_an_event_that_fails_in_a_stream_function_is_kept_out() -> None:
     run = PatternRun("every e1=A#pol2Cart(p, p)[v > 0] -> e2=B select e1.v as a, e2.v as b")
     run.step([Event("A", 1000, "x", 1, None), Event("A", 1001, "x", 2, 1.0), Event("B", 1002, "x", 3)])
     assert run.answers == [(1002, (2, 3))]
+
+
+def test_an_aggregate_in_a_filter_counts_each_partition_instance_for_itself() -> None:
+    query = "every e1=A[sum(v) > 10] -> e2=B select e1.v as a, e2.v as b"
+    run = PatternRun(query, partitioned=True)
+    run.step([Event("A", 1000, "x", 9), Event("A", 1001, "y", 8), Event("A", 1002, "x", 2)])
+    run.restart()
+    run.step([Event("B", 1003, "x", 1), Event("B", 1004, "y", 2), Event("A", 1005, "y", 3), Event("B", 1006, "y", 4)])
+    assert run.answers == [(1003, (2, 1)), (1006, (3, 4))]
+
+
+def test_an_aggregate_in_a_filter_starts_anew_with_its_instance() -> None:
+    run = PatternRun("every e1=A[sum(v) > 10] -> e2=B select e1.v as a, e2.v as b", partitioned=True)
+    run.step([Event("A", 1000, "x", 9)])
+    run.operator.close_partitions(run.closed("x"))
+    run.restart()
+    run.step([Event("A", 1001, "x", 5), Event("B", 1002, "x", 1), Event("A", 1003, "x", 6), Event("B", 1004, "x", 2)])
+    assert run.answers == [(1004, (6, 2))]
