@@ -20,7 +20,6 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.kinds import EXPIRED
-from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.steps import split_chunks
 from siddhi.engine.tables.matching import Pairs, RowMatcher
@@ -31,11 +30,10 @@ from siddhi.language.ast import AttributeType
 class TableWriter:
     """Carries the output of a query into its table, event by event in order."""
 
-    def __init__(self, output: model.AnalysedOutput, table: Table, context: OperatorContext) -> None:
+    def __init__(self, output: model.AnalysedOutput, table: Table, compiler: ExpressionCompiler) -> None:
         self.table = table
         self.action = output.action
         self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
-        compiler = ExpressionCompiler(context)
         self.matcher = RowMatcher(output.on, table, compiler)
         settled = self._settled(output)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
