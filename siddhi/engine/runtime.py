@@ -25,6 +25,7 @@ from siddhi.engine.operator import OperatorContext
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
+from siddhi.engine.seal import fingerprint, sealed, unsealed
 from siddhi.engine.state import StateError, decode_state, encode_state
 from siddhi.engine.state_size import StateSize
 from siddhi.engine.steps import Stage, StepRunner
@@ -33,6 +34,7 @@ from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
 from siddhi.engine.upkeep import Upkeep
 from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.language.printer import print_app
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ class AppRuntime:
         parts = [part for node in self._nodes for part in node.parts]
         self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
+        self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = 0
         self._started = False
 
@@ -257,7 +260,8 @@ class AppRuntime:
         nodes = {node.name: node.snapshot() for node in self._nodes}
         tables = {name: table.snapshot() for name, table in self.tables.items()}
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
-        return encode_state({"clock": self._clock, "strings": strings, "nodes": nodes, "tables": tables})
+        state = {"clock": self._clock, "strings": strings, "nodes": nodes, "tables": tables}
+        return sealed(encode_state(state), self._fingerprint)
 
     def restore(self, data: bytes) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
@@ -265,11 +269,9 @@ class AppRuntime:
         `SiddhiRuntimeError` (code `bad-snapshot`) for bytes that are no snapshot of this app.
         """
         try:
-            state = decode_state(data)
+            state = decode_state(unsealed(data, self._fingerprint))
         except StateError as error:
             raise SiddhiRuntimeError(Problem("bad-snapshot", f"the snapshot cannot be restored: {error}")) from error
-        if set(state["nodes"]) != {node.name for node in self._nodes} or set(state["tables"]) != set(self.tables):
-            raise SiddhiRuntimeError(Problem("bad-snapshot", "the snapshot is of another app"))
         self._clock = state["clock"]
         self._started = True
         self.pool.restore(state["strings"])

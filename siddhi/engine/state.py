@@ -1,4 +1,4 @@
-"""Operator state as a tree of plain values and arrays, and its bytes: versioned, no pickle."""
+"""Operator state as a tree of plain values and arrays, and its bytes: MessagePack, no pickle."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import msgspec
 import numpy as np
 
 from siddhi.engine.arrays import AnyArray, Int64Array
-
-FORMAT_VERSION = 2
 
 State: TypeAlias = Any
 """None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays and `Codes`; tuples become lists."""
@@ -35,23 +33,20 @@ class Codes:
 
 
 class StateError(ValueError):
-    """Bytes that are no snapshot of this version."""
+    """Bytes that cannot be read as what they should be."""
 
 
 def encode_state(state: State) -> bytes:
     """The bytes of `state`."""
-    return msgspec.msgpack.encode([FORMAT_VERSION, _writable(state)], enc_hook=_to_extension)
+    return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
 
 
-def decode_state(data: bytes) -> State:
+def decode_state(data: bytes | memoryview) -> State:
     """The state that `encode_state` wrote; `StateError` for anything else."""
     try:
-        document = msgspec.msgpack.decode(data, ext_hook=_from_extension)
-    except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
-        raise StateError(f"not a snapshot: {error}") from error
-    if not isinstance(document, list) or len(document) != 2 or document[0] != FORMAT_VERSION:
-        raise StateError(f"not a snapshot of format version {FORMAT_VERSION}")
-    return document[1]
+        return msgspec.msgpack.decode(data, ext_hook=_from_extension)
+    except (msgspec.MsgspecError, ValueError, TypeError, IndexError, RecursionError) as error:
+        raise StateError(f"these bytes are no state: {error}") from error
 
 
 def _writable(value: State) -> State:

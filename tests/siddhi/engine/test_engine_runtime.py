@@ -137,12 +137,35 @@ def test_a_stream_that_feeds_itself_is_followed_to_the_end_before_the_next_event
     assert [row["a"] for row in rows] == [*range(2000, -1, -1), 2000, 1999]
 
 
-@pytest.mark.parametrize("data", [b"", b"\x93\x01\x02\x03", b"not a snapshot"])
-def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
-    runtime = started("define stream S (a int); from S select a insert into O;")
+def refusal(data: bytes) -> str:
+    """Why an app refuses to go on from the snapshot `data`."""
+    runtime = AppRuntime(analyse(parse("define stream S (a int); from S#window.length(5) select a insert into O;")))
     with pytest.raises(SiddhiRuntimeError) as caught:
         runtime.restore(data)
-    assert caught.value.problems[0].code == "bad-snapshot"
+    (problem,) = caught.value.problems
+    assert problem.code == "bad-snapshot"
+    return problem.message
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93\x01\x02\x03", b"not a snapshot" * 10])
+def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
+    assert "no snapshot" in refusal(data)
+
+
+def test_a_snapshot_that_is_torn_or_foreign_or_of_another_format_is_refused() -> None:
+    mine = started("define stream S (a int); from S#window.length(5) select a insert into O;")
+    mine.send("S", records([1, 2], a=ints(7, 8)))
+    whole = mine.snapshot()
+    flipped = bytearray(whole)
+    flipped[-3] ^= 1
+    older = bytearray(whole)
+    older[4] = 1
+    other = started("define stream S (a int); from S#window.length(6) select a insert into O;").snapshot()
+    assert all("torn" in refusal(whole[:length]) for length in range(34, len(whole), 37))
+    assert "torn" in refusal(whole + b"x")
+    assert "torn" in refusal(bytes(flipped))
+    assert "format 1" in refusal(bytes(older))
+    assert "of another app" in refusal(other)
 
 
 def test_the_first_event_sets_the_clock_at_one_go_and_silences_before_it_end_there() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.state import decode_state, encode_state
 from siddhi.language.parser import parse
 from siddhi.testing import record_batch
 
@@ -166,5 +165,5 @@ def test_ids_of_keys_that_were_given_up_are_given_out_again() -> None:
     for round_ in range(12):
         events = [("S", round_ * 200 + number % 40, f"k{round_}-{number}", 1) for number in range(200)]
         send(runtime, sorted(events, key=lambda event: event[1]), 0)
-        sizes.append(len(encode_state(decode_state(runtime.snapshot())["nodes"])))
+        sizes.append(sum(part.size.bytes for part in runtime.statistics().state))
     assert max(sizes[3:]) < 1.2 * sizes[2]
