@@ -13,9 +13,9 @@ from siddhi.engine.chain import build_chain
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.joins.condition import JoinCondition
-from siddhi.engine.joins.held import Contents, Held, HeldAggregation, HeldRows, HeldTable
+from siddhi.engine.joins.held import Contents, HeldAggregation, HeldRows, HeldTable
 from siddhi.engine.joins.join import JoinOperator
-from siddhi.engine.joins.side import Side
+from siddhi.engine.joins.side import Held, Side
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import slot_column, source_key
 from siddhi.engine.strings import StringPool
@@ -68,7 +68,8 @@ def build_join(
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
     columns, context = parts.compiler.columns, parts.context
     types = {name: source.output.type_of(name) for name in source.output.names() if slot_column(slot, name) in columns}
-    selected = tuple(name for name in types if slot_column(slot, name) in parts.selected)
+    named = ((slot_column(slot, name), name) for name in types)
+    selected = tuple((column, name) for column, name in named if column in parts.selected)
     keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
     if source.kind is model.SourceKind.TABLE:
         held = _held_table(slot, source, parts)
@@ -77,8 +78,9 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     chain = build_chain(source, types, context, expired=True, selected=(), in_table=parts.environment.in_table)
     window = next((operator for operator in chain if isinstance(operator, Window)), None)
     before = [operator for operator in chain if operator is not window]
-    named = source.kind is model.SourceKind.WINDOW
-    shown = parts.environment.windows[source.source].window if named else window
+    shown = window
+    if source.kind is model.SourceKind.WINDOW:
+        shown = parts.environment.windows[source.source].window
     contents = _nothing(types, context.pool) if shown is None else shown.contents
     return Side(
         slot,
@@ -108,7 +110,7 @@ def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> HeldTabl
         row_column=lambda name: slot_column(slot, name),
         finds_null=False,
     )
-    return HeldTable(matcher)
+    return HeldTable(slot, matcher)
 
 
 def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> HeldAggregation:

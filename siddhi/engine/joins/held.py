@@ -1,8 +1,7 @@
-"""What the events of one side of a join meet on the other: rows that do not change while they look."""
+"""What the events of one side of a join meet on the other: tables, windows, aggregations."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -13,6 +12,7 @@ from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.joins.condition import JoinCondition
+from siddhi.engine.joins.side import Fetch, Held, Side
 from siddhi.engine.operator import Failures
 from siddhi.engine.scope import slot_column
 from siddhi.engine.tables.hash_index import HashIndex
@@ -21,30 +21,23 @@ from siddhi.errors import SiddhiRuntimeError
 
 Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
 """Shows what a side holds: timestamps and columns of its rows."""
-Fetch = Callable[[str, Int64Array], Column]
-"""An attribute of the rows at some places."""
-
 _WORTH_AN_INDEX = 1 << 12
 """From so many pairs on, rows are put into an index rather than all compared with all."""
-
-
-class Held(ABC):
-    """`meet` is asked with events whose columns are called by slot."""
-
-    @abstractmethod
-    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
-        """The pairs of `events` (None: all, else those at `rows`) and rows held, and what fetches these. Events that
-        cannot be answered are booked in `failures`."""
 
 
 class HeldTable(Held):
     """The rows of a table."""
 
-    def __init__(self, matcher: RowMatcher) -> None:
+    def __init__(self, slot: int, matcher: RowMatcher) -> None:
         self._matcher = matcher
+        code = matcher.code_column
+        self._key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
 
-    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
-        return self._matcher.pairs(events, rows=rows), self._matcher.table.column
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        matcher = self._matcher
+        if self._key is not None and rows is None:
+            return matcher.by_code(events.columns[self._key].values), matcher.table.column
+        return matcher.pairs(side.named(events), rows=rows), matcher.table.column
 
 
 class HeldRows(Held):
@@ -55,7 +48,7 @@ class HeldRows(Held):
         self._contents = contents
         self._condition = condition
 
-    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
         stamps, columns = self._contents()
         size = len(stamps)
 
@@ -64,6 +57,7 @@ class HeldRows(Held):
 
         if not size:
             return _NO_PAIRS, fetch
+        events = side.named(events)
         probes = np.arange(events.size) if rows is None else rows
         condition = self._condition
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
@@ -93,9 +87,10 @@ class HeldAggregation(Held):
         self._reader = reader
         self._condition = condition
 
-    def meet(self, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
         found: list[Pairs] = []
         parts: list[dict[str, Column]] = []
+        events = side.named(events)
         start = 0
         for row in range(events.size) if rows is None else rows.tolist():
             one = events.slice(row, row + 1)

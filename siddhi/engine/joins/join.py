@@ -20,7 +20,6 @@ from siddhi.engine.joins.meeting import meet_held
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
 from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step
-from siddhi.engine.scope import slot_column
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
@@ -36,7 +35,7 @@ class JoinOperator(MergingOperator):
     ) -> None:
         self.sides = sides
         self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
-        selected = {slot_column(side.slot, name): side.types[name] for side in sides for name in side.selected}
+        selected = {column: side.types[name] for side in sides for column, name in side.selected}
         self._nothing = empty_batch(tuple(selected.items()), pool)
         self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
         self._only_current = only_current

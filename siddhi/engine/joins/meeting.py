@@ -12,11 +12,9 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
-from siddhi.engine.joins.held import Fetch
-from siddhi.engine.joins.side import Side, with_nulls
+from siddhi.engine.joins.side import Fetch, Side, with_nulls
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Failures
-from siddhi.engine.scope import slot_column
 from siddhi.engine.tables.matching import Pairs
 
 _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
@@ -37,16 +35,27 @@ def meet_held(
     if not rows.only_current:
         (events,) = (rows.kinds <= EXPIRED).nonzero()
     known = len(failures.orders)
-    pairs, fetch = other.held.meet(side.named(rows), events, failures)
-    if not pairs.whole and (side.keeps_unmatched or events is not None):
+    pairs, fetch = other.held.meet(side, rows, events, failures)
+    if pairs.whole and (only_current or not side.bare):
+        return _one_to_one(side, other, rows, pairs, fetch)
+    if side.keeps_unmatched or events is not None:
         pairs = _with_unmatched(side, rows, pairs, failures.orders[known:])
     if side.bare and not only_current:
         return _come_and_go(side, other, rows, pairs, fetch)
     if not len(pairs.probes):
         return None
-    out = rows if pairs.whole else rows.take(pairs.probes, side.selected)
+    out = rows.take(pairs.probes, [name for _, name in side.selected])
     met = out.with_columns(_columns(side, other, out, pairs.places, fetch))
-    return met.with_chunks(None if pairs.whole else pairs.probes, out.chunks)
+    return met.with_chunks(pairs.probes, out.chunks)
+
+
+def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
+    """Each of `rows` with the one row that it meets."""
+    columns = {column: rows.columns[name] for column, name in side.selected}
+    for column, name in other.selected:
+        columns[column] = fetch(name, pairs.places)
+    met = rows.with_columns(columns)
+    return met if rows.chunks is None else met.with_chunks(None, rows.chunks)
 
 
 def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs, failed: list[Int64Array]) -> Pairs:
@@ -72,7 +81,7 @@ def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch:
     numbers, places = numbers[order], places[order]
     probes = numbers // 3
     kinds = _PASSING_BY[numbers % 3]
-    out = rows.take(probes, side.selected)
+    out = rows.take(probes, [name for _, name in side.selected])
     timestamps = np.where(kinds == EXPIRED, out.clocks, out.timestamps)
     columns = _columns(side, other, out, places, fetch)
     deliveries = rows.chunk_ids()[probes]
@@ -81,15 +90,14 @@ def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch:
 
 def _columns(side: Side, other: Side, out: EventBatch, places: Int64Array, fetch: Fetch) -> dict[str, Column]:
     """The selected columns of both sides; of the other those of the rows at `places`, null for -1."""
-    columns = {slot_column(side.slot, name): out.columns[name] for name in side.selected}
+    columns = {column: out.columns[name] for column, name in side.selected}
     missing = places < 0
-    lonely = int(missing.sum())
-    for name in other.selected:
+    lonely = np.count_nonzero(missing)
+    for column, name in other.selected:
         if lonely == len(places):
-            column = Column.nulls(other.types[name], other.pool, len(places))
+            columns[column] = Column.nulls(other.types[name], other.pool, len(places))
         elif lonely:
-            column = with_nulls(fetch(name, np.where(missing, 0, places)), missing)
+            columns[column] = with_nulls(fetch(name, np.where(missing, 0, places)), missing)
         else:
-            column = fetch(name, places)
-        columns[slot_column(other.slot, name)] = column
+            columns[column] = fetch(name, places)
     return columns

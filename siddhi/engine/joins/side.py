@@ -1,20 +1,33 @@
-"""The two sides of a join."""
+"""The two sides of a join, and what each shows to the events of the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from siddhi.engine.arrays import BoolArray
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import Column, EventBatch
-from siddhi.engine.joins.held import Held
-from siddhi.engine.operator import Operator, Step
+from siddhi.engine.operator import Failures, Operator, Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.engine.tables.matching import Pairs
 from siddhi.engine.windows.window import Window
 from siddhi.language.ast import AttributeType
+
+Fetch = Callable[[str, Int64Array], Column]
+"""An attribute of the rows at some places."""
+
+
+class Held(ABC):
+    """Rows that do not change while the events of the other side look at them."""
+
+    @abstractmethod
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+        """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, and what
+        fetches these. Events that cannot be answered are booked in `failures`."""
 
 
 @dataclass(slots=True)
@@ -22,8 +35,9 @@ class Side:
     """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
 
     `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
-    that the query reads of the side, `selected` those that it reads once the pairs are found. `keeps_unmatched` says
-    that an event of this side that meets nothing gives a row with nulls. `held` is what the other side's events meet.
+    that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
+    which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls.
+    `held` is what the other side's events meet.
     """
 
     slot: int
@@ -32,7 +46,7 @@ class Side:
     window: Window | None
     held: Held
     types: Mapping[str, AttributeType]
-    selected: tuple[str, ...]
+    selected: tuple[tuple[str, str], ...]
     triggers: bool
     keeps_unmatched: bool
     pool: StringPool

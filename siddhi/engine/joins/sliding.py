@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.joins.condition import JoinCondition
@@ -54,6 +54,7 @@ class _Flow:
         self.side = side
         self.window = side.window if isinstance(side.window, SlidingWindow) else None
         self.condition = condition
+        self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
         self.ring = Ring()
         self.rows: EventBatch | None = None
         self.keys = NO_POSITIONS
@@ -196,20 +197,18 @@ class SlidingJoin:
             only_current=self._only_current,
         )
 
-    def _columns(self, flow: _Flow, names: Sequence[str], sequences: Int64Array) -> dict[str, Column]:
+    def _columns(self, flow: _Flow, names: Sequence[tuple[str, str]], sequences: Int64Array) -> dict[str, Column]:
+        """The attributes `names` (column, attribute) of the rows with these sequence numbers, null for -1."""
         other = self._flows[1 - flow.side.slot].side
-        missing: BoolArray | None = None
-        if other.keeps_unmatched or not self._only_current:
-            missing = sequences < 0
-            if missing.all():
-                size = len(sequences)
-                types, pool = flow.side.types, flow.side.pool
-                return {slot_column(flow.side.slot, n): Column.nulls(types[n], pool, size) for n in names}
-            missing = missing if missing.any() else None
-        if missing is None:
-            return {slot_column(flow.side.slot, name): flow.column(name, sequences) for name in names}
-        some = np.where(missing, sequences.max(), sequences)
-        return {slot_column(flow.side.slot, name): with_nulls(flow.column(name, some), missing) for name in names}
+        if not other.keeps_unmatched and self._only_current:
+            return {column: flow.column(name, sequences) for column, name in names}
+        missing = sequences < 0
+        newest = int(sequences.max())
+        if newest < 0:
+            types, pool, size = flow.side.types, flow.side.pool, len(sequences)
+            return {column: Column.nulls(types[name], pool, size) for column, name in names}
+        some = np.where(missing, newest, sequences)
+        return {column: with_nulls(flow.column(name, some), missing) for column, name in names}
 
     def _standing(self, pairs: Int64Array) -> Int64Array:
         """The pairs that make the rest of the condition true; a row of nulls stands when none of its chunk does, a
@@ -218,7 +217,7 @@ class SlidingJoin:
             return pairs
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self._flows):
-            columns |= self._columns(flow, tuple(flow.side.types), pairs[place])
+            columns |= self._columns(flow, flow.names, pairs[place])
         lines = (pairs[OUT_TIMESTAMP], None, pairs[OUT_ORDER], pairs[OUT_CLOCK])
         alone = (pairs[0] < 0) | (pairs[1] < 0)
         standing = self._rest.truth(Evaluation(EventBatch(*lines, columns, only_current=True))) & ~alone

@@ -94,6 +94,12 @@ def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
 
 
 @called
+def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
+    """True for a row that equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
+    return (len(nulls) > 0 and nulls[row]) or (codes and rows[row, 0] < 0)
+
+
+@called
 def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
     place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
     while place >= 0 and not _same(keys, place, rows, row):
@@ -102,12 +108,12 @@ def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_first(ends, links, keys, rows, nulls, found):  # type: ignore[no-untyped-def]
+def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no-untyped-def]
     """Writes the first place with the key of each of `rows`, -1 where there is none; returns how many have one."""
     count = 0
     for row in range(len(rows)):
         place = -1
-        if len(nulls) == 0 or not nulls[row]:
+        if not _is_null(rows, row, nulls, codes):
             place = _first(ends, links, keys, rows, row)
         found[row] = place
         count += place >= 0
@@ -115,11 +121,11 @@ def find_first(ends, links, keys, rows, nulls, found):  # type: ignore[no-untype
 
 
 @kernel
-def count_all(ends, links, keys, rows, nulls):  # type: ignore[no-untyped-def]
+def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped-def]
     """How many pairs of one of `rows` and a place with its key there are."""
     count = 0
     for row in range(len(rows)):
-        if len(nulls) and nulls[row]:
+        if _is_null(rows, row, nulls, codes):
             continue
         place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
         while place >= 0:
@@ -129,11 +135,11 @@ def count_all(ends, links, keys, rows, nulls):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_all(ends, links, keys, rows, nulls, probes, places):  # type: ignore[no-untyped-def]
+def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ignore[no-untyped-def]
     """Writes all pairs of one of `rows` and a place with its key, ordered by both."""
     count = 0
     for row in range(len(rows)):
-        if len(nulls) and nulls[row]:
+        if _is_null(rows, row, nulls, codes):
             continue
         place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
         while place >= 0:
@@ -183,18 +189,23 @@ class HashIndex:
         """The rows at `places` are found no more."""
         take_out(self._ends, self._links, self._keys, places)
 
-    def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK) -> tuple[Int64Array, int]:
-        """The first place with the key of each row, -1 for none and where `nulls`; and how many rows have one."""
+    def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False) -> tuple[Int64Array, int]:
+        """The first place with the key of each row, -1 for none; and how many rows have one.
+
+        None have rows where `nulls`, and where keys are `codes` of strings (one part) those that are null.
+        """
         found = np.empty(len(rows), dtype=np.int64)
-        count = find_first(self._ends, self._links, self._keys, rows, nulls, found)
+        count = find_first(self._ends, self._links, self._keys, rows, nulls, codes, found)
         return found, count
 
-    def all(self, rows: Int64Array, nulls: BoolArray = NO_MASK) -> tuple[Int64Array, Int64Array]:
-        """Pairs (row, place) of equal keys, ordered by both; none for rows where `nulls`."""
-        count = count_all(self._ends, self._links, self._keys, rows, nulls)
+    def all(
+        self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False
+    ) -> tuple[Int64Array, Int64Array]:
+        """Pairs (row, place) of equal keys, ordered by both; `nulls` and `codes` as in `first`."""
+        count = count_all(self._ends, self._links, self._keys, rows, nulls, codes)
         pairs = np.empty((2, count), dtype=np.int64)
         if count:
-            find_all(self._ends, self._links, self._keys, rows, nulls, pairs[0], pairs[1])
+            find_all(self._ends, self._links, self._keys, rows, nulls, codes, pairs[0], pairs[1])
         return pairs[0], pairs[1]
 
     def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:

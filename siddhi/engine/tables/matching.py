@@ -9,16 +9,17 @@ Without an equality that an index may answer the pairs are all of events and row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
-from siddhi.engine.kernels import NO_MASK
+from siddhi.engine.expressions.leaves import ColumnNode
+from siddhi.engine.kernels import NO_MASK, kernel_array
 from siddhi.engine.pattern.conditions import conjunction, conjuncts
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.tables.key_bits import comparable, key_rows
@@ -32,8 +33,7 @@ NameOfRow = Callable[[model.TypedExpression], str | None]
 """The attribute of the table's row that an expression is, None for every other expression."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Event `probes[k]` meets the row at `places[k]`; ordered by both. `whole` says that `probes` counts 0, 1, … to the
     last event."""
 
@@ -71,11 +71,13 @@ class RowMatcher:
         if self.index is not None:
             self._nodes = [compiler.compile(self.probes[name]) for name in self.index.names]
         self._types = [node.type for node in self._nodes]
+        self._unique = self.index is not None and set(self.index.names) == set(table.primary_key)
         rest = [part for part in parts if all(part is not used for used, _ in equal.values())]
         self.exact = bool(equal) and not rest
         self.by_primary_key = self.exact and set(equal) == set(table.primary_key)
         self._finds_null = finds_null and self.by_primary_key
         self._compile_rest(rest, compiler)
+        self.code_column = self._code_column()
 
     def _compile_rest(self, rest: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> None:
         whole = conjunction(rest)
@@ -86,6 +88,11 @@ class RowMatcher:
         self._row_columns = {self._column_of(name): name for name in names}
         self._event_columns = [name for name in inner.columns if name not in self._row_columns]
         compiler.columns.update(inner.columns)
+
+    def _code_column(self) -> str | None:
+        """The event's string column that is all that the condition looks at, None when it looks at anything else."""
+        node = self._nodes[0] if self.exact and len(self._nodes) == 1 else None
+        return node.column if isinstance(node, ColumnNode) and node.type is AttributeType.STRING else None
 
     def _table_value(self, expression: model.TypedExpression) -> str | None:
         found = isinstance(expression, model.TableValue) and expression.table == self.table.id
@@ -118,21 +125,16 @@ class RowMatcher:
         self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
     ) -> Pairs:
         """All matches of `events`, or only of the ones in `rows`; `outputs` are the values of the query's output."""
-        found = [self._narrowed(block, events, outputs) for block in self._candidates(events, outputs, rows)]
-        if len(found) == 1:
-            return found[0]
+        if self.index is not None:
+            asked = self._by_index(events, outputs)
+            return self._narrowed(asked if rows is None else _only(asked, rows, events.size), events, outputs)
+        found = [self._narrowed(block, events, outputs) for block in self._all_pairs(events, rows)]
         return Pairs(
             np.concatenate([NO_POSITIONS, *(pairs.probes for pairs in found)]),
             np.concatenate([NO_POSITIONS, *(pairs.places for pairs in found)]),
         )
 
-    def _candidates(
-        self, events: EventBatch, outputs: Mapping[str, Value] | None, rows: Int64Array | None
-    ) -> Iterator[Pairs]:
-        if self.index is not None:
-            found = self._by_index(events, outputs)
-            yield found if rows is None else _only(found, rows, events.size)
-            return
+    def _all_pairs(self, events: EventBatch, rows: Int64Array | None) -> Iterator[Pairs]:
         places = self.table.places()
         probes = np.arange(events.size) if rows is None else rows
         step = max(1, PAIRS_AT_ONCE // max(len(places), 1))
@@ -141,17 +143,26 @@ class RowMatcher:
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
 
     def _by_index(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> Pairs:
-        assert self.index is not None  # noqa: S101 - the caller has looked
         evaluation = Evaluation(events)
         evaluation.outputs = dict(outputs) if outputs else {}
         values = [node.evaluate(evaluation) for node in self._nodes]
+        if self._types == [AttributeType.STRING] and values[0].values.ndim:
+            return self.by_code(values[0].values)
         keys, nulls = key_rows(values, self._types, events.size, self.table.pool)
-        if self._finds_null:
-            nulls = NO_MASK
-        if self.index.names != self.table.primary_key:
-            return Pairs(*self.index.all(keys, nulls))
-        places, count = self.index.first(keys, nulls)
-        if count == events.size:
+        return self._found(keys, NO_MASK if self._finds_null else nulls, codes=False)
+
+    def by_code(self, codes: Int64Array) -> Pairs:
+        """The pairs of rows and events whose only key is a string with these `codes`, before the rest of the
+        condition."""
+        return self._found(kernel_array(codes).reshape(-1, 1), NO_MASK, codes=not self._finds_null)
+
+    def _found(self, keys: Int64Array, nulls: BoolArray, *, codes: bool) -> Pairs:
+        index = self.index
+        assert index is not None  # noqa: S101 - whoever asks for keys has one
+        if not self._unique:
+            return Pairs(*index.all(keys, nulls, codes=codes))
+        places, count = index.first(keys, nulls, codes=codes)
+        if count == len(places):
             return Pairs(np.arange(count), places, whole=True)
         (probes,) = (places >= 0).nonzero()
         return Pairs(probes, places[probes])
