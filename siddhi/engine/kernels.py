@@ -8,9 +8,16 @@ import numba
 import numpy as np
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.kernel_cache import keep_on_disk
 
 NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 """Stands for None where a kernel takes a mask."""
+
+
+# A loop that allocates nothing need not count references to the arrays that it passes around, which else takes most of
+# the time. The option has no public name.
+_NO_COUNTS: dict[str, Any] = {"_nrt": False}
+_PART: dict[str, Any] = {**_NO_COUNTS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Any) -> Any:
@@ -18,7 +25,25 @@ def kernel(function: Any) -> Any:
 
     A kernel takes arrays from `kernel_array`, so that one compiled version serves every plan.
     """
-    return numba.njit(cache=True)(function)
+    return keep_on_disk(numba.njit(function))
+
+
+def state_kernel(function: Any) -> Any:
+    """As `kernel`, for a loop over state arrays that allocates nothing and calls `kernel_part`s.
+
+    Arrays are best handed over one by one: a tuple of them costs microseconds a call.
+    """
+    return keep_on_disk(numba.njit(**_NO_COUNTS)(function))
+
+
+def kernel_part(function: Any) -> Any:
+    """A part of state kernels that becomes part of their code where it is called."""
+    return numba.njit(forceinline=True, **_PART)(function)
+
+
+def seldom_part(function: Any) -> Any:
+    """A part of state kernels that runs seldom: it is called, as every copy costs time to compile."""
+    return numba.njit(**_PART)(function)
 
 
 def kernel_array(array: AnyArray, dtype: Any = None) -> AnyArray:

@@ -1,28 +1,38 @@
-"""Chains of plain elements, whole batches at a time: the operator for the common patterns and sequences."""
+"""Chains of plain elements, whole batches at a time: the operator for the common patterns and sequences.
+
+    batches ──EventReader──▶ events ──run_pattern / run_sequence──▶ matches ──ChainOutput──▶ columns
+                                          ▲ │
+                                          │ ▼
+                                       ChainState
+
+Partial matches refer to rows of the batch while it runs; what is needed of these is kept when it is over.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.kernels import grown
-from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
-from siddhi.engine.pattern import chain_kernel as kernel
-from siddhi.engine.pattern.chain_kernel import ChainEvents, ChainRules, ChainState
-from siddhi.engine.pattern.chain_output import ChainOutput
+from siddhi.engine.pattern import chain_memory as memory
+from siddhi.engine.pattern.chain_events import EventReader
+from siddhi.engine.pattern.chain_lists import close_instances, live_partials, relink, settle
+from siddhi.engine.pattern.chain_memory import ChainRules, ChainState
+from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
+from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
-from siddhi.engine.pattern.conditions import EventFilter
+from siddhi.engine.pattern.chain_sequence import run_sequence
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.language.ast import AttributeType
+
+_LEAST_ROOM = 64
 
 
 class ChainOperator(MergingOperator):
@@ -40,59 +50,74 @@ class ChainOperator(MergingOperator):
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
         self._source_of = [self.sources.index(source_key(element.input)) for element in machine.slots]
         self._count = len(machine.slots)
-        self._filters = [EventFilter(alone, context) for alone in plan.alone]
         layout = ChainLayout(plan, self._source_of, context)
-        self._columns = layout.columns
         self._register_types = layout.register_types
-        settings = np.zeros(kernel.SETTING_COUNT, dtype=np.int64)
-        settings[kernel.ELEMENTS] = self._count
-        settings[kernel.WITHIN] = kernel.NONE if machine.within_ms is None else machine.within_ms
-        settings[kernel.IS_SEQUENCE] = machine.sequence
-        settings[kernel.SCOPE_END] = kernel.NONE if plan.scope_end is None else plan.scope_end
-        settings[kernel.REGISTERS] = kernel.REFERENCES + self._count
-        offers = np.full((len(self.sources), self._count), kernel.NONE, dtype=np.int64)
-        for source in range(len(self.sources)):
-            fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
-            offers[source, : len(fed)] = fed
-        self._rules = ChainRules(settings, layout.elements, layout.comparisons, layout.copies, offers)
+        self._fraction_registers = layout.fraction_registers
+        self._texts = layout.texts
+        self._rules = self._rules_of(plan, layout)
         self._sequence = machine.sequence
+        self._run = run_sequence if machine.sequence else run_pattern
+        self._reader = EventReader(layout.columns, len(self.sources))
         self._output = ChainOutput(machine, read, context.pool)
         nothing = np.zeros(0, dtype=np.int64)
         self._nothing = EventBatch(
             nothing,
-            np.zeros(0, dtype=np.int8),
+            None,
             nothing,
             nothing,
             self._output.no_rows(),
             None,
             nothing if context.partitioned else None,
+            only_current=True,
         )
-        self._fraction_registers = layout.fraction_registers
-        self._kept: Int64Array = np.zeros((0, 3), dtype=np.int64)
+        self._kept: Int64Array = np.zeros((3, 0), dtype=np.int64)
         self._state = self._new_state()
 
+    def _rules_of(self, plan: ChainPlan, layout: ChainLayout) -> ChainRules:
+        machine = plan.machine
+        settings = np.zeros(memory.SETTING_COUNT, dtype=np.int64)
+        settings[memory.ELEMENTS] = self._count
+        settings[memory.WITHIN] = memory.NONE if machine.within_ms is None else machine.within_ms
+        settings[memory.IS_SEQUENCE] = machine.sequence
+        settings[memory.SCOPE_END] = memory.NONE if plan.scope_end is None else plan.scope_end
+        settings[memory.REGISTERS] = memory.REFERENCES + self._count
+        offers = np.full((len(self.sources), self._count), memory.NONE, dtype=np.int64)
+        for source in range(len(self.sources)):
+            fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
+            offers[source, : len(fed)] = fed
+        return ChainRules(
+            settings,
+            layout.elements,
+            layout.tests,
+            layout.constants,
+            layout.comparisons,
+            layout.copies,
+            offers,
+            layout.columns.texts,
+        )
+
     def _new_state(self) -> ChainState:
-        width = kernel.REFERENCES + self._count + len(self._register_types)
-        counters = np.zeros(kernel.COUNTER_COUNT, dtype=np.int64)
-        counters[kernel.FREE] = kernel.NONE
-        table, bounds = self._new_table(64)
+        width = memory.REFERENCES + self._count + len(self._register_types)
+        counters = np.zeros(memory.FROM_BEFORE + self._count, dtype=np.int64)
+        counters[memory.FREE] = memory.NONE
+        table, bounds = self._new_table(2 * _LEAST_ROOM)
         return ChainState(
-            partials=np.zeros((8, width), dtype=np.int64),
-            floats=np.zeros((8, self._fraction_registers), dtype=np.float64),
-            lists=np.full((0, kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64),
+            partials=np.zeros((_LEAST_ROOM, width), dtype=np.int64),
+            floats=np.zeros((_LEAST_ROOM, self._fraction_registers), dtype=np.float64),
+            lists=np.full((0, memory.LIST_WIDTH), memory.NONE, dtype=np.int64),
             table=table,
             bounds=bounds,
-            instances=np.zeros((0, kernel.INSTANCE_WIDTH), dtype=np.int64),
+            instances=np.zeros((0, memory.INSTANCE_WIDTH), dtype=np.int64),
             counters=counters,
-            touched=np.zeros(8, dtype=np.int64),
-            matches=np.zeros((0, 2 + self._count), dtype=np.int64),
+            touched=np.zeros(_LEAST_ROOM, dtype=np.int64),
+            matches=np.zeros((memory.MATCH_REFERENCES + self._count, 2 * _LEAST_ROOM), dtype=np.int64),
         )
 
     def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:
-        table = np.full((self._count, places, 2), kernel.NONE, dtype=np.int64)
+        table = np.full((self._count, places, 2), memory.NONE, dtype=np.int64)
         bounds = np.full((self._count, places), np.inf, dtype=np.float64)
-        for element, bounded in enumerate(self._rules.elements[:, kernel.BOUNDED].tolist()):
-            if bounded != kernel.NONE and self._rules.comparisons[bounded, kernel.OPERATOR] < kernel.GREATER:
+        for element, bounded in enumerate(self._rules.elements[:, memory.BOUNDED].tolist()):
+            if bounded != memory.NONE and self._rules.comparisons[bounded, memory.OPERATOR] < memory.GREATER:
                 bounds[element] = -np.inf
         return table, bounds
 
@@ -104,158 +129,132 @@ class ChainOperator(MergingOperator):
 
     def _open(self, instances: Int64Array) -> None:
         """These instances begin: one empty partial waits at the first element of each."""
-        if not len(instances):
-            return
         count = int(instances.max()) + 1
         state = self._state
         if count > len(state.instances):
             grown_instances = grown(state.instances, count)
-            lists = grown(state.lists, len(grown_instances) * self._count, kernel.NONE)
+            lists = grown(state.lists, len(grown_instances) * self._count, memory.NONE)
             state = self._state = state._replace(instances=grown_instances, lists=lists)
         entries = instances[:, np.newaxis] * self._count + np.arange(self._count)
-        state.lists[entries.ravel()] = kernel.NONE
+        state.lists[entries.ravel()] = memory.NONE
         state.instances[instances] = 0
-        state.instances[instances, kernel.LATEST] = kernel.LONG_AGO
-        state.instances[instances, kernel.FRESH_SEEDS] = 1
+        state.instances[instances, memory.LATEST] = memory.LONG_AGO
+        state.instances[instances, memory.FRESH_SEEDS] = 1
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        for instance in partitions.tolist():
-            if instance < len(self._state.instances):
-                kernel.close_instance(instance, self._state, self._rules)
-                self._state.instances[instance] = 0
+        close_instances(partitions, self._state, self._rules)
 
     # ---- a step
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        self._open(step.opened)
+        if len(step.opened):
+            self._open(step.opened)
+        for row, text in self._texts.items():
+            self._rules.tests[row, memory.CONSTANT] = self._context.pool.code(text)
         offsets = _offsets(inputs.batches)
-        rows, places = self._rows(inputs, offsets)
-        matches = self._run(ChainEvents(rows, *self._event_columns(inputs, offsets)))
-        batch = self._batch(inputs, matches, places, offsets)
-        if self._state.counters[kernel.TOUCHES]:
-            self._keep(inputs, offsets)
-        return batch
-
-    def _run(self, events: ChainEvents) -> Int64Array:
-        """Takes all rows through the state loop; the matches in order."""
-        found: list[Int64Array] = []
-        run = kernel.run_sequence if self._sequence else kernel.run_pattern
         counters = self._state.counters
-        counters[kernel.CURSOR] = 0
-        while (done := int(counters[kernel.CURSOR])) < len(events.rows):
-            self._make_room(len(events.rows) - done)
-            counters[kernel.MATCHES] = 0
-            run(self._state, self._rules, events)
-            if counters[kernel.MATCHES]:
-                found.append(self._state.matches[: counters[kernel.MATCHES]].copy())
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate(found) if found else self._state.matches[:0]
+        counters[memory.ROWS], places = self._reader.read(inputs, offsets)
+        self._run_through()
+        out = self._batch(inputs, places, offsets) if counters[memory.MATCHES] else self._nothing
+        if counters[memory.TOUCHES]:
+            self._keep(inputs, offsets)
+        return out
 
-    def _rows(self, inputs: MergedRows, offsets: Sequence[int]) -> tuple[Int64Array, Int64Array | None]:
-        """(source, event, timestamp, instance) of each row that is an event; its place among all rows if some are
-        not."""
-        events = inputs.rows if len(inputs.batches) == 1 else inputs.rows + np.asarray(offsets)[inputs.sources]
-        rows = np.zeros((inputs.size, 4), dtype=np.int64)
-        rows[:, 0] = inputs.sources
-        rows[:, 1] = events
-        rows[:, 2] = _end_to_end([batch.timestamps for batch in inputs.batches])[events]
-        if self._context.partitioned:
-            rows[:, 3] = _instances(inputs.batches)[events]
-        kinds = _end_to_end([batch.kinds for batch in inputs.batches])
-        if kinds.max(initial=CURRENT) <= EXPIRED:
-            return rows, None
-        counts = kinds[events] <= EXPIRED
-        return rows[counts], np.flatnonzero(counts)
+    def _run_through(self) -> None:
+        """Takes all events through the state loop; the matches stand in order in the state."""
+        counters = self._state.counters
+        counters[memory.CURSOR] = 0
+        while True:
+            self._run(*self._state, *self._rules, *self._reader.events)
+            if counters[memory.CURSOR] == counters[memory.ROWS]:
+                return
+            self._make_room()
 
-    def _event_columns(
-        self, inputs: MergedRows, offsets: Sequence[int]
-    ) -> tuple[AnyArray, Int64Array, AnyArray, Int64Array]:
-        total = offsets[-1]
-        passing = np.ones((self._count, total), dtype=np.bool_)
-        whole = np.empty((len(self._columns.whole), total), dtype=np.int64)
-        fractions = np.empty((len(self._columns.fractions), total), dtype=np.float64)
-        nulls = np.zeros(total, dtype=np.int64)
-        spans = [slice(start, stop) for start, stop in itertools.pairwise(offsets)]
-        evaluations = [Evaluation(batch) for batch in inputs.batches]
-        for slot, source in enumerate(self._source_of):
-            if not self._filters[slot].always:
-                passing[slot, spans[source]] = self._filters[slot].mask(inputs.batches[source])
-        bit = 0
-        for columns, targets in ((self._columns.whole, whole), (self._columns.fractions, fractions)):
-            for column, target in zip(columns, targets, strict=True):
-                source = column.source
-                valid = column.fill(target[spans[source]], inputs.batches[source], evaluations[source])
-                if valid is not None:
-                    nulls[spans[source]] |= (~valid).astype(np.int64) << bit
-                bit += 1
-        return passing, whole, fractions, nulls
-
-    def _make_room(self, rows: int) -> None:
-        state = self._state
-        live = int(state.counters[kernel.LIVE])
-        seeds = int(state.instances[:, kernel.SEEDS :].sum()) if len(state.instances) < rows else 0
-        wanted = live + rows + seeds + 2
+    def _make_room(self) -> None:
+        """There is room for the event at which the state loop stopped, and for as many partials and matches again."""
+        state, events = self._state, self._reader.events
+        live, matches = int(state.counters[memory.LIVE]), int(state.counters[memory.MATCHES])
+        place = int(state.counters[memory.CURSOR])
+        row = int(events.order[place]) if len(events.order) else place
+        wanted = live + int(state.instances[events.whole[memory.EVENT_INSTANCE, row], memory.SEEDS :].sum()) + 1
         if wanted > len(state.partials):
             partials = grown(state.partials, wanted)
             floats, touched = grown(state.floats, len(partials)), grown(state.touched, len(partials))
             state = state._replace(partials=partials, floats=floats, touched=touched)
-        if live + wanted + 2 > len(state.matches):
-            state = state._replace(matches=grown(state.matches, live + wanted + 2))
+        if matches + wanted > state.matches.shape[1]:
+            more = np.zeros((len(state.matches), matches + 2 * wanted), dtype=np.int64)
+            state = state._replace(matches=np.concatenate([state.matches, more], axis=1))
         self._state = state
-        if wanted > state.table.shape[1] and not self._sequence:
-            self._refill_table(wanted)
+        if len(state.partials) > state.table.shape[1]:
+            self._empty_table()
 
-    def _refill_table(self, partials: int) -> None:
-        """The table has room for so many partials and holds all that wait."""
-        table, bounds = self._new_table(1 << max(6, (2 * partials).bit_length()))
-        self._state = self._state._replace(table=table, bounds=bounds)
-        kernel.rebuild_table(self._state, self._rules)
+    def _empty_table(self) -> None:
+        """The table has twice as many places as there is room for partials; the state loop will fill it."""
+        if not self._sequence:
+            table, bounds = self._new_table(1 << (2 * len(self._state.partials) - 1).bit_length())
+            self._state = self._state._replace(table=table, bounds=bounds)
+            self._state.counters[memory.EMPTY_TABLE] = 1
 
-    def _batch(
-        self, inputs: MergedRows, matches: Int64Array, places: Int64Array | None, offsets: Sequence[int]
-    ) -> EventBatch:
-        if not len(matches):
-            return self._nothing
-        causes = matches[:, 0] if places is None else places[matches[:, 0]]
-        references = [
-            np.where(matches[:, 2 + slot] >= 0, matches[:, 2 + slot] - offsets[source], kernel.NONE)
-            for slot, source in enumerate(self._source_of)
-        ]
-        batches = [inputs.batches[source] for source in self._source_of]
-        last = references[-1]
+    def _batch(self, inputs: MergedRows, places: Int64Array | None, offsets: Sequence[int]) -> EventBatch:
+        """The matches of the batch that has run."""
+        state = self._state
+        found = state.matches[:, : state.counters[memory.MATCHES]].copy()
+        causes, partials, references = found[0], found[1], found[memory.MATCH_REFERENCES :]
+        events = []
+        for slot, source in enumerate(self._source_of):
+            rows = references[slot]
+            if offsets[source]:
+                rows = np.where(rows >= 0, rows - offsets[source], memory.NONE)
+            from_before = int(state.counters[memory.FROM_BEFORE + slot])
+            events.append(SlotEvents(inputs.batches[source], rows, from_before))
+        batch, last, _ = events[-1]
+        orders = clocks = None
+        if len(inputs.batches) > 1:
+            causes = causes if places is None else places[causes]
+            orders, clocks = inputs.orders[causes], inputs.clocks[causes]
         return EventBatch(
-            batches[-1].timestamps[last],
-            np.full(len(matches), CURRENT, dtype=np.int8),
-            inputs.orders[causes],
-            inputs.clocks[causes],
-            self._output.columns(batches, references, matches[:, 1]),
+            batch.timestamps[last],
             None,
-            None if batches[-1].partitions is None else batches[-1].partitions[last],
+            orders,
+            clocks,
+            self._output.columns(events, partials),
+            None,
+            None if batch.partitions is None else batch.partitions[last],
+            only_current=True,
+            origin=(batch, last),
         )
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
         """Copies out of the batch what live partials hold of it."""
-        self._kept = grown(self._kept, int(self._state.counters[kernel.TOUCHES]) * self._count)
-        count = kernel.settle_chain(self._kept, self._state)
-        kept = self._kept[:count]
+        state = self._state
+        most = int(state.counters[memory.TOUCHES]) * self._count
+        if most > self._kept.shape[1]:
+            self._kept = np.zeros((3, 2 * most), dtype=np.int64)
+        count = settle(self._kept, state.partials, state.touched, state.counters)
+        partials, slots, rows = self._kept[:, :count]
+        room = len(state.partials)
         for slot, source in enumerate(self._source_of[:-1]):
-            of_slot = kept[kept[:, 1] == slot] if self._count > 2 else kept
-            self._output.keep(slot, of_slot[:, 0], inputs.batches[source], of_slot[:, 2] - offsets[source])
+            own = slice(None) if self._count == 2 else slots == slot
+            self._output.keep(slot, partials[own], inputs.batches[source], rows[own] - offsets[source], room)
 
     # ---- what is held
 
     def state_size(self) -> StateSize:
-        live = int(self._state.counters[kernel.LIVE])
+        live = int(self._state.counters[memory.LIVE])
         return StateSize(partial_matches=live, bytes=held_bytes(self._state) + held_bytes(self._output))
+
+    def _live(self) -> Int64Array:
+        """The live partials, list by list in order."""
+        live: Int64Array = np.zeros(int(self._state.counters[memory.LIVE]), dtype=np.int64)
+        live_partials(live, self._state)
+        return live
 
     # ---- snapshot
 
     def snapshot(self) -> State:
         state = self._state
-        order = np.zeros(int(state.counters[kernel.LIVE]), dtype=np.int64)
-        kernel.live_partials(order, state)
-        base = kernel.REFERENCES + self._count
+        order = self._live()
+        base = memory.REFERENCES + self._count
         registers = [
             Codes(state.partials[order, base + number])
             if type_ is AttributeType.STRING
@@ -263,10 +262,10 @@ class ChainOperator(MergingOperator):
             for number, type_ in enumerate(self._register_types)
         ]
         return {
-            "partials": state.partials[order][:, : kernel.REFERENCES],
+            "partials": state.partials[order][:, : memory.REFERENCES],
             "registers": registers,
             "fractions": state.floats[order],
-            "updated": state.lists[:, kernel.UPDATED].copy(),
+            "updated": state.lists[:, memory.UPDATED].copy(),
             "instances": state.instances.copy(),
             "kept": self._output.snapshot(order),
         }
@@ -275,16 +274,17 @@ class ChainOperator(MergingOperator):
         count = len(state["partials"])
         fresh = self._new_state()
         partials = grown(fresh.partials, count)
-        partials[:count, : kernel.REFERENCES] = state["partials"]
-        base = kernel.REFERENCES + self._count
-        partials[:count, kernel.REFERENCES : base] = kernel.NONE
+        partials[:count, : memory.REFERENCES] = state["partials"]
+        base = memory.REFERENCES + self._count
+        partials[:count, memory.REFERENCES : base] = memory.NONE
+        partials[:count, memory.PLACE] = memory.NONE
         for number, register in enumerate(state["registers"]):
             partials[:count, base + number] = register.array if isinstance(register, Codes) else register
         floats = grown(fresh.floats, len(partials))
         floats[:count] = state["fractions"]
-        lists = np.full((len(state["updated"]), kernel.LIST_WIDTH), kernel.NONE, dtype=np.int64)
-        lists[:, kernel.UPDATED] = state["updated"]
-        fresh.counters[kernel.UNUSED] = fresh.counters[kernel.LIVE] = count
+        lists = np.full((len(state["updated"]), memory.LIST_WIDTH), memory.NONE, dtype=np.int64)
+        lists[:, memory.UPDATED] = state["updated"]
+        fresh.counters[memory.UNUSED] = fresh.counters[memory.LIVE] = count
         self._state = fresh._replace(
             partials=partials,
             floats=floats,
@@ -293,17 +293,8 @@ class ChainOperator(MergingOperator):
             touched=grown(fresh.touched, len(partials)),
         )
         self._output.restore(state["kept"])
-        kernel.relink(count, self._state, self._rules)
-        if not self._sequence:
-            self._refill_table(count)
-
-
-def _end_to_end(arrays: Sequence[AnyArray]) -> AnyArray:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _instances(batches: Sequence[EventBatch]) -> Int64Array:
-    return _end_to_end([batch.partitions for batch in batches if batch.partitions is not None])
+        relink(count, self._state, self._rules)
+        self._empty_table()
 
 
 def _offsets(batches: Sequence[EventBatch]) -> list[int]:

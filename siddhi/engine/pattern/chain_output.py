@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +18,53 @@ from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import NULL_CODE, StringPool
 from siddhi.language.ast import AttributeType
 
+_NULLS_INSIDE = (AttributeType.STRING, AttributeType.OBJECT)
+"""The types of which a value tells by itself whether it is null."""
+
+_FILL = {AttributeType.STRING: NULL_CODE, AttributeType.OBJECT: None}
+
+
+class SlotEvents(NamedTuple):
+    """The events that matches have in one slot: rows of `batch`, or -1 for those `from_before` that were kept."""
+
+    batch: EventBatch
+    rows: Int64Array
+    from_before: int
+
 
 @dataclass(slots=True)
 class _Kept:
-    """One attribute of the events in one slot, by partial match."""
+    """One attribute of the events in one slot, by partial match; `valid` is None as long as none was null."""
 
+    slot: int
+    name: str
     type: AttributeType
     values: AnyArray
-    valid: BoolArray
+    valid: BoolArray | None = None
+
+    def put(self, partials: Int64Array, column: Column, rows: Int64Array, room: int) -> None:
+        """What `column` has in `rows` is kept for `partials`, which are less than `room`."""
+        if room > len(self.values):
+            self._make_room(room)
+        self.values[partials] = column.values[rows]
+        if self.type in _NULLS_INSIDE or (self.valid is None and column.valid is None):
+            return
+        if self.valid is None:
+            self.valid = np.ones(len(self.values), dtype=np.bool_)
+        self.valid[partials] = True if column.valid is None else column.valid[rows]
+
+    def _make_room(self, room: int) -> None:
+        self.values = grown(self.values, room, _FILL.get(self.type, 0))
+        self.valid = None if self.valid is None else grown(self.valid, len(self.values), fill=True)
+
+    def of(self, partials: Int64Array) -> tuple[AnyArray, BoolArray | None]:
+        """What is kept for `partials`, or anything where nothing is."""
+        self._make_room(int(partials.max(initial=-1)) + 1)
+        return self.values[partials], None if self.valid is None else self.valid[partials]
+
+    def take(self, partials: Int64Array, pool: StringPool) -> Column:
+        valid = None if self.valid is None else self.valid[partials]
+        return Column(self.type, pool, values=self.values[partials], valid=valid)
 
 
 class ChainOutput:
@@ -34,33 +74,33 @@ class ChainOutput:
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], pool: StringPool) -> None:
         self._read = read
         self._pool = pool
-        self._last = len(machine.slots) - 1
+        self._names = [(column, reference, _name(reference)) for column, reference in read.items()]
         self._kept: dict[tuple[int, str], _Kept] = {}
-        for reference in read.values():
-            name = _name(reference)
-            if reference.slot < self._last and name is not None:
+        for _, reference, name in self._names:
+            if reference.slot < len(machine.slots) - 1 and name is not None:
                 type_ = column_type(reference)
-                self._kept[reference.slot, name] = _Kept(type_, _empty(type_), np.zeros(0, dtype=np.bool_))
+                self._kept[reference.slot, name] = _Kept(reference.slot, name, type_, _empty(type_))
+        slots = range(len(machine.slots))
+        slots = range(len(machine.slots))
+        self._of_slot = [[kept for kept in self._kept.values() if kept.slot == slot] for slot in slots]
 
     def no_rows(self) -> dict[str, Column]:
         """The columns of no match at all."""
         return {name: Column.nulls(column_type(reference), self._pool, 0) for name, reference in self._read.items()}
 
-    def columns(
-        self, batches: Sequence[EventBatch], references: Sequence[Int64Array], partials: Int64Array
-    ) -> dict[str, Column]:
-        """The column of each reference. The event of match i in slot s is row `references[s][i]` of `batches[s]`, or,
-        where that is -1, the one kept for `partials[i]`."""
+    def columns(self, events: Sequence[SlotEvents], partials: Int64Array) -> dict[str, Column]:
+        """The column of each reference; `events` are the matches' events, slot by slot."""
         made: dict[tuple[int, str], Column] = {}
         columns: dict[str, Column] = {}
-        for column, reference in self._read.items():
-            slot, name = reference.slot, _name(reference)
+        for column, reference, name in self._names:
+            slot = reference.slot
             if name is None:
                 columns[column] = self._absent(reference, len(partials))
                 continue
-            if (slot, name) not in made:
-                made[slot, name] = self._gather(slot, name, batches[slot], references[slot], partials)
-            columns[column] = made[slot, name]
+            found = made.get((slot, name))
+            if found is None:
+                found = made[slot, name] = self._gather(slot, name, events[slot], partials)
+            columns[column] = found
         return columns
 
     def _absent(self, reference: Reference, count: int) -> Column:
@@ -69,51 +109,43 @@ class ChainOutput:
             return Column(AttributeType.BOOL, self._pool, values=there)
         return Column.nulls(column_type(reference), self._pool, count)
 
-    def _gather(self, slot: int, name: str, batch: EventBatch, rows: Int64Array, partials: Int64Array) -> Column:
-        here = rows >= 0
-        if here.all():
-            return _source(batch, name, self._pool).take(rows)
+    def _gather(self, slot: int, name: str, events: SlotEvents, partials: Int64Array) -> Column:
+        count = len(partials)
+        if not events.from_before:
+            return _source(events.batch, name, self._pool).take(events.rows)
         kept = self._kept[slot, name]
-        values, valid = np.empty(len(rows), dtype=kept.values.dtype), np.empty(len(rows), dtype=np.bool_)
-        values[~here], valid[~here] = kept.values[partials[~here]], kept.valid[partials[~here]]
-        if here.any():
-            fresh = _source(batch, name, self._pool).take(rows[here])
-            values[here] = fresh.values
-            valid[here] = True if fresh.valid is None else fresh.valid
-        if kept.type in (AttributeType.STRING, AttributeType.OBJECT):
+        if events.from_before == count:
+            return kept.take(partials, self._pool)
+        here = events.rows >= 0
+        fresh = _source(events.batch, name, self._pool).take(events.rows[here])
+        before = kept.take(partials[~here], self._pool)
+        values = np.empty(count, dtype=kept.values.dtype)
+        values[here], values[~here] = fresh.values, before.values
+        if kept.type in _NULLS_INSIDE or (fresh.valid is None and before.valid is None):
             return Column(kept.type, self._pool, values=values)
-        return Column(kept.type, self._pool, values=values, valid=None if valid.all() else valid)
+        valid = np.ones(count, dtype=np.bool_)
+        for rows, column in ((here, fresh), (~here, before)):
+            if column.valid is not None:
+                valid[rows] = column.valid
+        return Column(kept.type, self._pool, values=values, valid=valid)
 
-    def keep(self, slot: int, partials: Int64Array, batch: EventBatch, rows: Int64Array) -> None:
-        """Row `rows[i]` of `batch` is kept as the event that `partials[i]` has in `slot`."""
-        if not len(partials):
-            return
-        room = int(partials.max()) + 1
-        for (of_slot, name), kept in self._kept.items():
-            if of_slot != slot:
-                continue
-            kept.values = grown(kept.values, room, None if kept.type is AttributeType.OBJECT else 0)
-            kept.valid = grown(kept.valid, len(kept.values))
-            column = _source(batch, name, self._pool).take(rows)
-            kept.values[partials] = column.values
-            kept.valid[partials] = True if column.valid is None else column.valid
+    def keep(self, slot: int, partials: Int64Array, batch: EventBatch, rows: Int64Array, room: int) -> None:
+        """Row `rows[i]` of `batch` is kept as the event that `partials[i]`, one of `room`, has in `slot`."""
+        for kept in self._of_slot[slot]:
+            kept.put(partials, _source(batch, kept.name, self._pool), rows, room)
 
     def snapshot(self, order: Int64Array) -> State:
         """What is kept for the partials `order`, in that order."""
         columns: list[State] = []
         for kept in self._kept.values():
-            values = grown(
-                kept.values, int(order.max(initial=-1)) + 1, None if kept.type is AttributeType.OBJECT else 0
-            )
-            valid = grown(kept.valid, len(values))
-            picked = values[order]
-            columns.append([Codes(picked) if kept.type is AttributeType.STRING else picked, valid[order]])
+            values, valid = kept.of(order)
+            columns.append([Codes(values) if kept.type is AttributeType.STRING else values, valid])
         return columns
 
     def restore(self, state: State) -> None:
         for kept, (values, valid) in zip(self._kept.values(), state, strict=True):
-            kept.values = (values.array if isinstance(values, Codes) else values).copy()
-            kept.valid = valid.copy()
+            kept.values = values.array if isinstance(values, Codes) else values
+            kept.valid = valid
 
 
 def _name(reference: Reference) -> str | None:

@@ -8,24 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, as_type, broadcast
-from siddhi.engine.expressions.operators import NUMERIC
+from siddhi.engine.arrays import AnyArray, Int64Array
+from siddhi.engine.batch import DTYPES
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.pattern import chain_kernel as kernel
+from siddhi.engine.pattern import chain_memory as memory
+from siddhi.engine.pattern.chain_events import EventColumns
 from siddhi.engine.pattern.conditions import filters_of, split_filter
-from siddhi.engine.pattern.separable import SlotComparison, separate_all
+from siddhi.engine.pattern.separable import SlotComparison, SlotTest, separate_all, separate_test
 from siddhi.language.ast import AttributeType
 
 _OPERATORS = {
-    "==": kernel.EQUAL,
-    "!=": kernel.NOT_EQUAL,
-    "<": kernel.LESS,
-    "<=": kernel.LESS_EQUAL,
-    ">": kernel.GREATER,
-    ">=": kernel.GREATER_EQUAL,
+    "==": memory.EQUAL,
+    "!=": memory.NOT_EQUAL,
+    "<": memory.LESS,
+    "<=": memory.LESS_EQUAL,
+    ">": memory.GREATER,
+    ">=": memory.GREATER_EQUAL,
 }
 _MOST_COLUMNS = 62
 """So many columns have a bit each in a row's null mask."""
@@ -33,12 +31,12 @@ _MOST_COLUMNS = 62
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """A state machine as a chain. `alone` and `comparisons`: the filters of each element; `scope_end`: the last
+    """A state machine as a chain. `tests` and `comparisons`: the filters of each element; `scope_end`: the last
     element under `every`, or None."""
 
     machine: model.StateMachine
     scope_end: int | None
-    alone: tuple[tuple[model.TypedExpression, ...], ...]
+    tests: tuple[tuple[SlotTest, ...], ...]
     comparisons: tuple[tuple[SlotComparison, ...], ...]
 
 
@@ -54,18 +52,18 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
         steps[:1] = steps[0].steps
     if not all(isinstance(step, model.PatternElement) and _plain(step) for step in steps):
         return None
-    alone: list[tuple[model.TypedExpression, ...]] = []
+    tests: list[tuple[SlotTest, ...]] = []
     comparisons: list[tuple[SlotComparison, ...]] = []
     for element in machine.slots:
         split = split_filter(filters_of(element), element.slot, context)
         across = separate_all(split.across, element.slot)
         if across is None:
             return None
-        alone.append(split.alone)
+        tests.append(tuple(separate_test(part) for part in split.alone))
         comparisons.append(across)
-    if sum(len(element) for element in comparisons) > _MOST_COLUMNS:
+    if sum(map(len, tests)) + 2 * sum(map(len, comparisons)) > _MOST_COLUMNS:
         return None
-    return ChainPlan(machine, scope_end, tuple(alone), tuple(comparisons))
+    return ChainPlan(machine, scope_end, tuple(tests), tuple(comparisons))
 
 
 def _plain(element: model.PatternElement) -> bool:
@@ -74,85 +72,66 @@ def _plain(element: model.PatternElement) -> bool:
     return not element.counted and not element.absent and only_filters
 
 
-@dataclass(frozen=True, slots=True)
-class EventColumn:
-    """An expression over one event of `source`, for all rows at once; `name` is set when it is just an attribute."""
-
-    source: int
-    type: AttributeType
-    node: Node
-    name: str | None
-
-    def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation) -> BoolArray | None:
-        """Writes the values into `target`; returns where they are not null, or None when none is."""
-        if self.name is not None:
-            column = batch.columns[self.name]
-            target[:] = column.values
-            return column.valid
-        values, valid = broadcast(self.node.evaluate(evaluation), batch.size)
-        target[:] = as_type(values, self.type) if self.type in NUMERIC else values
-        return values >= 0 if self.type is AttributeType.STRING else valid
-
-
-class EventColumns:
-    """The expressions over one event that comparisons need, numbered, whole numbers and fractions apart."""
-
-    def __init__(self, sources: Sequence[int], context: OperatorContext) -> None:
-        self._sources = sources
-        self._context = context
-        self._known: dict[tuple[object, ...], int] = {}
-        self.whole: list[EventColumn] = []
-        self.fractions: list[EventColumn] = []
-
-    def column(self, slot: int, expression: model.TypedExpression, comparison: SlotComparison) -> int:
-        """The number of `expression` over events of `slot` among the columns of its class."""
-        source, type_ = self._sources[slot], comparison.operand_type
-        name = None
-        if isinstance(expression, model.AttributeValue) and expression.type is type_:
-            name = expression.name
-        key = (source, name or (slot, expression), type_)
-        if key not in self._known:
-            columns = self.fractions if comparison.fractions else self.whole
-            self._known[key] = len(columns)
-            node = ExpressionCompiler(self._context).compile(expression)
-            columns.append(EventColumn(source, type_, node, name))
-        return self._known[key]
-
-
 class ChainLayout:
-    """The chain as the kernel's arrays say it."""
+    """The chain as the arrays that the compiled loops read. `texts` are the strings that tests compare with, by the
+    row of `tests` that gets the code."""
 
     def __init__(self, plan: ChainPlan, sources: Sequence[int], context: OperatorContext) -> None:
         self.columns = EventColumns(sources, context)
         self.register_types: list[AttributeType] = []
         self.fraction_registers = 0
-        registers: dict[tuple[bool, int, int], int] = {}
-        copies: list[list[tuple[int, int, int]]] = [[] for _ in plan.comparisons]
-        rows: list[tuple[int, int, int, int]] = []
-        bounds: list[tuple[int, int, int, int]] = []
-        for slot, comparisons in enumerate(plan.comparisons):
-            first = len(rows)
-            indexed = bounded = kernel.NONE
-            for comparison in comparisons:
-                fractions = comparison.fractions
-                event = self.columns.column(slot, comparison.event, comparison)
-                kept = self.columns.column(comparison.slot, comparison.kept, comparison)
-                register = (fractions, comparison.slot, kept)
-                if register not in registers:
-                    registers[register] = self._new_register(comparison)
-                    copies[comparison.slot].append((int(fractions), kept, registers[register]))
-                operator = _OPERATORS[comparison.operator]
-                if operator == kernel.EQUAL and not fractions and indexed == kernel.NONE:
-                    indexed = len(rows)
-                elif operator >= kernel.LESS and fractions and bounded == kernel.NONE:
-                    bounded = len(rows)
-                rows.append((operator, int(fractions), event, registers[register]))
-            bounds.append((first, len(rows), indexed, bounded))
-        self.comparisons = _table(rows, 4)
-        self.copies = _table([copy for slot in copies for copy in slot], 3)
-        ends = np.cumsum([len(slot) for slot in copies])
-        starts = ends - [len(slot) for slot in copies]
-        self.elements = np.column_stack([_table(bounds, 4), starts, ends]).astype(np.int64)
+        self.texts: dict[int, str] = {}
+        self._constants: list[float] = []
+        self._registers: dict[tuple[bool, int, int], int] = {}
+        self._copies: list[list[tuple[int, int, int]]] = [[] for _ in plan.comparisons]
+        self._tests: list[tuple[int, int, int, int]] = []
+        self._comparisons: list[tuple[int, int, int, int]] = []
+        bounds = [
+            (*self._add_tests(slot, tests), *self._add_comparisons(slot, comparisons))
+            for slot, (tests, comparisons) in enumerate(zip(plan.tests, plan.comparisons, strict=True))
+        ]
+        self.tests = _table(self._tests, 4)
+        self.constants: AnyArray = np.array(self._constants, dtype=np.float64)
+        self.comparisons = _table(self._comparisons, 4)
+        self.copies = _table([copy for slot in self._copies for copy in slot], 3)
+        ends = np.cumsum([len(slot) for slot in self._copies])
+        starts = ends - [len(slot) for slot in self._copies]
+        self.elements = np.column_stack([_table(bounds, 6), starts, ends]).astype(np.int64)
+
+    def _add_tests(self, slot: int, tests: Sequence[SlotTest]) -> tuple[int, int]:
+        """(first row, end) of the tests of `slot`."""
+        first = len(self._tests)
+        for test in tests:
+            column = self.columns.column(slot, test.event, test.operand_type)
+            value = test.constant
+            if isinstance(value, str):
+                self.texts[len(self._tests)] = value
+                value = 0
+            elif test.fractions:
+                self._constants.append(float(DTYPES[test.operand_type].type(value)))
+                value = len(self._constants) - 1
+            self._tests.append((_OPERATORS[test.operator], int(test.fractions), column, int(value)))
+        return first, len(self._tests)
+
+    def _add_comparisons(self, slot: int, comparisons: Sequence[SlotComparison]) -> tuple[int, int, int, int]:
+        """(first row, end, the row that is indexed, the row that is bounded) of the comparisons of `slot`."""
+        first = len(self._comparisons)
+        indexed = bounded = memory.NONE
+        for comparison in comparisons:
+            fractions = comparison.fractions
+            event = self.columns.column(slot, comparison.event, comparison.operand_type)
+            kept = self.columns.column(comparison.slot, comparison.kept, comparison.operand_type)
+            register = (fractions, comparison.slot, kept)
+            if register not in self._registers:
+                self._registers[register] = self._new_register(comparison)
+                self._copies[comparison.slot].append((int(fractions), kept, self._registers[register]))
+            operator = _OPERATORS[comparison.operator]
+            if operator == memory.EQUAL and not fractions and indexed == memory.NONE:
+                indexed = len(self._comparisons)
+            elif operator >= memory.LESS and fractions and bounded == memory.NONE:
+                bounded = len(self._comparisons)
+            self._comparisons.append((operator, int(fractions), event, self._registers[register]))
+        return first, len(self._comparisons), indexed, bounded
 
     def _new_register(self, comparison: SlotComparison) -> int:
         if comparison.fractions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from siddhi.analysis import model
 from siddhi.engine.pattern.references import walk
@@ -36,6 +37,35 @@ class SlotComparison:
     @property
     def fractions(self) -> bool:
         return self.operand_type in _FRACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTest:
+    """`event operator constant`: `event` reads the event under test, both sides are taken as `operand_type`."""
+
+    operator: str
+    event: model.TypedExpression
+    constant: bool | int | float | str
+    operand_type: AttributeType
+
+    @property
+    def fractions(self) -> bool:
+        return self.operand_type in _FRACTIONS
+
+
+def separate_test(condition: model.TypedExpression) -> SlotTest:
+    """`condition`, which reads nothing but the event under test, as a test of it: at worst one of whether it holds."""
+    if isinstance(condition, model.Comparison) and condition.operand_type in _WHOLE | _FRACTIONS:
+        left, right = condition.left, condition.right
+        if _is_constant(right):
+            return SlotTest(condition.operator, left, right.value, condition.operand_type)
+        if _is_constant(left):
+            return SlotTest(_SWAPPED[condition.operator], right, left.value, condition.operand_type)
+    return SlotTest("==", condition, constant=True, operand_type=AttributeType.BOOL)
+
+
+def _is_constant(expression: model.TypedExpression) -> TypeGuard[model.ConstantValue]:
+    return isinstance(expression, model.ConstantValue) and expression.value is not None
 
 
 def separate(condition: model.TypedExpression, own: int) -> SlotComparison | None:

@@ -1,0 +1,124 @@
+"""Parts of the compiled loops of chains: a partial match begins, goes on, becomes a match.
+
+element 0 ──start_attempts──▶ waits at 1 ──advance──▶ waits at 2 … ──advance──▶ match
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.kernels import kernel_part
+from siddhi.engine.pattern.chain_lists import fill, free, link, new, unlink
+from siddhi.engine.pattern.chain_memory import (
+    ELEMENT,
+    ELEMENTS,
+    ENTERED,
+    EVENT_COLUMNS,
+    EVENT_NULLS,
+    FRESH_SEEDS,
+    FROM_BEFORE,
+    INSTANCE,
+    IS_SEQUENCE,
+    LIVE,
+    MATCH_CAUSE,
+    MATCH_PARTIAL,
+    MATCH_REFERENCES,
+    MATCHES,
+    NONE,
+    NUMBER,
+    REFERENCES,
+    ROWS,
+    SCOPE_END,
+    SEEDS,
+    START,
+    TAIL,
+    TIME,
+)
+
+
+@kernel_part
+def has_newcomer(entry, number, partials, lists):  # type: ignore[no-untyped-def]
+    """Whether a partial came to the list `entry` with the event `number` (a sequence has room for one)."""
+    tail = lists[entry, TAIL]
+    return tail != NONE and partials[tail, ENTERED] == number
+
+
+@kernel_part
+def has_room(instance, partials, instances, counters, matches):  # type: ignore[no-untyped-def]
+    """Whether one more event of `instance` surely finds room for its partials and matches."""
+    wanted = counters[LIVE] + instances[instance, SEEDS] + instances[instance, FRESH_SEEDS] + 1
+    return wanted <= partials.shape[0] and counters[MATCHES] + wanted <= matches.shape[1]
+
+
+@kernel_part
+def begin_batch(counters, settings, texts, whole):  # type: ignore[no-untyped-def]
+    """There are no matches yet, and each string of the batch that is null has its bit."""
+    counters[MATCHES] = 0
+    for slot in range(settings[ELEMENTS]):
+        counters[FROM_BEFORE + slot] = 0
+    for place in range(texts.shape[0]):
+        column = texts[place]
+        for row in range(counters[ROWS]):
+            if whole[EVENT_COLUMNS + column, row] < 0:
+                whole[EVENT_NULLS, row] |= np.int64(1) << column
+
+
+@kernel_part
+def _add_match(cursor, partial, row, last, partials, counters, matches):  # type: ignore[no-untyped-def]
+    """`partial`, completed by the event in `row` at element `last`, is the next match."""
+    match = counters[MATCHES]
+    counters[MATCHES] += 1
+    matches[MATCH_CAUSE, match] = cursor
+    matches[MATCH_PARTIAL, match] = partial
+    matches[MATCH_REFERENCES + last, match] = row
+    for slot in range(last):
+        reference = partials[partial, REFERENCES + slot]
+        matches[MATCH_REFERENCES + slot, match] = reference
+        if reference == NONE:
+            counters[FROM_BEFORE + slot] += 1
+
+
+@kernel_part
+def start_attempts(cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """The event in `row` passed the first element: every empty partial that waits there becomes a partial with it."""
+    seeds = state.instances[instance, SEEDS]
+    state.instances[instance, SEEDS] = 0
+    sequence = rules.settings[IS_SEQUENCE] == 1
+    number = state.instances[instance, NUMBER]
+    entry = instance * rules.settings[ELEMENTS] + 1
+    if rules.settings[SCOPE_END] == 0:
+        state.instances[instance, FRESH_SEEDS] += seeds
+    for _ in range(seeds):
+        if rules.settings[ELEMENTS] == 1:
+            _add_match(cursor, np.int64(NONE), row, np.int64(0), state.partials, state.counters, state.matches)
+        elif not (sequence and has_newcomer(entry, number, state.partials, state.lists)):
+            partial = new(state.partials, state.counters)
+            state.partials[partial, ELEMENT] = 1
+            state.partials[partial, INSTANCE] = instance
+            state.partials[partial, TIME] = time
+            state.partials[partial, START] = time
+            state.partials[partial, ENTERED] = number
+            fill(partial, np.int64(0), row, state, rules, events)
+            link(partial, state, rules)
+
+
+@kernel_part
+def advance(partial, element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """The event in `row` passed `element` for `partial`: a match, or a newcomer at the next element."""
+    unlink(partial, state, rules)
+    last = rules.settings[ELEMENTS] - 1
+    number = state.instances[instance, NUMBER]
+    entry = instance * rules.settings[ELEMENTS] + element + 1
+    if rules.settings[SCOPE_END] == element:
+        state.instances[instance, FRESH_SEEDS] += 1
+    if element == last:
+        _add_match(cursor, partial, row, last, state.partials, state.counters, state.matches)
+        free(partial, state.partials, state.counters)
+    elif rules.settings[IS_SEQUENCE] == 1 and has_newcomer(entry, number, state.partials, state.lists):
+        free(partial, state.partials, state.counters)
+    else:
+        state.partials[partial, ELEMENT] = element + 1
+        state.partials[partial, TIME] = time
+        state.partials[partial, ENTERED] = number
+        fill(partial, element, row, state, rules, events)
+        link(partial, state, rules)

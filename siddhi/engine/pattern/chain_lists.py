@@ -1,0 +1,301 @@
+"""Parts of the compiled loops of chains: where partial matches wait, and the loops that go over all of them.
+
+lists[instance, element]        head ⇄ p3 ⇄ p7 ⇄ p4 ⇄ tail
+table[element, hash(key)]              first ⇄ p3 ⇄ p4 ⇄ last        (p7 has another key)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.hashing import mix
+from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
+from siddhi.engine.pattern.chain_conditions import widen
+from siddhi.engine.pattern.chain_memory import (
+    BOUNDED,
+    CHAIN_NEXT,
+    CHAIN_PREVIOUS,
+    COPY_COLUMN,
+    COPY_IS_FLOAT,
+    COPY_REGISTER,
+    EARLIEST,
+    ELEMENT,
+    ELEMENTS,
+    END_COPY,
+    ENTERED,
+    EVENT_COLUMNS,
+    EVENT_NULLS,
+    FIRST,
+    FIRST_COPY,
+    FREE,
+    FRESH,
+    HEAD,
+    INDEXED,
+    INSTANCE,
+    IS_SEQUENCE,
+    KEY,
+    LAST,
+    LIVE,
+    LONG_AGO,
+    NEVER,
+    NEXT,
+    NONE,
+    NULLS,
+    PLACE,
+    PREVIOUS,
+    REFERENCES,
+    REGISTER,
+    REGISTERS,
+    START,
+    TAIL,
+    TIME,
+    TOUCHED,
+    TOUCHES,
+    UNUSED,
+    UPDATED,
+)
+
+
+@kernel_part
+def place_of(element, instance, key, table):  # type: ignore[no-untyped-def]
+    """The place in `table` of the chain for `key`."""
+    return mix(mix(np.int64(element), np.int64(instance)), np.int64(key)) & table.shape[1] - 1
+
+
+@kernel_part
+def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyped-def]
+    """Whether `waiting` came since the last look at the list and is later in time than `newcomer`, or concerns another
+    instance."""
+    if partials[waiting, INSTANCE] != partials[newcomer, INSTANCE]:
+        return True
+    return partials[waiting, ENTERED] >= updated and partials[waiting, TIME] > partials[newcomer, TIME]
+
+
+@seldom_part
+def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
+    """Puts `partial` into the table, unless its key is null and nothing can equal it."""
+    element = state.partials[partial, ELEMENT]
+    indexed = rules.elements[element, INDEXED]
+    state.partials[partial, PLACE] = NONE
+    key = np.int64(0)
+    if indexed != NONE:
+        register = rules.comparisons[indexed, REGISTER]
+        if state.partials[partial, NULLS] >> register & 1:
+            return
+        key = state.partials[partial, rules.settings[REGISTERS] + register]
+    state.partials[partial, KEY] = key
+    place = place_of(element, state.partials[partial, INSTANCE], key, state.table)
+    state.partials[partial, PLACE] = place
+    before = state.table[element, place, LAST]
+    after = np.int64(NONE)
+    while before != NONE and _comes_after(before, partial, updated, state.partials):
+        after = before
+        before = state.partials[before, CHAIN_PREVIOUS]
+    state.partials[partial, CHAIN_PREVIOUS] = before
+    state.partials[partial, CHAIN_NEXT] = after
+    if before == NONE:
+        state.table[element, place, FIRST] = partial
+    else:
+        state.partials[before, CHAIN_NEXT] = partial
+    if after == NONE:
+        state.table[element, place, LAST] = partial
+    else:
+        state.partials[after, CHAIN_PREVIOUS] = partial
+    bounded = rules.elements[element, BOUNDED]
+    if bounded != NONE:
+        widen(partial, rules.comparisons[bounded], element, place, before == NONE and after == NONE, state, rules)
+
+
+@kernel_part
+def link(partial, state, rules):  # type: ignore[no-untyped-def]
+    """`partial`, its element and instance set, waits in that element's list: behind all but later ones that came as
+    recently."""
+    entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
+    updated = state.lists[entry, UPDATED]
+    before = state.lists[entry, TAIL]
+    after = np.int64(NONE)
+    while before != NONE and _comes_after(before, partial, updated, state.partials):
+        after = before
+        before = state.partials[before, PREVIOUS]
+    state.partials[partial, PREVIOUS] = before
+    state.partials[partial, NEXT] = after
+    if before == NONE:
+        state.lists[entry, HEAD] = partial
+    else:
+        state.partials[before, NEXT] = partial
+    if after == NONE:
+        state.lists[entry, TAIL] = partial
+    else:
+        state.partials[after, PREVIOUS] = partial
+    if rules.settings[IS_SEQUENCE] == 0:
+        start = state.partials[partial, START]
+        fresh = state.lists[entry, FRESH]
+        if fresh == NONE or start < state.lists[entry, EARLIEST]:
+            state.lists[entry, EARLIEST] = start
+        if fresh == after:
+            state.lists[entry, FRESH] = partial
+        _chain_in(partial, updated, state, rules)
+
+
+@kernel_part
+def unlink(partial, state, rules):  # type: ignore[no-untyped-def]
+    """`partial` waits nowhere."""
+    element = state.partials[partial, ELEMENT]
+    entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + element
+    before, after = (state.partials[partial, PREVIOUS], state.partials[partial, NEXT])
+    if before == NONE:
+        state.lists[entry, HEAD] = after
+    else:
+        state.partials[before, NEXT] = after
+    if after == NONE:
+        state.lists[entry, TAIL] = before
+    else:
+        state.partials[after, PREVIOUS] = before
+    if rules.settings[IS_SEQUENCE] == 1:
+        return
+    if state.lists[entry, FRESH] == partial:
+        state.lists[entry, FRESH] = after
+    place = state.partials[partial, PLACE]
+    if place == NONE:
+        return
+    before, after = (state.partials[partial, CHAIN_PREVIOUS], state.partials[partial, CHAIN_NEXT])
+    if before == NONE:
+        state.table[element, place, FIRST] = after
+    else:
+        state.partials[before, CHAIN_NEXT] = after
+    if after == NONE:
+        state.table[element, place, LAST] = before
+    else:
+        state.partials[after, CHAIN_PREVIOUS] = before
+
+
+@kernel_part
+def free(partial, partials, counters):  # type: ignore[no-untyped-def]
+    """`partial`, which waits nowhere, is gone; its row may be used again."""
+    partials[partial, ELEMENT] = NONE
+    partials[partial, NEXT] = counters[FREE]
+    counters[FREE] = partial
+    counters[LIVE] -= 1
+
+
+@kernel_part
+def new(partials, counters):  # type: ignore[no-untyped-def]
+    """A partial match that is nowhere yet."""
+    partial = counters[FREE]
+    if partial == NONE:
+        partial = counters[UNUSED]
+        counters[UNUSED] += 1
+        partials[partial, TOUCHED] = 0
+    else:
+        counters[FREE] = partials[partial, NEXT]
+    counters[LIVE] += 1
+    partials[partial, NULLS] = 0
+    return partial
+
+
+@kernel_part
+def fill(partial, element, row, state, rules, events):  # type: ignore[no-untyped-def]
+    """The event in `row` stands in slot `element` of `partial`."""
+    state.partials[partial, REFERENCES + element] = row
+    if state.partials[partial, TOUCHED] == 0:
+        state.partials[partial, TOUCHED] = 1
+        state.touched[state.counters[TOUCHES]] = partial
+        state.counters[TOUCHES] += 1
+    base = rules.settings[REGISTERS]
+    for copy in range(rules.elements[element, FIRST_COPY], rules.elements[element, END_COPY]):
+        column = rules.copies[copy, COPY_COLUMN]
+        register = rules.copies[copy, COPY_REGISTER]
+        if rules.copies[copy, COPY_IS_FLOAT] == 0:
+            state.partials[partial, base + register] = events.whole[EVENT_COLUMNS + column, row]
+            null = events.whole[EVENT_NULLS, row] >> column & 1
+            bit = register
+        else:
+            state.floats[partial, register] = events.fractions[column, row]
+            null = events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1
+            bit = register + state.partials.shape[1] - base
+        if null:
+            state.partials[partial, NULLS] |= np.int64(1) << bit
+
+
+@state_kernel
+def settle(kept, partials, touched, counters):  # type: ignore[no-untyped-def]
+    """Writes to `kept` (3: partial, slot, event; room) every event of the finished batch that a live partial holds;
+    returns how many.
+
+    From then on these partials say of that slot that its event is kept (`NONE`).
+    """
+    count = 0
+    for place in range(counters[TOUCHES]):
+        partial = touched[place]
+        partials[partial, TOUCHED] = 0
+        for slot in range(partials[partial, ELEMENT]):
+            row = partials[partial, REFERENCES + slot]
+            if row != NONE:
+                kept[0, count] = partial
+                kept[1, count] = slot
+                kept[2, count] = row
+                count += 1
+                partials[partial, REFERENCES + slot] = NONE
+    counters[TOUCHES] = 0
+    return count
+
+
+@seldom_part
+def fill_table(state, rules):  # type: ignore[no-untyped-def]
+    """Fills an empty `table` from the lists."""
+    for entry in range(state.lists.shape[0]):
+        partial = state.lists[entry, HEAD]
+        while partial != NONE:
+            _chain_in(partial, np.int64(NEVER), state, rules)
+            partial = state.partials[partial, NEXT]
+
+
+@state_kernel
+def live_partials(out, state):  # type: ignore[no-untyped-def]
+    """Writes the live partials to `out`, list by list in order; returns how many."""
+    count = 0
+    for entry in range(state.lists.shape[0]):
+        partial = state.lists[entry, HEAD]
+        while partial != NONE:
+            out[count] = partial
+            count += 1
+            partial = state.partials[partial, NEXT]
+    return count
+
+
+@state_kernel
+def relink(count, state, rules):  # type: ignore[no-untyped-def]
+    """Puts partials 0 … count - 1, in the order of their lists, into empty `lists`."""
+    for partial in range(count):
+        entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + state.partials[partial, ELEMENT]
+        before = state.lists[entry, TAIL]
+        state.partials[partial, PREVIOUS] = before
+        state.partials[partial, NEXT] = NONE
+        if before == NONE:
+            state.lists[entry, HEAD] = partial
+        else:
+            state.partials[before, NEXT] = partial
+        state.lists[entry, TAIL] = partial
+        if state.lists[entry, FRESH] == NONE and state.partials[partial, ENTERED] >= state.lists[entry, UPDATED]:
+            state.lists[entry, FRESH] = partial
+            state.lists[entry, EARLIEST] = LONG_AGO
+
+
+@state_kernel
+def drop_partials(dropped, state, rules):  # type: ignore[no-untyped-def]
+    """Frees these live partials."""
+    for place in range(dropped.shape[0]):
+        unlink(dropped[place], state, rules)
+        free(dropped[place], state.partials, state.counters)
+
+
+@state_kernel
+def close_instances(closed, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial of the instances `closed`."""
+    for place in range(closed.shape[0]):
+        for element in range(1, rules.settings[ELEMENTS]):
+            entry = closed[place] * rules.settings[ELEMENTS] + element
+            while state.lists[entry, HEAD] != NONE:
+                partial = state.lists[entry, HEAD]
+                unlink(partial, state, rules)
+                free(partial, state.partials, state.counters)

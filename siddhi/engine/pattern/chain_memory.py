@@ -1,0 +1,117 @@
+"""Where chains of plain elements keep their partial matches: the arrays that their compiled loops work on.
+
+A partial match is a row of two arrays. It stands in the list of the element where it waits (one list per partition
+instance and element, in the order in which an event is offered to them) and, in a pattern, in a chain of a hash table,
+so that an event meets only partials that agree with it on the element's equality condition:
+
+    lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
+
+The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from siddhi.engine.arrays import AnyArray, Int64Array
+
+NONE = -1
+NEVER = 2**62
+LONG_AGO = -(2**62)
+
+# columns of a partial's row; behind them one row reference per slot, then the whole-number registers
+NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = range(
+    13
+)
+REFERENCES = 13
+
+# columns of a list: its ends, the number of the event that last fed the element, the first partial that came since
+# then, and a time before which none of these began
+HEAD, TAIL, UPDATED, FRESH, EARLIEST = range(5)
+LIST_WIDTH = 5
+
+# columns of an instance: how many events it had, its latest time, how many empty partials wait at the first element,
+# and how many came there with the event at hand
+NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
+INSTANCE_WIDTH = 4
+
+# columns of the table
+FIRST, LAST = range(2)
+
+# the counters: the first free partial, the first one never used, how many live; how many matches the batch gave and
+# partials it touched; the place at hand and how many there are; 1 when the table is empty and has to be filled; behind
+# them per slot how many matches have there an event of an earlier batch
+FREE, UNUSED, LIVE, MATCHES, TOUCHES, CURSOR, ROWS, EMPTY_TABLE = range(8)
+FROM_BEFORE = 8
+
+# rows of the matches: place of the row that completed it, the partial, behind them one row reference per slot
+MATCH_CAUSE, MATCH_PARTIAL = range(2)
+MATCH_REFERENCES = 2
+
+# the settings
+ELEMENTS, WITHIN, IS_SEQUENCE, SCOPE_END, REGISTERS = range(5)
+SETTING_COUNT = 5
+
+# rows of the events; behind them the whole-number columns
+EVENT_TIME, EVENT_INSTANCE, EVENT_SOURCE, EVENT_NULLS = range(4)
+EVENT_COLUMNS = 4
+
+# columns of a test `event column operator constant` and of a comparison `event column operator register`; the constant
+# is the number itself, or for fractions its place among the constants
+OPERATOR, IS_FLOAT, EVENT_COLUMN, REGISTER = range(4)
+CONSTANT = REGISTER
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
+
+# columns of an element's settings
+FIRST_TEST, END_TEST, FIRST_COMPARISON, END_COMPARISON, INDEXED, BOUNDED, FIRST_COPY, END_COPY = range(8)
+
+# columns of a copy: what of an accepted event later conditions compare with
+COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
+
+
+class ChainState(NamedTuple):
+    """What outlives a batch, and room for results.
+
+    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
+    elements, 5), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances`
+    (instances, 4) how far each partition instance is. `touched` holds the partials that refer to rows of the batch,
+    `matches` (2 + elements, room) the matches: place of the row, partial, and per slot an event or `NONE` for one kept
+    from before.
+    """
+
+    partials: Int64Array
+    floats: AnyArray
+    lists: Int64Array
+    table: Int64Array
+    bounds: AnyArray
+    instances: Int64Array
+    counters: Int64Array
+    touched: Int64Array
+    matches: Int64Array
+
+
+class ChainRules(NamedTuple):
+    """The chain itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`;
+    `texts`: the whole-number columns that hold codes of strings."""
+
+    settings: Int64Array
+    elements: Int64Array
+    tests: Int64Array
+    constants: AnyArray
+    comparisons: Int64Array
+    copies: Int64Array
+    offers: Int64Array
+    texts: Int64Array
+
+
+class ChainEvents(NamedTuple):
+    """Room for the events of one batch, as many as `counters[ROWS]` says, those of several sources end to end.
+
+    `order` is the event at each place of the common order; it is empty when the events of a single source stand in
+    order. `whole` (4 + columns, room) holds time, partition instance, source and a bit for each column that is null,
+    then the whole numbers that conditions look at, `fractions` (columns, room) the fractions.
+    """
+
+    order: Int64Array
+    whole: Int64Array
+    fractions: AnyArray

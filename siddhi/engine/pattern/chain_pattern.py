@@ -1,0 +1,206 @@
+"""The compiled loop of patterns: `every e1 -> e2 -> …`.
+
+For each event, in turn: what is too old goes, what came since the element was last fed begins to count, and the event
+is offered to the elements that its stream feeds, the last one first.
+
+    lists[instance, element]   ● ● ● ● │ ○ ○          ● waiting  ○ came since (`FRESH`)
+                               └ oldest first: expiry stops at the first ● that is live; every ○ is looked at
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, has_room, start_attempts
+from siddhi.engine.pattern.chain_conditions import beats_bound, key_of, meets, passes, tightened
+from siddhi.engine.pattern.chain_lists import fill_table, free, place_of, unlink
+from siddhi.engine.pattern.chain_memory import (
+    BOUNDED,
+    CHAIN_NEXT,
+    CURSOR,
+    EARLIEST,
+    ELEMENTS,
+    EMPTY_TABLE,
+    ENTERED,
+    EVENT_INSTANCE,
+    EVENT_SOURCE,
+    EVENT_TIME,
+    FIRST,
+    FRESH,
+    FRESH_SEEDS,
+    GREATER,
+    HEAD,
+    INSTANCE,
+    KEY,
+    LATEST,
+    NEVER,
+    NEXT,
+    NONE,
+    NUMBER,
+    OPERATOR,
+    ROWS,
+    SCOPE_END,
+    SEEDS,
+    START,
+    UPDATED,
+    WITHIN,
+    ChainEvents,
+    ChainRules,
+    ChainState,
+)
+
+
+@seldom_part
+def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial that came to a list since its element was last fed and began too far from `time`; says
+    whether there was one. Behind the first element these are in the order in which they began."""
+    within = rules.settings[WITHIN]
+    lost = False
+    earliest = np.int64(NEVER)
+    partial = state.lists[entry, FRESH]
+    while partial != NONE:
+        following = state.partials[partial, NEXT]
+        start = state.partials[partial, START]
+        if abs(start - time) > within:
+            unlink(partial, state, rules)
+            free(partial, state.partials, state.counters)
+            lost = True
+        else:
+            earliest = min(earliest, start)
+            if element == 1 and in_order:
+                break
+        partial = following
+    state.lists[entry, EARLIEST] = earliest
+    return lost
+
+
+@kernel_part
+def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
+    """Frees partials that began more than `within` before or after `time`: of those that wait, from the oldest until
+    one is live, and all that came since the element was last fed. An `every` scope that lost one starts again."""
+    within = rules.settings[WITHIN]
+    in_order = time + within >= state.instances[instance, LATEST]
+    for element in range(1, rules.settings[ELEMENTS]):
+        entry = instance * rules.settings[ELEMENTS] + element
+        lost = False
+        partial = state.lists[entry, HEAD]
+        while (
+            partial != NONE
+            and partial != state.lists[entry, FRESH]
+            and abs(state.partials[partial, START] - time) > within
+        ):
+            unlink(partial, state, rules)
+            free(partial, state.partials, state.counters)
+            lost = True
+            partial = state.lists[entry, HEAD]
+        if state.lists[entry, FRESH] != NONE and not (in_order and time - state.lists[entry, EARLIEST] <= within):
+            lost = _expire_fresh(element, entry, time, in_order, state, rules) or lost
+        if lost and element <= rules.settings[SCOPE_END]:
+            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS] + 1
+            state.instances[instance, FRESH_SEEDS] = 0
+
+
+@kernel_part
+def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
+    """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before waits for
+    it."""
+    state.instances[instance, NUMBER] += 1
+    if rules.settings[WITHIN] >= 0:
+        _expire(instance, time, state, rules)
+        state.instances[instance, LATEST] = max(state.instances[instance, LATEST], time)
+    for position in range(rules.offers.shape[1]):
+        element = rules.offers[source, position]
+        if element == NONE:
+            break
+        entry = instance * rules.settings[ELEMENTS] + element
+        state.lists[entry, UPDATED] = state.instances[instance, NUMBER]
+        state.lists[entry, FRESH] = NONE
+        if element == 0:
+            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS]
+            state.instances[instance, FRESH_SEEDS] = 0
+
+
+@kernel_part
+def _offer(element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """Offers the event in `row`, which meets the filters on itself, to the partials at `element` of a pattern."""
+    comparable, key = key_of(element, row, rules, events)
+    place = place_of(element, instance, key, state.table)
+    if not comparable or not beats_bound(element, row, state.bounds[element, place], rules, events):
+        return
+    bounded = rules.elements[element, BOUNDED]
+    bound = np.inf
+    if bounded != NONE and rules.comparisons[bounded, OPERATOR] < GREATER:
+        bound = -np.inf
+    partial = state.table[element, place, FIRST]
+    while partial != NONE:
+        following = state.partials[partial, CHAIN_NEXT]
+        candidate = (
+            state.partials[partial, ENTERED] != state.instances[instance, NUMBER]
+            and state.partials[partial, KEY] == key
+            and (state.partials[partial, INSTANCE] == instance)
+        )
+        if candidate and meets(element, row, partial, state, rules, events):
+            advance(partial, element, cursor, row, time, instance, state, rules, events)
+        elif bounded != NONE:
+            bound = tightened(bound, partial, bounded, state, rules)
+        partial = following
+    if bounded != NONE:
+        state.bounds[element, place] = bound
+
+
+@state_kernel
+def run_pattern(  # type: ignore[no-untyped-def]
+    partials,
+    floats,
+    lists,
+    table,
+    bounds,
+    instances,
+    counters,
+    touched,
+    matches,
+    settings,
+    elements,
+    tests,
+    constants,
+    comparisons,
+    copies,
+    offers,
+    texts,
+    order,
+    whole,
+    fractions,
+):
+    """Takes the events of a batch through a pattern from place `counters[CURSOR]` on; the arguments are those of
+    `ChainState`, `ChainRules` and `ChainEvents`.
+
+    Stops before an event for which the room in `partials` or `matches` might not do; the caller makes room and calls
+    again.
+    """
+    state = ChainState(partials, floats, lists, table, bounds, instances, counters, touched, matches)
+    rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
+    events = ChainEvents(order, whole, fractions)
+    if counters[CURSOR] == 0:
+        begin_batch(counters, settings, texts, whole)
+    if counters[EMPTY_TABLE] == 1:
+        counters[EMPTY_TABLE] = 0
+        fill_table(state, rules)
+    for cursor in range(counters[CURSOR], counters[ROWS]):
+        counters[CURSOR] = cursor
+        row = order[cursor] if order.shape[0] > 0 else cursor
+        source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
+        if not has_room(instance, partials, instances, counters, matches):
+            return
+        _begin_event(source, time, instance, state, rules)
+        for position in range(offers.shape[1]):
+            element = offers[source, position]
+            if element == NONE:
+                break
+            if not passes(element, row, rules, events):
+                continue
+            if element == 0:
+                start_attempts(cursor, row, time, instance, state, rules, events)
+            else:
+                _offer(element, cursor, row, time, instance, state, rules, events)
+    counters[CURSOR] = counters[ROWS]

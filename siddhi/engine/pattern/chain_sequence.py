@@ -1,0 +1,143 @@
+"""The compiled loop of sequences: `every e1, e2, …`, neighbours only.
+
+An event either brings a partial match one element on or ends it; each element has room for one newcomer an event.
+
+    events    a    b    c
+              e1 → e2 → match
+                   e1 ✗
+"""
+
+from __future__ import annotations
+
+from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, has_room, start_attempts
+from siddhi.engine.pattern.chain_conditions import meets, passes
+from siddhi.engine.pattern.chain_lists import free, unlink
+from siddhi.engine.pattern.chain_memory import (
+    CURSOR,
+    ELEMENTS,
+    ENTERED,
+    EVENT_INSTANCE,
+    EVENT_SOURCE,
+    EVENT_TIME,
+    FRESH_SEEDS,
+    HEAD,
+    NEXT,
+    NONE,
+    NUMBER,
+    ROWS,
+    SCOPE_END,
+    SEEDS,
+    START,
+    WITHIN,
+    ChainEvents,
+    ChainRules,
+    ChainState,
+)
+
+
+@seldom_part
+def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial of a sequence that began more than `within` before or after `time`."""
+    for element in range(1, rules.settings[ELEMENTS]):
+        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+        while partial != NONE:
+            following = state.partials[partial, NEXT]
+            if abs(state.partials[partial, START] - time) > rules.settings[WITHIN]:
+                unlink(partial, state, rules)
+                free(partial, state.partials, state.counters)
+            partial = following
+
+
+@seldom_part
+def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
+    """Only what the event before this one brought forward is left; the first element waits once, or again under
+    `every`."""
+    number = state.instances[instance, NUMBER]
+    for element in range(1, rules.settings[ELEMENTS]):
+        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+        while partial != NONE:
+            following = state.partials[partial, NEXT]
+            if state.partials[partial, ENTERED] < number - 1:
+                unlink(partial, state, rules)
+                free(partial, state.partials, state.counters)
+            partial = following
+    seeds = state.instances[instance, FRESH_SEEDS]
+    if seeds == 0 and rules.settings[SCOPE_END] != NONE:
+        seeds = 1
+    state.instances[instance, SEEDS] = seeds
+    state.instances[instance, FRESH_SEEDS] = 0
+
+
+@kernel_part
+def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
+    """Everything is settled for an event at `time`: only what the event before brought forward waits for it."""
+    state.instances[instance, NUMBER] += 1
+    if rules.settings[WITHIN] >= 0:
+        _expire(instance, time, state, rules)
+    _reset(instance, state, rules)
+
+
+@kernel_part
+def _offer(element, passed, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
+    """Offers the event in `row` to the partials at `element` of a sequence; those that it does not pass are gone."""
+    partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+    while partial != NONE:
+        following = state.partials[partial, NEXT]
+        if state.partials[partial, ENTERED] != state.instances[instance, NUMBER]:
+            if passed and meets(element, row, partial, state, rules, events):
+                advance(partial, element, cursor, row, time, instance, state, rules, events)
+            else:
+                unlink(partial, state, rules)
+                free(partial, state.partials, state.counters)
+        partial = following
+
+
+@state_kernel
+def run_sequence(  # type: ignore[no-untyped-def]
+    partials,
+    floats,
+    lists,
+    table,
+    bounds,
+    instances,
+    counters,
+    touched,
+    matches,
+    settings,
+    elements,
+    tests,
+    constants,
+    comparisons,
+    copies,
+    offers,
+    texts,
+    order,
+    whole,
+    fractions,
+):
+    """Takes the events of a batch through a sequence, as `run_pattern` does through a pattern."""
+    state = ChainState(partials, floats, lists, table, bounds, instances, counters, touched, matches)
+    rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
+    events = ChainEvents(order, whole, fractions)
+    if counters[CURSOR] == 0:
+        begin_batch(counters, settings, texts, whole)
+    for cursor in range(counters[CURSOR], counters[ROWS]):
+        counters[CURSOR] = cursor
+        row = order[cursor] if order.shape[0] > 0 else cursor
+        source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
+        if not has_room(instance, partials, instances, counters, matches):
+            return
+        _begin_event(time, instance, state, rules)
+        for position in range(offers.shape[1]):
+            element = offers[source, position]
+            if element == NONE:
+                break
+            passed = passes(element, row, rules, events)
+            if element > 0:
+                _offer(element, passed, cursor, row, time, instance, state, rules, events)
+            elif passed:
+                start_attempts(cursor, row, time, instance, state, rules, events)
+            else:
+                instances[instance, SEEDS] = 0
+    counters[CURSOR] = counters[ROWS]
