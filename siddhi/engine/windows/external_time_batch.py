@@ -15,22 +15,19 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import Column, EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, broadcast
-from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
+from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
 from siddhi.engine.kernels import kernel, kernel_array
-from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
-from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, emitted, new_emission
+from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 from siddhi.language.ast import AttributeType
 
 _UNSET = np.iinfo(np.int64).min
-_FIRST, _OPENED, _END, _NEWEST, _START = 0, 1, 2, 3, 4
-"""Lines of the state: [FIRST, OPENED) is the last batch, the rest the one that ends at END; NEWEST is the newest time
-seen."""
+_END, _NEWEST, _START = 0, 1, 2
+"""Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
 
 
 @kernel
@@ -41,78 +38,58 @@ def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _run(duration, expired, state, begin, times, starts, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Returns the number of rows written."""
+def _cut(duration, state, times, starts, cuts):  # type: ignore[no-untyped-def]
+    """Returns the number of cuts."""
     count = 0
-    chunk = 0
     for row in range(len(times)):
-        new = begin + row
-        time, order, clock = times[row], orders[row], clocks[row]
+        time = times[row]
         if state[_END] == _UNSET:
             if state[_START] == _UNSET:
                 state[_START] = starts[row]
             state[_END] = batch_end(time, state[_START], duration)
         state[_NEWEST] = max(state[_NEWEST], time)
-        if time < state[_END]:
-            continue
-        chunk += 1
-        newest = state[_NEWEST]
-        if expired:
-            for old in range(state[_FIRST], state[_OPENED]):
-                count = emit(out, count, old, EXPIRED, newest, order, clock, chunk)
-        if new > state[_OPENED]:
-            count = emit(out, count, state[_OPENED], RESET, newest, order, clock, chunk)
-        for current in range(state[_OPENED], new):
-            count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, chunk)
-        state[_FIRST] = state[_OPENED] if expired else new
-        state[_OPENED] = new
-        state[_END] = batch_end(newest, state[_START], duration)
+        if time >= state[_END]:
+            cuts[ROWS, count] = row
+            cuts[STAMP, count] = state[_NEWEST]
+            count += 1
+            state[_END] = batch_end(state[_NEWEST], state[_START], duration)
     return count
 
 
-class ExternalTimeBatchWindow(Window):
-    """Without a timeout only events make batches go out."""
+def _numbers(node: Node, batch: EventBatch) -> Int64Array:
+    """The values of `node`, a long, for every row."""
+    if isinstance(node, ColumnNode):
+        return kernel_array(batch.columns[node.column].values)
+    return kernel_array(broadcast(node.evaluate(Evaluation(batch)), batch.size).values, np.int64)
+
+
+class ExternalTimeCutter(Cutter):
+    """Without a timeout only events end batches."""
+
+    notes_looks = False
 
     def __init__(self, context: WindowContext) -> None:
         self.time, duration, *start = context.arguments()
         self.start_at = start[0] if start else self.time
         self.duration = int(str(scalar_or_none(duration)))
         self.expired = context.expired
-        self.store = RowStore(context.columns, context.operator.pool)
-        self.lines = np.array([0, 0, _UNSET, _UNSET, _UNSET], dtype=np.int64)
+        self.lines = np.full(3, _UNSET, dtype=np.int64)
 
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        held = len(self.store)
-        evaluation = Evaluation(batch)
-        times = broadcast(self.time.evaluate(evaluation), batch.size).values
-        starts = broadcast(self.start_at.evaluate(evaluation), batch.size).values
-        begin = self.store.append(batch)
-        stamps, offset = self.store.timestamps()
-        out = new_emission(2 * (held + batch.size) + batch.size)
-        count = _run(
-            self.duration,
-            self.expired,
-            self.lines,
-            begin,
-            kernel_array(times, np.int64),
-            kernel_array(starts, np.int64),
-            stamps,
-            offset,
-            kernel_array(batch.orders),
-            kernel_array(batch.clocks),
-            out,
-        )
-        result = emitted(out, count, self.store)
-        self.store.forget(int(self.lines[_FIRST]))
-        return result
+    def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
+        times = _numbers(self.time, batch)
+        starts = times if self.start_at is self.time else _numbers(self.start_at, batch)
+        cuts = np.empty((4, batch.size), dtype=np.int64)
+        count = _cut(self.duration, self.lines, times, starts, cuts)
+        if not count:
+            return NO_CUTS
+        cuts = cuts[:, :count].copy()
+        cuts[ORDER], cuts[CLOCK] = batch.orders[cuts[ROWS]], batch.clocks[cuts[ROWS]]
+        return cuts
 
-    def visible(self) -> Int64Array:
-        return np.arange(int(self.lines[_FIRST]), int(self.lines[_OPENED]))
-
-    def own_state(self) -> State:
+    def snapshot(self) -> State:
         return self.lines.copy()
 
-    def restore_own(self, state: State) -> None:
+    def restore(self, state: State) -> None:
         self.lines = state
 
 
@@ -232,6 +209,6 @@ class TimedExternalTimeBatchWindow(RowWindow):
 @WINDOWS.register("externalTimeBatch")
 def external_time_batch(context: WindowContext) -> Window:
     """The window with or without a timeout."""
-    return (
-        TimedExternalTimeBatchWindow(context) if len(context.call.arguments) > 3 else ExternalTimeBatchWindow(context)
-    )
+    if len(context.call.arguments) > 3:
+        return TimedExternalTimeBatchWindow(context)
+    return CuttingWindow(context, ExternalTimeCutter(context))

@@ -7,6 +7,8 @@ streaming    out   +a   +b         -a -b reset +c    +d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
@@ -16,46 +18,28 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.store import RowStore
+from siddhi.engine.windows.cutting import NO_CUTS, Cutter, CuttingWindow
 from siddhi.engine.windows.emission import emit, emitted, new_emission
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
 @kernel
-def _run_batches(  # type: ignore[no-untyped-def]
-    length, expired, first, opened, looked, start, stamps, offset, orders, clocks, out
-):
-    """Rows [first, opened) are the last batch, [opened, …) the one in progress; rows before `looked` expire with their
-    own time. Returns (rows written, first, opened)."""
+def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
+    """Each event comes and goes at once; returns the number of rows written."""
     count = 0
-    chunk = 0
     for row in range(len(orders)):
-        new = start + row
-        order, clock = orders[row], clocks[row]
-        if new + 1 - opened < max(length, 1):
-            continue
-        chunk += 1
-        if length == 0:
-            count = emit(out, count, new, CURRENT, stamps[new - offset], order, clock, chunk)
-            if expired:
-                count = emit(out, count, new, EXPIRED, clock, order, clock, chunk)
-            count = emit(out, count, new, RESET, clock, order, clock, chunk)
-            first = opened = new + 1
-            continue
+        new, order, clock = start + row, orders[row], clocks[row]
+        count = emit(out, count, new, CURRENT, stamps[new - offset], order, clock, row)
         if expired:
-            for old in range(first, opened):
-                stamp = stamps[old - offset] if old < looked else clock
-                count = emit(out, count, old, EXPIRED, stamp, order, clock, chunk)
-        count = emit(out, count, new, RESET, clock, order, clock, chunk)
-        for current in range(opened, new + 1):
-            count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, chunk)
-        first = opened if expired else new + 1
-        opened = new + 1
-    return count, first, opened
+            count = emit(out, count, new, EXPIRED, clock, order, clock, row)
+        count = emit(out, count, new, RESET, clock, order, clock, row)
+    return count
 
 
 @kernel
 def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event is a chunk of its own. Returns (rows written, number of the first row of the batch in progress)."""
+    """Each event is a chunk of its own; rows before `looked` expire with their own time. Returns (rows written, number
+    of the first row of the batch in progress)."""
     count = 0
     for row in range(len(orders)):
         new = start + row
@@ -71,47 +55,68 @@ def _run_streaming(length, expired, first, looked, start, stamps, offset, orders
     return count, first
 
 
-@WINDOWS.register("lengthBatch")
-class LengthBatchWindow(Window):
-    """A length of 0 lets each event come and go at once, a negative one lets nothing out."""
+class LengthCutter(Cutter):
+    """A batch ends with its last event; `length` is at least 1."""
 
-    def __init__(self, context: WindowContext) -> None:
-        length, *streaming = context.constants()
-        self.length = int(str(length))
-        self.streaming = bool(streaming and streaming[0])
+    def __init__(self, length: int, *, expired: bool) -> None:
+        self.length = length
+        self.expired = expired
+
+    def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
+        if opened + batch.size < self.length:
+            return NO_CUTS
+        ends = np.arange(self.length - opened, batch.size + 1, self.length)
+        clocks = batch.clocks[ends - 1]
+        return np.stack((ends, batch.orders[ends - 1], clocks, clocks))
+
+
+class UncutLengthBatchWindow(Window):
+    """The forms that let every event out as it comes: streaming ones, and those of length 0. One of a negative length
+    lets nothing out."""
+
+    def __init__(self, context: WindowContext, length: int) -> None:
+        self.length = length
         self.expired = context.expired
         self.store = RowStore(context.columns, context.operator.pool)
-        self.opened = 0
         self.looked = 0
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        held = len(self.store)
+        first, held = self.store.first, len(self.store)
         start = self.store.append(batch)
         out = new_emission(2 * held + 3 * batch.size + 1)
-        orders, clocks, first = kernel_array(batch.orders), kernel_array(batch.clocks), self.store.first
+        orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
         stamps, offset = self.store.timestamps()
-        if self.streaming and self.length > 0:
+        count, keep = 0, self.store.end
+        if self.length > 0:
             count, keep = _run_streaming(
                 self.length, self.expired, first, self.looked, start, stamps, offset, orders, clocks, out
             )
-        elif self.length < 0:
-            count, keep = 0, self.store.end
-        else:
-            count, keep, self.opened = _run_batches(
-                self.length, self.expired, first, self.opened, self.looked, start, stamps, offset, orders, clocks, out
-            )
+        elif self.length == 0:
+            count = _run_single(self.expired, start, stamps, offset, orders, clocks, out)
         result = emitted(out, count, self.store)
         self.store.forget(keep)
         return result
-
-    def visible(self) -> Int64Array:
-        return super().visible() if self.streaming else np.arange(self.store.first, self.opened)
 
     def note_look(self, sequences: Int64Array) -> None:
         self.looked = int(sequences[-1]) + 1
 
     def own_state(self) -> State:
-        return [self.opened, self.looked]
+        return self.looked
 
     def restore_own(self, state: State) -> None:
-        self.opened, self.looked = state
+        self.looked = state
+
+
+def length_and_streaming(constants: Sequence[object]) -> tuple[int, bool]:
+    """What the arguments of a `lengthBatch` say."""
+    length, *streaming = constants
+    return int(str(length)), bool(streaming and streaming[0])
+
+
+@WINDOWS.register("lengthBatch")
+def length_batch(context: WindowContext) -> Window:
+    """The window in the form that its arguments ask for."""
+    length, streaming = length_and_streaming(context.constants())
+    if streaming or length <= 0:
+        return UncutLengthBatchWindow(context, length)
+    return CuttingWindow(context, LengthCutter(length, expired=context.expired))

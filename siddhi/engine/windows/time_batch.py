@@ -8,6 +8,8 @@ streaming    out    +a   +b   -a -b reset  +c   -c reset
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
@@ -16,148 +18,168 @@ from siddhi.engine.kernels import kernel, kernel_array
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.state import State
-from siddhi.engine.store import RowStore
+from siddhi.engine.windows.cutting import (
+    CLOCK,
+    FIRST,
+    LOOKED,
+    NO_CUTS,
+    OPENED,
+    ORDER,
+    ROWS,
+    STAMP,
+    Cutter,
+    TimedCuttingWindow,
+)
 from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
-_FIRST, _OPENED, _BOUNDARY, _LOOKED = 0, 1, 2, 3
-"""Lines of the window's own state: rows [FIRST, OPENED) are the last batch, the rest is the batch that ends at
-BOUNDARY. Somebody has looked at the rows before LOOKED: they expire with their own time."""
+
+@kernel
+def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ignore[no-untyped-def]
+    """The end of the batch that an event of (`order`, `clock`) falls into, when the last one ended at `boundary`."""
+    if boundary == NEVER:
+        return clock + (duration - (clock - origin) % duration if aligned else duration)
+    if boundary <= clock:
+        behind = clock - boundary
+        boundary += (behind + duration - 1) // duration * duration
+        if boundary == clock and order % 2 == 1:
+            boundary += duration
+    return boundary
 
 
 @kernel
-def _run(  # type: ignore[no-untyped-def]
-    duration,
-    origin,
-    aligned,
-    streaming,
-    expired,
-    state,
-    start,
-    end,
-    stamps,
-    offset,
-    step_clocks,
-    floor,
-    orders,
-    clocks,
-    chunks,
-    out,
+def _cut(  # type: ignore[no-untyped-def]
+    duration, origin, aligned, expired, last, opened, boundary, step_clocks, floor, orders, clocks, chunks, cuts
 ):
-    """Merges rows [start, end) with the timers at the batch ends; returns the number of rows written."""
+    """Merges the rows with the timers at the ends of batches; returns (number of cuts, end of the batch in
+    progress)."""
     count = 0
-    chunk = 0
+    row = 0
     last_order = 2 * len(step_clocks) - 1
-    row = start
     while True:
         due_order = last_order + 1
-        idle = state[_FIRST] == row
-        if state[_BOUNDARY] != NEVER and not idle:
-            due_order = timer_order(step_clocks, state[_BOUNDARY], -1)
-        if row < end:
-            order, clock = orders[row - start], clocks[row - start]
-            if due_order < order or (due_order == order and state[_BOUNDARY] < clock):
-                chunk += 1
-                now = timer_clock(step_clocks, state[_BOUNDARY], due_order, floor)
-                count = _flush(state, streaming, expired, row, stamps, offset, now, due_order, chunk, out, count)
-                state[_BOUNDARY] += duration
-                continue
-            if state[_BOUNDARY] == NEVER:
-                state[_BOUNDARY] = clock + (duration - (clock - origin) % duration if aligned else duration)
-            elif state[_BOUNDARY] <= clock:
-                behind = clock - state[_BOUNDARY]
-                state[_BOUNDARY] += (behind + duration - 1) // duration * duration
-                if state[_BOUNDARY] == clock and order % 2 == 1:
-                    state[_BOUNDARY] += duration
-            if row == start or chunks[row - start] != chunks[row - start - 1]:
-                chunk += 1
-            if streaming:
-                count = emit(out, count, row, CURRENT, stamps[row - offset], order, clock, chunk)
-            row += 1
-            if clock >= state[_BOUNDARY] and (row == end or chunks[row - start] != chunks[row - start - 1]):
-                count = _flush(state, streaming, expired, row, stamps, offset, clock, order, chunk, out, count)
-                state[_BOUNDARY] += duration
-        elif due_order <= last_order:
-            chunk += 1
-            now = timer_clock(step_clocks, state[_BOUNDARY], due_order, floor)
-            count = _flush(state, streaming, expired, row, stamps, offset, now, due_order, chunk, out, count)
-            state[_BOUNDARY] += duration
+        if boundary != NEVER and last + opened > 0:
+            due_order = timer_order(step_clocks, boundary, -1)
+        timer = due_order <= last_order
+        if row < len(orders):
+            order, clock = orders[row], clocks[row]
+            timer = due_order < order or (due_order == order and boundary < clock)
+        elif not timer:
+            return count, boundary
+        if timer:
+            order, clock = due_order, timer_clock(step_clocks, boundary, due_order, floor)
         else:
-            return count
+            boundary = _boundary_at(boundary, order, clock, duration, origin, aligned)
+            row += 1
+            opened += 1
+            if clock < boundary or (row < len(orders) and chunks[row] == chunks[row - 1]):
+                continue
+        cuts[ROWS, count] = row
+        cuts[ORDER, count] = order
+        cuts[CLOCK, count] = cuts[STAMP, count] = clock
+        count += 1
+        last = opened if expired else 0
+        opened = 0
+        boundary += duration
 
 
 @kernel
-def _flush(state, streaming, expired, end, stamps, offset, clock, order, chunk, out, count):  # type: ignore[no-untyped-def]
-    """Lets the batch [OPENED, end) out, or (streaming) its end; rows of the batch before it expire."""
-    stop = end if streaming else state[_OPENED]
-    if expired:
-        for old in range(state[_FIRST], stop):
-            stamp = stamps[old - offset] if old < state[_LOOKED] else clock
-            count = emit(out, count, old, EXPIRED, stamp, order, clock, chunk)
-    if end > state[_OPENED]:
-        count = emit(out, count, state[_OPENED], RESET, clock, order, clock, chunk)
-        if not streaming:
-            for current in range(state[_OPENED], end):
-                count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, chunk)
-    state[_FIRST] = end if streaming or not expired else state[_OPENED]
-    state[_OPENED] = end
+def _run_streaming(  # type: ignore[no-untyped-def]
+    cuts, expired, state, start, stamps, offset, orders, clocks, chunks, out
+):
+    """Lets every row out as it comes, and at the cuts the ends of batches; returns the number of rows written."""
+    count = 0
+    chunk = 0
+    row = 0
+    for cut in range(cuts.shape[1] + 1):
+        stop = cuts[ROWS, cut] if cut < cuts.shape[1] else len(orders)
+        for place in range(row, stop):
+            if place == 0 or chunks[place] != chunks[place - 1] or place == row:
+                chunk += 1
+            count = emit(
+                out, count, start + place, CURRENT, stamps[start + place - offset], orders[place], clocks[place], chunk
+            )
+        if cut == cuts.shape[1]:
+            return count
+        order, clock, end = cuts[ORDER, cut], cuts[CLOCK, cut], start + stop
+        if stop == row or order != orders[stop - 1]:
+            chunk += 1
+        row = stop
+        if expired:
+            for old in range(state[FIRST], end):
+                stamp = stamps[old - offset] if old < state[LOOKED] else clock
+                count = emit(out, count, old, EXPIRED, stamp, order, clock, chunk)
+        if end > state[OPENED]:
+            count = emit(out, count, state[OPENED], RESET, clock, order, clock, chunk)
+        state[FIRST] = state[OPENED] = end
     return count
 
 
-@WINDOWS.register("timeBatch")
-class TimeBatchWindow(Window):
-    """Tumbling over the app's clock."""
+class TimeCutter(Cutter):
+    """Tumbling over the app's clock. A `streaming` window holds no batch but the one in progress."""
 
-    def __init__(self, context: WindowContext) -> None:
-        duration, *options = context.constants()
+    def __init__(self, constants: Sequence[object], *, expired: bool) -> None:
+        duration, *options = constants
         self.duration = max(int(str(duration)), 1)
         self.streaming = any(option is True for option in options)
         starts = [int(str(option)) for option in options if not isinstance(option, bool)]
         self.aligned = bool(starts)
         self.origin = starts[0] if starts else 0
-        self.expired = context.expired
-        self.store = RowStore(context.columns, context.operator.pool)
-        self.lines = np.array([0, 0, NEVER, 0], dtype=np.int64)
+        self.expired = expired
+        self.boundary = NEVER
 
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        held = len(self.store)
-        start = self.store.append(batch)
-        stamps, offset = self.store.timestamps()
-        out = new_emission(3 * (held + batch.size) + 1)
-        count = _run(
+    def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
+        cuts = np.empty((4, 2 * batch.size + 3), dtype=np.int64)
+        count, self.boundary = _cut(
             self.duration,
             self.origin,
             self.aligned,
-            self.streaming,
-            self.expired,
-            self.lines,
-            start,
-            self.store.end,
-            stamps,
-            offset,
+            self.expired and not self.streaming,
+            last,
+            opened,
+            self.boundary,
             kernel_array(step.clocks),
             step.floor,
             kernel_array(batch.orders),
             kernel_array(batch.clocks),
             kernel_array(batch.chunk_ids()),
-            out,
+            cuts,
         )
-        result = emitted(out, count, self.store)
-        self.store.forget(int(self.lines[_FIRST]))
-        return result
+        return cuts[:, :count].copy() if count else NO_CUTS
 
     def next_deadline_ms(self) -> int | None:
-        return int(self.lines[_BOUNDARY]) if len(self.store) else None
+        return self.boundary
+
+    def snapshot(self) -> State:
+        return self.boundary
+
+    def restore(self, state: State) -> None:
+        self.boundary = state
+
+
+class StreamingTimeBatchWindow(TimedCuttingWindow):
+    """Lets every event out as it comes; the whole batch expires at its end."""
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        held = len(self.store)
+        begin = self.store.append(batch)
+        cuts = self.cutter.cut(batch, step, 0, held)
+        stamps, offset = self.store.timestamps()
+        out = new_emission(2 * (held + batch.size) + cuts.shape[1])
+        orders, clocks, chunks = (kernel_array(a) for a in (batch.orders, batch.clocks, batch.chunk_ids()))
+        count = _run_streaming(
+            cuts, self.cutter.expired, self.lines, begin, stamps, offset, orders, clocks, chunks, out
+        )  # fmt: skip
+        result = emitted(out, count, self.store)
+        self.store.forget(int(self.lines[FIRST]))
+        return result
 
     def visible(self) -> Int64Array:
-        end = self.store.end if self.streaming else int(self.lines[_OPENED])
-        return np.arange(int(self.lines[_FIRST]), end)
+        return np.arange(int(self.lines[FIRST]), self.store.end)
 
-    def note_look(self, sequences: Int64Array) -> None:
-        self.lines[_LOOKED] = sequences[-1] + 1
 
-    def own_state(self) -> State:
-        return self.lines.copy()
-
-    def restore_own(self, state: State) -> None:
-        self.lines = state
+@WINDOWS.register("timeBatch")
+def time_batch(context: WindowContext) -> Window:
+    """The window in the form that its arguments ask for."""
+    cutter = TimeCutter(context.constants(), expired=context.expired)
+    return (StreamingTimeBatchWindow if cutter.streaming else TimedCuttingWindow)(context, cutter)
