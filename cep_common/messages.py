@@ -151,7 +151,7 @@ class Connector(msgspec.Struct, frozen=True):
 
 
 class DeployedPlan(msgspec.Struct, frozen=True):
-    """All that a worker must know of a deployed plan."""
+    """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it."""
 
     key: PlanKey
     epoch: int
@@ -160,6 +160,7 @@ class DeployedPlan(msgspec.Struct, frozen=True):
     playback: bool = False
     sources: tuple[Connector, ...] = ()
     sinks: tuple[Connector, ...] = ()
+    intake: bool = True
 
 
 class ListPlans(Message, frozen=True):
@@ -210,20 +211,23 @@ class DriverRegistered(Message, frozen=True):
 
 
 class SubmitTopology(Message, frozen=True):
-    """Manager to driver: run `query_plan` (XML) as the plan's only topology, in `workers` tasks, under `epoch`."""
+    """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
+    of older epochs have been ended, or, `beside` them, until the manager has one of both killed."""
 
     TYPE = "submit-topology"
     key: PlanKey
     epoch: int
     query_plan: str
     workers: int
+    beside: bool = False
 
 
 class KillTopology(Message, frozen=True):
-    """Manager to driver: end the plan's topology."""
+    """Manager to driver: end the plan's topology of `epoch`; 0: of any."""
 
     TYPE = "kill-topology"
     key: PlanKey
+    epoch: int = 0
 
 
 # ---- stages ---------------------------------------------------------------------------------------------------------

@@ -7,9 +7,12 @@
                  └────────── RESTARTING ◀───────────┘        kill, or a newer epoch, from anywhere: STOPPING, then gone
                                                              a fault of the plan itself: FAILED
 
+A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which goes on
+until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts after them.
+
 A topology needs all its slots at once. Those that wait are admitted in the order in which they began to wait: a small
 one does not overtake a large one that waits, so none of them waits for ever. Only one that needs more slots than there
-are is passed over.
+are is passed over. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Run:
-    """One topology; `successor` takes its place when it has stopped. `ending` says how its last job ended."""
+    """One topology. `ending` says how its last job ended."""
 
     submission: SubmitTopology
     state: RunState = "waiting"
@@ -87,7 +90,10 @@ class Run:
     backoff_ms: int = 0
     due_ms: int = 0
     running_since_ms: int = 0
-    successor: SubmitTopology | None = None
+
+
+RunId = tuple[PlanKey, int]
+"""A plan and an epoch."""
 
 
 @dataclass(slots=True)
@@ -97,43 +103,36 @@ class TopologyRuns:
     slots_total: int
     first_backoff_ms: int
     longest_backoff_ms: int
-    runs: dict[PlanKey, Run] = field(default_factory=dict)
+    runs: dict[RunId, Run] = field(default_factory=dict)
 
     def submit(self, submission: SubmitTopology) -> list[Instruction]:
-        """Takes in a topology; one of the same plan and an older epoch is stopped first, the same epoch is known."""
-        run = self.runs.get(submission.key)
-        if run is None:
-            self.runs[submission.key] = Run(submission)
+        """Takes in a topology; one whose epoch is not above all others of its plan is known or over. Older ones are
+        stopped first, unless it is to run beside them."""
+        if any(run.submission.epoch >= submission.epoch for run in self._of(submission.key)):
             return []
-        newest = run.successor or run.submission
-        if submission.epoch <= newest.epoch and not (run.state == "stopping" and run.successor is None):
-            return []
-        instructions = self._move(submission.key, Move.KILL)
-        if submission.key in self.runs:
-            run.successor = submission
-        else:
-            self.runs[submission.key] = Run(submission)
+        instructions = [] if submission.beside else self.kill(submission.key)
+        self.runs[submission.key, submission.epoch] = Run(submission)
         return instructions
 
-    def kill(self, key: PlanKey) -> list[Instruction]:
-        """Ends a topology for good; one that is not there needs nothing."""
-        run = self.runs.get(key)
-        if run is None:
-            return []
-        run.successor = None
-        return self._move(key, Move.KILL)
+    def kill(self, key: PlanKey, epoch: int = 0) -> list[Instruction]:
+        """Ends the plan's topology of `epoch`, 0 for all, for good; one that is not there needs nothing."""
+        instructions: list[Instruction] = []
+        for run in self._of(key):
+            if epoch in (0, run.submission.epoch):
+                instructions += self._move(run, Move.KILL)
+        return instructions
 
     def job_running(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """All tasks of the topology's job have started."""
-        run = self._current(key, epoch)
+        run = self.runs.get((key, epoch))
         if run is None:
             return []
         run.running_since_ms = now_ms
-        return self._move(key, Move.RUNNING)
+        return self._move(run, Move.RUNNING)
 
     def job_ended(self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int) -> list[Instruction]:
         """The topology's job is over; `unfit` when the plan itself cannot run, so that another try is no use."""
-        run = self._current(key, epoch)
+        run = self.runs.get((key, epoch))
         if run is None:
             return []
         if run.state in ("starting", "running"):
@@ -143,21 +142,24 @@ class TopologyRuns:
             run.due_ms = now_ms + run.backoff_ms
             run.restarts += 0 if unfit else 1
             run.reason = run.ending = reason
-        return self._move(key, Move.UNFIT if unfit else Move.ENDED)
+        return self._move(run, Move.UNFIT if unfit else Move.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
         """Lets topologies start that are due and fit, in the order in which they began to wait."""
-        for key, run in list(self.runs.items()):
+        for run_id, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
-                self._move(key, Move.DUE)
-                self.runs[key] = self.runs.pop(key)  # behind those that wait already
+                self._move(run, Move.DUE)
+                self.runs[run_id] = self.runs.pop(run_id)  # behind those that wait already
         instructions: list[Instruction] = []
         first: Run | None = None
-        for key, run in list(self.runs.items()):
+        for run in list(self.runs.values()):
             if run.state != "waiting":
                 continue
             needed, free, total = run.submission.workers, self.slots_free(), self.slots_total
-            if needed > total:
+            former = self._former(run.submission)
+            if former is not None:
+                run.reason = f"waits until epoch {former.submission.epoch} has ended"
+            elif needed > total:
                 run.reason = f"needs {needed} slots, the cluster has {total} in all"
             elif first is not None:
                 run.reason = f"waits for {first.submission.key.topology()}, which came first"
@@ -166,7 +168,7 @@ class TopologyRuns:
                 first = run
             else:
                 run.reason = run.ending
-                instructions += self._move(key, Move.ADMIT)
+                instructions += self._move(run, Move.ADMIT)
         return instructions
 
     def slots_free(self) -> int:
@@ -176,16 +178,18 @@ class TopologyRuns:
     def reports(self) -> tuple[TopologyReport, ...]:
         """Every topology as the manager is told."""
         return tuple(
-            TopologyReport(key, run.submission.epoch, run.state, run.reason, run.restarts)
-            for key, run in self.runs.items()
+            TopologyReport(key, epoch, run.state, run.reason, run.restarts) for (key, epoch), run in self.runs.items()
         )
 
-    def _current(self, key: PlanKey, epoch: int) -> Run | None:
-        run = self.runs.get(key)
-        return run if run is not None and run.submission.epoch == epoch else None
+    def _of(self, key: PlanKey) -> list[Run]:
+        return [run for (plan, _), run in self.runs.items() if plan == key]
 
-    def _move(self, key: PlanKey, move: Move) -> list[Instruction]:
-        run = self.runs[key]
+    def _former(self, submission: SubmitTopology) -> Run | None:
+        """An older topology of the plan whose end must be waited for."""
+        older = (run for run in self._of(submission.key) if run.submission.epoch < submission.epoch)
+        return None if submission.beside else next(older, None)
+
+    def _move(self, run: Run, move: Move) -> list[Instruction]:
         found = TRANSITIONS.get((run.state, move))
         if found is None:
             return []
@@ -193,8 +197,11 @@ class TopologyRuns:
         if run.state == "running":
             run.reason = ""
         if action is Action.FORGET:
-            del self.runs[key]
-            if run.successor is not None:
-                self.runs[key] = Run(run.successor)
+            self._forget(run.submission)
             return []
         return [Instruction(action, run.submission)] if action is not Action.NOTHING else []
+
+    def _forget(self, gone: SubmitTopology) -> None:
+        del self.runs[gone.key, gone.epoch]
+        heirs = {run_id: run for run_id, run in self.runs.items() if run_id[0] == gone.key and run.state == "waiting"}
+        self.runs = {**heirs, **self.runs}

@@ -22,8 +22,8 @@ def key(name: str) -> PlanKey:
     return PlanKey(1, name)
 
 
-def submission(name: str, epoch: int = 1, workers: int = 1) -> SubmitTopology:
-    return SubmitTopology(key(name), epoch, "<query-plan/>", workers)
+def submission(name: str, epoch: int = 1, workers: int = 1, beside: bool = False) -> SubmitTopology:
+    return SubmitTopology(key(name), epoch, "<query-plan/>", workers, beside)
 
 
 def runs(slots: int = 4) -> TopologyRuns:
@@ -62,7 +62,7 @@ MOVES = [pair for pair in itertools.product(STATES, Move) if pair != ("waiting",
 @pytest.mark.parametrize(("state", "move"), MOVES)
 def test_every_move_in_every_state_does_what_the_table_says_or_nothing(state: RunState, move: Move) -> None:
     topologies = runs()
-    topologies.runs[key("p")] = Run(submission("p"), state)
+    topologies.runs[key("p"), 1] = Run(submission("p"), state)
     act = {
         Move.ADMIT: lambda: topologies.on_time(-1),
         Move.RUNNING: lambda: topologies.job_running(key("p"), 1, 0),
@@ -149,7 +149,7 @@ def test_the_delay_before_a_restart_doubles_up_to_the_longest() -> None:
     for restarts in range(1, 7):
         topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=now_ms)
         assert topologies.reports()[0].restarts == restarts
-        due_ms = topologies.runs[key("a")].due_ms
+        due_ms = topologies.runs[key("a"), 1].due_ms
         assert started(topologies.on_time(due_ms - 1)) == []
         assert started(topologies.on_time(due_ms)) == ["a"]
         delays.append(due_ms - now_ms)
@@ -165,7 +165,7 @@ def test_after_a_stable_run_the_delay_begins_anew() -> None:
         topologies.on_time(LONGEST_MS)
         topologies.job_running(key("a"), 1, 0)
     topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=STABLE_MS)
-    assert topologies.runs[key("a")].due_ms == STABLE_MS + FIRST_MS
+    assert topologies.runs[key("a"), 1].due_ms == STABLE_MS + FIRST_MS
 
 
 def test_the_reason_of_a_restart_is_told_until_it_runs_again() -> None:
@@ -236,6 +236,40 @@ def test_a_kill_while_the_job_starts_cancels_it_again_once_it_runs() -> None:
     assert topologies.slots_free() == 4
 
 
+def test_a_newer_epoch_takes_over_the_slots_of_its_own_plan_before_others_that_wait() -> None:
+    topologies = running("a", slots=1)
+    topologies.submit(submission("b"))
+    topologies.submit(submission("a", epoch=2))
+    topologies.on_time(0)
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    (start,) = topologies.on_time(0)
+    assert (start.submission.key, start.submission.epoch) == (key("a"), 2)
+    assert reasons(topologies)["b"] == "needs 1 free slots, 0 of 1 are free"
+
+
+def test_a_newer_epoch_may_start_beside_the_older_one_and_either_can_be_killed_alone() -> None:
+    for killed, left in ((1, 2), (2, 1)):
+        topologies = running("a", slots=2)
+        assert topologies.submit(submission("a", epoch=2, beside=True)) == []
+        assert [one.submission.epoch for one in topologies.on_time(0)] == [2]
+        topologies.job_running(key("a"), 2, 0)
+        assert {report.epoch: report.state for report in topologies.reports()} == {1: "running", 2: "running"}
+        (cancel,) = topologies.kill(key("a"), killed)
+        assert (cancel.action, cancel.submission.epoch) == (Action.CANCEL_JOB, killed)
+        topologies.job_ended(key("a"), killed, "cancelled", unfit=False, now_ms=0)
+        assert [report.epoch for report in topologies.reports()] == [left]
+
+
+def test_one_that_waits_beside_the_older_one_starts_first_when_that_is_killed_for_it() -> None:
+    topologies = running("a", slots=1)
+    topologies.submit(submission("b"))
+    topologies.submit(submission("a", epoch=2, beside=True))
+    assert topologies.on_time(0) == []
+    topologies.kill(key("a"), 1)
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
+    assert [(one.submission.key, one.submission.epoch) for one in topologies.on_time(0)] == [(key("a"), 2)]
+
+
 def test_a_kill_takes_the_successor_with_it_and_a_submission_after_it_counts() -> None:
     topologies = running("a")
     topologies.submit(submission("a", epoch=2))
@@ -267,28 +301,34 @@ class AnyStory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.topologies = runs(SLOTS)
-        self.jobs: dict[str, SubmitTopology] = {}
+        self.jobs: dict[tuple[str, int], SubmitTopology] = {}
         self.now_ms = 0
         self.epoch = 0
 
     def obey(self, instructions: list[Instruction]) -> None:
         for one in instructions:
-            name = one.submission.key.plan
+            job = (one.submission.key.plan, one.submission.epoch)
             if one.action is Action.START_JOB:
-                assert name not in self.jobs, "two jobs of one plan"
-                self.jobs[name] = one.submission
+                assert one.submission.beside or job[0] not in {name for name, _ in self.jobs}, "two jobs of one plan"
+                self.jobs[job] = one.submission
             else:
                 assert one.action is Action.CANCEL_JOB
-                assert self.jobs[name] == one.submission
+                assert self.jobs[job] == one.submission
 
-    @rule(name=NAMES, workers=st.integers(1, SLOTS + 1))
-    def submit(self, name: str, workers: int) -> None:
+    @rule(name=NAMES, workers=st.integers(1, SLOTS + 1), beside=st.booleans())
+    def submit(self, name: str, workers: int, beside: bool) -> None:
         self.epoch += 1
-        self.obey(self.topologies.submit(submission(name, self.epoch, workers)))
+        self.obey(self.topologies.submit(submission(name, self.epoch, workers, beside)))
 
     @rule(name=NAMES)
     def kill(self, name: str) -> None:
         self.obey(self.topologies.kill(key(name)))
+
+    @precondition(lambda self: self.topologies.runs)
+    @rule(data=st.data())
+    def kill_one_epoch(self, data: st.DataObject) -> None:
+        plan, epoch = data.draw(st.sampled_from(sorted(self.topologies.runs)))
+        self.obey(self.topologies.kill(plan, epoch))
 
     @rule(milliseconds=st.integers(0, 2 * LONGEST_MS))
     def time_goes_by(self, milliseconds: int) -> None:
@@ -320,20 +360,20 @@ class AnyStory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing waits for ever: when every job that is cancelled or runs ends in time, all that fit have run."""
-        ran: set[str] = set()
+        ran: set[tuple[str, int]] = set()
         for _ in range(20):
             self.now_ms += LONGEST_MS
             self.obey(self.topologies.on_time(self.now_ms))
-            for name, job in list(self.jobs.items()):
-                ran.add(name)
-                del self.jobs[name]
+            for job_id, job in list(self.jobs.items()):
+                ran.add(job_id)
+                del self.jobs[job_id]
                 self.obey(self.topologies.job_ended(job.key, job.epoch, "ended", unfit=False, now_ms=self.now_ms))
         left = {
-            name: state
-            for name, state in states(self.topologies).items()
-            if self.topologies.runs[key(name)].submission.workers <= SLOTS and state != "failed"
+            (plan.plan, epoch)
+            for (plan, epoch), run in self.topologies.runs.items()
+            if run.submission.workers <= SLOTS and run.state != "failed"
         }
-        assert set(left) <= ran
+        assert left <= ran
 
 
 TestAnyStory = AnyStory.TestCase

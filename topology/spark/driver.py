@@ -93,9 +93,9 @@ class Driver:
             case SubmitTopology(key=key, epoch=epoch):
                 logger.info("submitted: topology=%s epoch=%d", key.topology(), epoch)
                 self._do(self._runs.submit(message))
-            case KillTopology(key=key):
-                logger.info("to be killed: topology=%s", key.topology())
-                self._do(self._runs.kill(key))
+            case KillTopology(key=key, epoch=epoch):
+                logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
+                self._do(self._runs.kill(key, epoch))
             case _:
                 logger.warning("unexpected order: type=%s", message.TYPE)
 
