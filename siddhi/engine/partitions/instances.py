@@ -153,7 +153,7 @@ class PerInstance(Operator):
         for start, stop in itertools.pairwise(starts):
             order, clock = int(batch.orders[start]), int(batch.clocks[start])
             self._fire(step, order, clock, floor, nothing, out)
-            run = batch.slice(start, stop).at_order(1)
+            run = batch.slice(start, stop).at_order(order & 1)
             self._send(int(partitions[start]), run, Step(np.full(1, clock, dtype=np.int64), floor), order, out)
             floor = clock
         self._fire(step, step.final_order, step.final_clock + 1, floor, nothing, out)

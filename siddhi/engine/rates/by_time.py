@@ -41,8 +41,8 @@ class AllByTime(RateLimiter):
 
     def _next_ticks(self, batch: EventBatch) -> Int64Array:
         """The tick that follows each row: an event at a tick comes after it, what other timers send then comes before
-        it."""
-        passed = batch.clocks - self.origin - (1 - (batch.orders & 1))
+        it. The first tick is a whole period after the start, also for a row that came with it."""
+        passed = np.maximum(batch.clocks - self.origin - (1 - (batch.orders & 1)), 0)
         ticks: Int64Array = (passed // self.period + 1) * self.period + self.origin
         return ticks
 

@@ -17,7 +17,8 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 class _KeyedWindow(RowWindow):
     """Keeps the newest event of each key; a key is the text of the given attributes.
 
-    When none are given it is that of the attributes which the query selects just as they are, as in Siddhi.
+    When none are given it is that of the attributes which the query selects just as they are, as in Siddhi: all events
+    have one key when it selects none.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -42,7 +43,7 @@ class _KeyedWindow(RowWindow):
             ]
             for node in self.key_nodes
         ]
-        self.keys = [":-:".join(values) for values in zip(*columns, strict=True)]
+        self.keys = [":-:".join(values) for values in zip(*columns, strict=True)] if columns else [""] * batch.size
 
     def put(self, key: str, slot: int) -> bool:
         """Makes the row in `slot` the newest of `key`; returns whether the key was known."""

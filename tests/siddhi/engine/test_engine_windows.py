@@ -1,0 +1,31 @@
+"""What windows let out where an answer is easily lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.batch import TIMESTAMP
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+
+def answers(query: str, *events: tuple[int, int]) -> list[tuple[Any, ...]]:
+    """What `query` inserts into O, given events (timestamp, v) of S."""
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (v int); {query}")))
+    runtime.start(0)
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
+    times, values = zip(*events, strict=True)
+    columns = {TIMESTAMP: pa.array(times, pa.int64()), "v": pa.array(values, pa.int32())}
+    runtime.send("S", pa.RecordBatch.from_pydict(columns))
+    return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
+
+
+@pytest.mark.parametrize("window", ["frequent(2)", "lossyFrequent(0.3, 0.05)"])
+def test_without_key_and_plain_attribute_all_events_of_a_frequency_window_have_one_key(window: str) -> None:
+    found = answers(f"from S#window.{window} select sum(v) as s insert into O;", (1, 5), (2, 7), (3, 1))
+    assert found == [(5,), (12,), (13,)]
