@@ -84,8 +84,8 @@ class Declaration:
 
     `result` gives the type of a function's or an aggregator's call, `appends` the attributes that a stream function
     adds behind those of its input; both and `check` may raise `CallError`. `in_patterns` False keeps a stream function
-    out of patterns, whose elements take one event after the other. `spelling_3x` is the name of the same thing in
-    execution plans of the 3.x dialect.
+    out of patterns, whose elements take one event after the other. `spelling_3x` is the name of the same thing,
+    without a namespace, in execution plans of the 3.x dialect.
     """
 
     kind: Kind
@@ -104,10 +104,14 @@ class Declaration:
     def key(self) -> tuple[Kind, str, str]:
         return self.kind, self.namespace, self.name
 
+    @property
+    def full_name(self) -> str:
+        """The name with its namespace, as calls write it."""
+        return f"{self.namespace}:{self.name}" if self.namespace else self.name
+
     def signatures(self) -> tuple[str, ...]:
         """Each overload as people write it: `sum(value: int | long)`."""
-        prefix = f"{self.namespace}:{self.name}" if self.namespace else self.name
-        return tuple(f"{prefix}({_parameters(overload)})" for overload in self.overloads)
+        return tuple(f"{self.full_name}({_parameters(overload)})" for overload in self.overloads)
 
 
 class Registry:
@@ -149,7 +153,7 @@ class Registry:
             raise ValueError(f"{declaration.kind.value} '{declaration.namespace}:{declaration.name}' is declared twice")
         self._by_key[declaration.key] = declaration
         if declaration.spelling_3x is not None:
-            self._by_3x_spelling[declaration.kind, declaration.namespace, declaration.spelling_3x] = declaration
+            self._by_3x_spelling.setdefault((declaration.kind, "", declaration.spelling_3x), declaration)
 
     def find(self, kind: Kind, namespace: str, name: str, *, dialect_3x: bool = False) -> Declaration | None:
         """The declaration of that name, or None."""

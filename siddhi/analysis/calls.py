@@ -116,6 +116,9 @@ class CallChecker:
         hint = did_you_mean(call.name, known)
         if hint is None and kinds == (Kind.STREAM_FUNCTION,) and call.name in self._registry.names(Kind.WINDOW):
             hint = f"windows are written #window.{call.name}(…)"
+        older = self._registry.find(kinds[0], call.namespace, call.name, dialect_3x=True)
+        if older is not None:
+            hint = f"it is called {older.full_name}; the other name belongs to execution plans (@Plan:name)"
         code = f"unknown-{kinds[0].value.replace(' ', '-')}"
         self._problems.add(code, f"there is no {kinds[0].value} '{written}'", call.span, hint)
 

@@ -25,9 +25,16 @@ def aggregator(
     return Declaration(Kind.AGGREGATOR, name, summary, overloads, namespace, result=_rule(result), check=check)
 
 
-def window(namespace: str, name: str, summary: str, *overloads: Overload, check: Check | None = None) -> Declaration:
+def window(
+    namespace: str,
+    name: str,
+    summary: str,
+    *overloads: Overload,
+    check: Check | None = None,
+    spelling_3x: str | None = None,
+) -> Declaration:
     """A window."""
-    return Declaration(Kind.WINDOW, name, summary, overloads, namespace, check=check)
+    return Declaration(Kind.WINDOW, name, summary, overloads, namespace, check=check, spelling_3x=spelling_3x)
 
 
 def stream_function(

@@ -37,9 +37,11 @@ class KSlack(RowWindow):
         for name, type_ in columns.items():
             compiler.compile(model.AttributeValue(0, name, type_))
         self.value = context.arguments()[0]
-        timeout, maximum, discard = [*context.constants()[1:], None, None, None][:3]
-        self.timeout = None if timeout is None else max(int(str(timeout)), 1)
-        self.maximum = _UNLIMITED if maximum is None else int(str(maximum))
+        timeout, maximum, discard = [*self.options(context), None, None, None][:3]
+        every = _given(timeout)
+        self.timeout = None if every is None else max(every, 1)
+        limit = _given(maximum)
+        self.maximum = _UNLIMITED if limit is None else limit
         self.discard = bool(discard)
         self.origin = 0
         self.armed = False
@@ -50,6 +52,10 @@ class KSlack(RowWindow):
         self.waiting: list[list[int]] = []
         self.buffer: list[list[int]] = []
         self.values: list[int] = []
+
+    def options(self, context: WindowContext) -> list[object]:
+        """The constants for timeout, greatest K and whether late events are dropped, as far as they are given."""
+        return context.constants()[1:]
 
     def start(self, clock_ms: int) -> None:
         self.origin = clock_ms
@@ -68,10 +74,14 @@ class KSlack(RowWindow):
         if value > self.greatest:
             self.greatest = value
             behind = value - min(entry[0] for entry in self.waiting)
-            self.slack = max(self.slack, min(behind, self.maximum))
+            self.slack = self.slack_for(behind)
             self._merge()
             self._let_out(value - self.slack, out)
         self._arm(out.clock)
+
+    def slack_for(self, behind: int) -> int:
+        """K when an event came `behind` the greatest."""
+        return max(self.slack, min(behind, self.maximum))
 
     def fire(self, due: int, out: Emission) -> None:
         self.armed = False
@@ -107,6 +117,12 @@ class KSlack(RowWindow):
     def restore_own(self, state: State) -> None:
         numbers, self.waiting, self.buffer = state
         self.origin, self.armed, self.slack, self.greatest, self.last_sent, self.count = numbers
+
+
+def _given(constant: object) -> int | None:
+    """The number, or None when none or -1 is given, which means no limit."""
+    number = -1 if constant is None else int(str(constant))
+    return None if number < 0 else number
 
 
 stateful_stream_function("kslack", "reorder", KSlack)

@@ -9,16 +9,13 @@ Events of a batch stand in the order in which their keys came, with the clock th
 
 from __future__ import annotations
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 from siddhi.extensions.unique.keys import KeyedWindow
-from siddhi.language.ast import AttributeType
 
 
-class _Batches(KeyedWindow):
+class Batches(KeyedWindow):
     """The batch in progress lies in `by_key`, the slots of the last one in `last`."""
 
     first = False
@@ -72,7 +69,7 @@ class _Batches(KeyedWindow):
 
 
 @WINDOWS.register("lengthBatch", "unique")
-class UniqueLengthBatchWindow(_Batches):
+class UniqueLengthBatchWindow(Batches):
     """A batch is full with its n-th key."""
 
     def __init__(self, context: WindowContext) -> None:
@@ -93,7 +90,7 @@ class UniqueFirstLengthBatchWindow(UniqueLengthBatchWindow):
 
 
 @WINDOWS.register("timeBatch", "unique")
-class UniqueTimeBatchWindow(_Batches):
+class UniqueTimeBatchWindow(Batches):
     """Batches of T by the app's clock, counted from the first event or from a given start."""
 
     def __init__(self, context: WindowContext) -> None:
@@ -164,42 +161,3 @@ class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
             self.flush(out)
             self.boundary = out.clock + self.duration
             self.schedule(self.boundary)
-
-
-@WINDOWS.register("externalTimeBatch", "unique")
-class UniqueExternalTimeBatchWindow(_Batches):
-    """Batches of T by an attribute; an event at or behind the end of the batch lets it out. There are no timers."""
-
-    def __init__(self, context: WindowContext) -> None:
-        super().__init__(context)
-        self.time = context.arguments()[1]
-        duration, *start = [int(str(constant)) for constant in context.constants()[2:]]
-        self.duration = max(duration, 1)
-        self.start_time = start[0] if start else None
-        self.end: int | None = None
-        self.newest = 0
-        self.times: list[int] = []
-
-    def prepare(self, batch: EventBatch) -> None:
-        super().prepare(batch)
-        value = self.time.evaluate(Evaluation(batch))
-        column = to_column(value, AttributeType.LONG, self.slots.pool, batch.size)
-        self.times = column.values.tolist()
-
-    def arrive(self, event: Arrival, out: Emission) -> None:
-        time = self.times[event.row]
-        if self.end is None:
-            behind = 0 if self.start_time is None else (time - self.start_time) % self.duration
-            self.end = time + self.duration - behind
-            self.newest = time
-        elif time >= self.end:
-            self.flush(out, keep_timestamps=True, expired_at=self.newest)
-            self.end += ((time - self.end) // self.duration + 1) * self.duration
-        self.newest = max(self.newest, time)
-        self.take(event)
-
-    def more_state(self) -> State:
-        return [self.end, self.newest]
-
-    def restore_more(self, state: State) -> None:
-        self.end, self.newest = state

@@ -10,13 +10,28 @@ _KEY = value("unique.key", ANY - OBJECT, "what must differ from event to event")
 _LENGTH = constant("window.length", INT, "how many events of different keys")
 _TIME = constant("window.time", TIME, "how long, in milliseconds or as a time such as 1 min")
 _START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
+_TIMEOUT = constant("time.out", TIME, "how long to wait for the next batch before this one goes out")
 _EXTERNAL = attribute("time.stamp", LONG, "the attribute that holds the event's time in milliseconds")
 
 UNIQUE = Extension(
     "unique",
     (
-        window("unique", "ever", "the last event of every key", takes(_KEY), takes(_KEY, _KEY, repeats=True)),
-        window("unique", "first", "the first event of every key", takes(_KEY), takes(_KEY, _KEY, repeats=True)),
+        window(
+            "unique",
+            "ever",
+            "the last event of every key",
+            takes(_KEY),
+            takes(_KEY, _KEY, repeats=True),
+            spelling_3x="unique",
+        ),
+        window(
+            "unique",
+            "first",
+            "the first event of every key",
+            takes(_KEY),
+            takes(_KEY, _KEY, repeats=True),
+            spelling_3x="firstUnique",
+        ),
         window("unique", "length", "the last event of each of the last n keys, sliding", takes(_KEY, _LENGTH)),
         window("unique", "lengthBatch", "the last event of n keys at a time", takes(_KEY, _LENGTH)),
         window("unique", "firstLengthBatch", "the first event of n keys at a time", takes(_KEY, _LENGTH)),
@@ -48,6 +63,8 @@ UNIQUE = Extension(
             "like timeBatch, by a time that the events carry",
             takes(_KEY, _EXTERNAL, _TIME),
             takes(_KEY, _EXTERNAL, _TIME, _START),
+            takes(_KEY, _EXTERNAL, _TIME, _START, _TIMEOUT),
+            spelling_3x="uniqueExternalTimeBatch",
         ),
         stream_function(
             "unique",
@@ -61,6 +78,7 @@ UNIQUE = Extension(
     (
         "siddhi.extensions.unique.sliding",
         "siddhi.extensions.unique.batches",
+        "siddhi.extensions.unique.timed_batches",
         "siddhi.extensions.unique.deduplicate",
     ),
 )

@@ -59,6 +59,27 @@ def test_a_window_holds_one_event_of_each_key(window: str, expected: str) -> Non
     assert emitted(window, EVENTS, 40, at_once=False, restarts=True) == one_by_one
 
 
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (
+            "externalTimeBatch(k, t, 10, 0, 3)",
+            "+a1@0 -a1@4 +a1@0 +b1@4 -a1@6 -b1@6 +a2@6 +b1@4 -a2@13 -b1@13 +c1@12 +a3@13 -c1@25 -a3@25 +b2@25",
+        ),
+        (
+            "externalTimeBatch(k, t, 20, 0, 5)",
+            "+a1@0 +b1@4 -a1@6 -b1@6 +a2@6 +b1@4 -a2@13 -b1@13 +a3@13 +b1@4 +c1@12 -a3@25 -b1@25 -c1@25 +b2@25",
+        ),
+    ],
+)
+def test_a_batch_that_waited_too_long_goes_out_and_again_when_it_grows(window: str, expected: str) -> None:
+    later = [event(1000 + time, str(key), number) for time, (key, number, _) in EVENTS]  # type: ignore[arg-type]
+    one_by_one = emitted(window, later, 1040, at_once=False)
+    assert " ".join(f"{sign}{item}@{stamp - 1000}" for sign, stamp, item in one_by_one) == expected
+    assert emitted(window, later, 1040, at_once=True) == one_by_one
+    assert emitted(window, later, 1040, at_once=False, restarts=True) == one_by_one
+
+
 def test_the_first_of_each_key_stays_in_a_batch() -> None:
     events = [event(0, "a", 1), event(1, "a", 2), event(2, None, 3)]
     assert emitted("firstLengthBatch(k, 2)", events, 9, at_once=True) == [("+", 2, "a1"), ("+", 2, "None3")]
@@ -83,3 +104,26 @@ def test_wrong_arguments_are_refused(window: str) -> None:
     text = f"define stream In (k string, v int); from In#window.unique:{window} select k insert into Out;"
     with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
         analyse(parse(text))
+
+
+@pytest.mark.parametrize(
+    ("older", "name", "output"),
+    [
+        ("unique(k)", "unique:ever", ["+a,1", "+b,2", "-a,1", "+a,3"]),
+        ("firstUnique(k)", "unique:first", ["+a,1", "+b,2"]),
+        ("uniqueExternalTimeBatch(k, t, 10, 0, 1 hour)", "unique:externalTimeBatch", ["+a,1", "+b,2"]),
+    ],
+)
+def test_execution_plans_know_the_windows_by_their_older_names(older: str, name: str, output: list[str]) -> None:
+    query = (
+        "define stream In (k string, v int, t long); "
+        f"@info(name='q') from In#window.{older} select k, v insert all events into Out;"
+    )
+    run = Run(f"@Plan:name('P') {query}")
+    run.send((0, ["a", 1, 0]), (4, ["b", 2, 4]), (12, ["a", 3, 12]))
+    assert run.taken() == output
+    with pytest.raises(SiddhiAnalysisError) as refused:
+        analyse(parse(query))
+    assert (
+        refused.value.problems[0].hint == f"it is called {name}; the other name belongs to execution plans (@Plan:name)"
+    )
