@@ -13,8 +13,10 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type
+from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.hashing import mix
+from siddhi.engine.joins.side import Side
 from siddhi.engine.kernels import NO_MASK, kernel, kernel_array
 from siddhi.engine.pattern.conditions import conjunction, conjuncts
 from siddhi.engine.pattern.references import walk
@@ -77,15 +79,17 @@ class JoinCondition:
             values.append(Value(as_type(found, type_) if type_ in NUMERIC else found, valid))
         return key_rows(values, self._types, rows.size, self._pool)
 
-    def key_numbers(self, slot: int, rows: EventBatch) -> Int64Array:
-        """One number for each row of side `slot`, the same for equal keys; `null_number` for a key that equals
-        nothing."""
+    def key_numbers(self, side: Side, rows: EventBatch) -> Int64Array:
+        """One number for each row of `side`, the same for equal keys; `null_number` for a key that equals nothing."""
         if not self.keyed:
             return np.zeros(rows.size, dtype=np.int64)
         if self.null_number == NULL_CODE:
-            codes: Int64Array = self._keys[slot][0].evaluate(Evaluation(rows)).values
+            node = self._keys[side.slot][0]
+            if isinstance(node, ColumnNode):
+                return kernel_array(rows.columns[side.attribute(node.column)].values)
+            codes: Int64Array = node.evaluate(Evaluation(side.named(rows))).values
             return kernel_array(codes)
-        keys, nulls = self.key_rows(slot, rows)
+        keys, nulls = self.key_rows(side.slot, side.named(rows))
         if keys.shape[1] == 1 and nulls is NO_MASK:
             return keys[:, 0]
         combined = np.empty(rows.size, dtype=np.int64)

@@ -68,6 +68,10 @@ class Side:
         """Rows of this side with their columns called by slot."""
         return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
 
+    def attribute(self, column: str) -> str:
+        """The attribute of this side that `column` is."""
+        return column.removeprefix(slot_column(self.slot, ""))
+
     def is_due(self, now_ms: int) -> bool:
         """True when the window has a timer until `now_ms`."""
         due = None if self.window is None else self.window.next_deadline_ms()

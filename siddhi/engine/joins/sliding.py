@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,16 +13,11 @@ from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.queues import (
     BARE,
     CHUNKS,
-    COUNT,
     CURRENT_ONLY,
     DELIVERIES,
-    GOES_FIRST,
     KEEPS,
-    LAST_CHUNK,
-    LAST_SIDE,
     NATURE,
     NEEDS_NULLS,
-    NEXT_ROW,
     NULL,
     OLDEST,
     OUT_CHUNK,
@@ -32,10 +27,12 @@ from siddhi.engine.joins.queues import (
     OUT_ORDER,
     OUT_TIMESTAMP,
     PAIR_LINES,
-    START,
     TRIGGERS,
-    Ring,
+    WALK_LINES,
+    fill_ring,
     meet,
+    new_ring,
+    roomy_ring,
 )
 from siddhi.engine.joins.side import Side, with_nulls
 from siddhi.engine.kinds import CURRENT, RESET
@@ -55,32 +52,34 @@ class _Flow:
         self.window = side.window if isinstance(side.window, SlidingWindow) else None
         self.condition = condition
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
-        self.ring = Ring()
+        self.ring = new_ring(0)
         self.rows: EventBatch | None = None
         self.keys = NO_POSITIONS
         self.emission = _NOTHING
         self.count = 0
         self.start = 0
 
-    def take_in(self, batch: EventBatch, step: Step, oldest: int) -> bool:
-        """The window has let out what it lets out in this step; False when that is nothing."""
-        rows = self.side.arriving(batch, step)
-        self.rows, self.count, self.keys, self.start = rows, 0, NO_POSITIONS, 0
+    def take_in(self, batch: EventBatch, step: Step, walk: Int64Array) -> None:
+        """The window has let out what it lets out in this step."""
+        rows = self.side.arriving(batch, step) if self.side.chain else batch
         if rows.size:
-            self.keys = self.condition.key_numbers(self.side.slot, self.side.named(rows))
+            self.keys = self.condition.key_numbers(self.side, rows)
         elif not self.side.is_due(step.final_clock):
-            return False
+            return
         if self.window is None:
-            self.emission, self.count = _passing(rows), rows.size
-            return True
-        self.start = self.window.store.end
+            self.rows, self.emission, self.count = rows, _passing(rows), rows.size
+            return
+        store = self.window.store
+        self.start = store.end
         self.emission, self.count = self.window.let_out(rows, step)
-        self.ring.make_room(oldest, self.start, self.window.store.end)
-        return self.count > 0
+        oldest = int(walk[OLDEST + self.side.slot])
+        if store.end - oldest > self.ring.shape[1]:
+            self.ring = roomy_ring(self.ring, oldest, self.start, store.end)
 
     def let_go(self) -> None:
         """What came in the step is not held any longer."""
         self.rows, self.keys, self.emission = None, NO_POSITIONS, _NOTHING
+        self.count = self.start = 0
 
     def column(self, name: str, sequences: Int64Array) -> Column:
         """An attribute of the rows with these sequence numbers."""
@@ -98,8 +97,8 @@ class _Flow:
         columns = self.window.store.take(sequences)
         rows = EventBatch(stamps[sequences - offset], None, None, None, columns, only_current=True)
         first = int(sequences[0]) if len(sequences) else self.window.store.end
-        keys = self.condition.key_numbers(self.side.slot, self.side.named(rows))
-        self.ring.fill(first, keys, len(sequences))
+        self.ring = new_ring(len(sequences))
+        fill_ring(self.ring, first, self.condition.key_numbers(self.side, rows))
         return first
 
 
@@ -116,16 +115,16 @@ class SlidingJoin:
     """`only_current` says that nobody looks at what expired rows and resets give."""
 
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
-        self._flows = tuple(_Flow(side, condition) for side in sides)
+        self._flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
         self._rest = condition.after_keys
         self._only_current = only_current
         self._behind = True
-        self._walk: Int64Array = np.zeros(8, dtype=np.int64)
-        self._plan: Int64Array = np.zeros((2, 4), dtype=np.int64)
-        self._plan[:, NULL] = condition.null_number
-        for line, side in zip(self._plan, sides, strict=True):
-            line[NATURE] = TRIGGERS * side.triggers + KEEPS * side.keeps_unmatched + BARE * side.bare
-            line[NATURE] += CURRENT_ONLY * only_current + NEEDS_NULLS * (self._rest is not None)
+        self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
+        self._walk[NULL] = condition.null_number
+        for side in sides:
+            nature = TRIGGERS * side.triggers + KEEPS * side.keeps_unmatched + BARE * side.bare
+            nature += CURRENT_ONLY * only_current + NEEDS_NULLS * (self._rest is not None)
+            self._walk[NATURE + side.slot] = nature
 
     def fall_behind(self) -> None:
         """The windows have moved without this join: it must catch up before it goes on."""
@@ -133,67 +132,71 @@ class SlidingJoin:
 
     def process(self, batches: Sequence[EventBatch], step: Step, *, left_first: bool) -> EventBatch | None:
         """What the sides' new rows and due timers give, None when that is nothing."""
-        walk, plan = self._walk, self._plan
+        left, right = self._flows
+        walk = self._walk
         if self._behind:
-            for place, flow in enumerate(self._flows):
-                walk[OLDEST + place] = flow.catch_up()
+            walk[OLDEST], walk[OLDEST + 1] = left.catch_up(), right.catch_up()
             self._behind = False
-        moved = False
-        for place, (flow, batch) in enumerate(zip(self._flows, batches, strict=True)):
-            moved |= flow.take_in(batch, step, int(walk[OLDEST + place]))
-            plan[place, START], plan[place, COUNT] = flow.start, flow.count
-        if not moved:
+        left.take_in(batches[0], step, walk)
+        right.take_in(batches[1], step, walk)
+        if not (left.count or right.count):
             return None
-        plan[0, NATURE] = int(plan[0, NATURE]) & ~GOES_FIRST | GOES_FIRST * left_first
-        walk[NEXT_ROW] = walk[NEXT_ROW + 1] = walk[CHUNKS] = walk[DELIVERIES] = 0
-        walk[LAST_SIDE] = walk[LAST_CHUNK] = -1
-        blocks = [pairs for block in self._blocks() if (pairs := self._standing(block)).shape[1]]
+        blocks = self._blocks(left_first=left_first)
         joined = None
         if blocks:
-            joined = self._joined(blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1))
-        for flow in self._flows:
-            flow.let_go()
+            joined = self._joined(blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), len(blocks))
+        left.let_go()
+        right.let_go()
         return joined
 
-    def _blocks(self) -> Iterator[Int64Array]:
-        """The pairs, (lines, count), block by block."""
+    def _blocks(self, *, left_first: bool) -> list[Int64Array]:
+        """The pairs, (lines, count), block by block, without empty blocks."""
         left, right = self._flows
+        blocks: list[Int64Array] = []
         capacity = 2 * (left.count + right.count) + 16
-        while True:
+        done = goes_on = False
+        while not done:
             out = np.empty((PAIR_LINES, capacity), dtype=np.int64)
-            count = meet(
-                self._plan,
+            count, done = meet(
+                self._walk,
+                goes_on,
+                left_first,
+                left.start,
+                left.count,
                 left.emission,
                 left.keys,
-                left.ring.rows,
-                left.ring.ends,
+                left.ring,
+                right.start,
+                right.count,
                 right.emission,
                 right.keys,
-                right.ring.rows,
-                right.ring.ends,
-                self._walk,
+                right.ring,
                 out,
             )
-            if count:
-                yield out[:, :count]
-            if self._walk[NEXT_ROW] == left.count and self._walk[NEXT_ROW + 1] == right.count:
-                return
+            pairs = self._standing(out[:, :count]) if count and self._rest is not None else out[:, :count]
+            if pairs.shape[1]:
+                blocks.append(pairs)
             capacity = capacity if count else 2 * capacity
+            goes_on = True
+        return blocks
 
-    def _joined(self, pairs: Int64Array) -> EventBatch:
-        columns: dict[str, Column] = {}
-        for place, flow in enumerate(self._flows):
-            columns |= self._columns(flow, flow.side.selected, pairs[place])
-        kinds = None if self._only_current else pairs[OUT_KIND].astype(np.int8)
+    def _joined(self, pairs: Int64Array, blocks: int) -> EventBatch:
+        """The batch of `pairs`; rows that are chunks or deliveries of their own need no numbers."""
+        left, right = self._flows
+        columns = self._columns(left, left.side.selected, pairs[0])
+        columns |= self._columns(right, right.side.selected, pairs[1])
+        known = blocks == 1 and self._rest is None
+        alone = known and self._walk[CHUNKS] == pairs.shape[1]
+        together = not known or self._walk[DELIVERIES] != self._walk[CHUNKS]
         return EventBatch(
             pairs[OUT_TIMESTAMP],
-            kinds,
+            None if self._only_current else pairs[OUT_KIND].astype(np.int8),
             pairs[OUT_ORDER],
             pairs[OUT_CLOCK],
             columns,
-            pairs[OUT_CHUNK],
+            None if alone else pairs[OUT_CHUNK],
             None,
-            pairs[OUT_DELIVERY],
+            pairs[OUT_DELIVERY] if together else None,
             only_current=self._only_current,
         )
 
@@ -213,8 +216,7 @@ class SlidingJoin:
     def _standing(self, pairs: Int64Array) -> Int64Array:
         """The pairs that make the rest of the condition true; a row of nulls stands when none of its chunk does, a
         reset always."""
-        if self._rest is None:
-            return pairs
+        assert self._rest is not None  # noqa: S101 - the caller has looked
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self._flows):
             columns |= self._columns(flow, flow.names, pairs[place])
