@@ -27,6 +27,9 @@ from siddhi.engine.state import CodeChange, State, codes_in, map_codes
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 
+MAX_PARTIAL_MATCHES = 5_000_000
+"""A pattern holds no more partial matches than this, some 2 GB of them, unless the app is told otherwise."""
+
 NEVER = np.iinfo(np.int64).max
 """A deadline that never comes."""
 
@@ -145,13 +148,14 @@ class OperatorContext:
 
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
     says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
-    per partition instance.
+    per partition instance. A pattern holds no more than `max_partial_matches`.
     """
 
     pool: StringPool
     playback: bool = False
     partitioned: bool = False
     instance_ranks: Callable[[], Int64Array] | None = None
+    max_partial_matches: int = MAX_PARTIAL_MATCHES
 
 
 class Stateful(ABC):

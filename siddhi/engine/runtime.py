@@ -21,7 +21,7 @@ from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.on_demand import run_on_demand
-from siddhi.engine.operator import OperatorContext
+from siddhi.engine.operator import MAX_PARTIAL_MATCHES, OperatorContext
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
@@ -63,13 +63,16 @@ class Statistics:
 class AppRuntime:
     """Runs an analysed app. One thread at a time may call it; nothing in here waits, sleeps or reads a clock.
 
-    Build errors (`SiddhiRuntimeError`, code `not-supported`) name the construct that the engine lacks.
+    Each pattern drops its oldest partial matches when it holds more than `max_partial_matches`. Build errors
+    (`SiddhiRuntimeError`, code `not-supported`) name the construct that the engine lacks.
     """
 
-    def __init__(self, app: model.AnalysedApp) -> None:
+    def __init__(self, app: model.AnalysedApp, *, max_partial_matches: int = MAX_PARTIAL_MATCHES) -> None:
         self.app = app
         self.pool = StringPool()
-        self._context = OperatorContext(self.pool, playback=app.playback)
+        self._context = OperatorContext(
+            self.pool, playback=app.playback, max_partial_matches=max(max_partial_matches, 1)
+        )
         self.tables = {key: Table(table, self.pool) for key, table in app.tables.items()}
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)

@@ -52,7 +52,8 @@ class Processor:
         self._merges = self._plays_back and not self._keeps_tickets
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
-        self._engine = AppRuntime(analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts)))
+        app = analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts))
+        self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches)
         self._produced: list[tuple[str, pa.RecordBatch]] = []
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)

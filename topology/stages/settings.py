@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint
+from siddhi.engine.operator import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import ScriptPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -29,6 +30,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop_late: bool = False
     request_timeout_ms: Count = 2_000
     managers: tuple[Endpoint, ...] = ()
+    max_partial_matches: Count = MAX_PARTIAL_MATCHES
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 
     def __post_init__(self) -> None:

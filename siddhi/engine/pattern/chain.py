@@ -20,12 +20,13 @@ from siddhi.engine.kernels import grown
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern import chain_memory as memory
 from siddhi.engine.pattern.chain_events import EventReader
-from siddhi.engine.pattern.chain_lists import close_instances, live_partials, relink, settle
+from siddhi.engine.pattern.chain_lists import close_instances, drop_partials, live_partials, relink, settle
 from siddhi.engine.pattern.chain_memory import ChainRules, ChainState
 from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
 from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
 from siddhi.engine.pattern.chain_sequence import run_sequence
+from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import Codes, State
@@ -71,6 +72,7 @@ class ChainOperator(MergingOperator):
             only_current=True,
         )
         self._kept: Int64Array = np.zeros((3, 0), dtype=np.int64)
+        self._limit = PartialLimit(context.max_partial_matches)
         self._state = self._new_state()
 
     def _rules_of(self, plan: ChainPlan, layout: ChainLayout) -> ChainRules:
@@ -158,7 +160,15 @@ class ChainOperator(MergingOperator):
         out = self._batch(inputs, places, offsets) if counters[memory.MATCHES] else self._nothing
         if counters[memory.TOUCHES]:
             self._keep(inputs, offsets)
+        excess = self._limit.excess(int(counters[memory.LIVE]))
+        if excess:
+            self._drop_oldest(excess)
         return out
+
+    def _drop_oldest(self, count: int) -> None:
+        live = self._live()
+        oldest = np.argpartition(self._state.partials[live, memory.START], count - 1)[:count]
+        drop_partials(live[oldest], self._state, self._rules)
 
     def _run_through(self) -> None:
         """Takes all events through the state loop; the matches stand in order in the state."""
@@ -241,7 +251,11 @@ class ChainOperator(MergingOperator):
 
     def state_size(self) -> StateSize:
         live = int(self._state.counters[memory.LIVE])
-        return StateSize(partial_matches=live, bytes=held_bytes(self._state) + held_bytes(self._output))
+        return StateSize(
+            partial_matches=live,
+            dropped_partial_matches=self._limit.dropped,
+            bytes=held_bytes(self._state) + held_bytes(self._output),
+        )
 
     def _live(self) -> Int64Array:
         """The live partials, list by list in order."""

@@ -16,6 +16,7 @@ from siddhi.engine.pattern.absent import Progress
 from siddhi.engine.pattern.columns import SlotReader, layouts
 from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
 from siddhi.engine.pattern.element_reader import ElementReader
+from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
 from siddhi.engine.pattern.partial import Match, PatternEvent
 from siddhi.engine.pattern.references import Reference, references
@@ -84,6 +85,9 @@ class EventMachineOperator(MergingOperator):
         self._timed = any(element.absent for element in machine.slots)
         self._progress = Progress()
         self._machines: dict[int, Machine] = {}
+        self._limit = PartialLimit(context.max_partial_matches)
+        self._counted = 0
+        self._uncounted_rows = 0
 
     # ---- life
 
@@ -113,7 +117,8 @@ class EventMachineOperator(MergingOperator):
         """The size of all machines, by a sample of them when they are many."""
         some = sampled(list(self._machines.values()))
         size = total(StateSize(partial_matches=machine.partial_count(), bytes=held_bytes(machine)) for machine in some)
-        return size.scaled(len(self._machines), len(some))
+        whole = size.scaled(len(self._machines), len(some))
+        return whole + StateSize(dropped_partial_matches=self._limit.dropped)
 
     def snapshot(self) -> State:
         return {
@@ -142,7 +147,28 @@ class EventMachineOperator(MergingOperator):
         self._progress.order = -1
         self._offer_rows(inputs, step, output)
         self._fire_alarms(step, step.final_order, step.final_clock + 1, output)
+        self._keep_to_limit(inputs.size)
         return self._batch(output)
+
+    def _keep_to_limit(self, rows: int) -> None:
+        """Drops the oldest partial matches when there are too many; they are counted only when so many rows have come
+        that there may be."""
+        self._uncounted_rows += rows
+        if self._uncounted_rows * len(self._conditions) < self._limit.most - self._counted:
+            return
+        machines = self._machines.values()
+        self._uncounted_rows = 0
+        self._counted = sum(machine.partial_count() for machine in machines)
+        if self._counted <= self._limit.most:
+            return
+        entered = [entry for machine in machines for entry in machine.entered_partials()]
+        excess = self._limit.excess(len(entered))
+        if excess:
+            entered.sort(key=lambda entry: entry[0])
+            dropped = {id(partial) for _, partial in entered[:excess]}
+            for machine in machines:
+                machine.drop_partials(dropped)
+            self._counted -= excess
 
     def _offer_rows(self, inputs: MergedRows, step: Step, output: _Output) -> None:
         events, passing = self._prepare(inputs, step)

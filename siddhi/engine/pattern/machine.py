@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from siddhi.analysis import model
 from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
 from siddhi.engine.pattern.elements import Condition, CountedElement, Element, ElementSettings
 from siddhi.engine.pattern.logical import LogicalElement
-from siddhi.engine.pattern.partial import Match, PatternEvent
+from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
 
 Made = TypeVar("Made", bound=Element)
 TimedElement = AbsentElement | AbsentLogicalElement
@@ -88,6 +88,19 @@ class Machine:
     def partial_count(self) -> int:
         """How many partial matches wait, one that waits at two elements counted twice."""
         return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
+
+    def entered_partials(self) -> Iterator[tuple[int, Partial]]:
+        """The partial matches that hold an event, with the time of their last one."""
+        for element in self._parsed:
+            for partial in (*element.pending, *element.fresh):
+                if any(partial.slots):
+                    yield partial.timestamp, partial
+
+    def drop_partials(self, dropped: set[int]) -> None:
+        """The partial matches with these identities wait nowhere any more."""
+        for element in self._parsed:
+            element.pending = [partial for partial in element.pending if id(partial) not in dropped]
+            element.fresh = [partial for partial in element.fresh if id(partial) not in dropped]
 
     def hands_out(self, slots: Sequence[int]) -> bool:
         """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.

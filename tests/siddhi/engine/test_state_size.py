@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.operator import MAX_PARTIAL_MATCHES
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.state_size import StateSize
 from siddhi.language.parser import parse
@@ -15,8 +16,9 @@ ROWS = 2000
 KEYS = 50
 
 
-def run(text: str) -> AppRuntime:
-    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string, v int, p double); {text}")))
+def run(text: str, most: int = MAX_PARTIAL_MATCHES) -> AppRuntime:
+    app = analyse(parse(f"@app:playback define stream S (k string, v int, p double); {text}"))
+    runtime = AppRuntime(app, max_partial_matches=most)
     runtime.start(0)
     values = np.arange(ROWS)
     batch = pa.record_batch(
@@ -87,3 +89,25 @@ def test_bytes_are_at_least_those_of_the_columns_and_not_many_times_as_many(quer
     columns = ROWS * (8 + 4 + 8)
     found = sum(part.size.bytes for part in run(query).statistics().state)
     assert columns <= found < 20 * columns
+
+
+@pytest.mark.parametrize("form", ["e1=S -> e2", "e1=S<1:1> -> e2", "e1=S -> e2=S[v == e1.v] -> e3"])
+@pytest.mark.parametrize("partition", [False, True])
+def test_a_pattern_that_holds_too_many_partial_matches_drops_the_oldest_and_counts_them(
+    form: str, partition: bool
+) -> None:
+    query = f"from every {form}=S[v == -1] select {'e1[0]' if '<' in form else 'e1'}.v as v insert into O;"
+    runtime = run(f"partition with (k of S) begin {query} end;" if partition else query, most=100)
+    rows: list[int] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.column("v").to_pylist()))
+    size = held(runtime)
+    waiting = (KEYS if partition else 1) if "<" in form else 0  # empty ones, for the first event
+    assert size.partial_matches - waiting == 90
+    assert size.dropped_partial_matches == ROWS - 90
+    if "e3" not in form:
+        end = pa.record_batch(
+            {"_timestamp": [9000], "k": [f"key {(ROWS - 1) % KEYS}"], "v": pa.array([-1], pa.int32()), "p": [0.0]}
+        )
+        runtime.send("S", end)
+        newest = [value for value in range(ROWS) if not partition or value % KEYS == (ROWS - 1) % KEYS]
+        assert rows == newest[-len(rows) :]
