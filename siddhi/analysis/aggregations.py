@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from siddhi.analysis.context import Context
+from siddhi.analysis.durations import DURATIONS
 from siddhi.analysis.inputs import analyse_chain
 from siddhi.analysis.model import Aggregate, AnalysedAggregation, AttributeValue, Schema, SourceKind
+from siddhi.analysis.retention import analyse_retention
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.analysis.selections import SelectionInput, analyse_selection
 from siddhi.analysis.walk import walk
@@ -13,9 +15,6 @@ from siddhi.language.ast import AttributeType
 
 TIMESTAMP = "AGG_TIMESTAMP"
 """The attribute that holds the start of a row's bucket in milliseconds."""
-
-DURATIONS = ("sec", "min", "hour", "day", "month", "year")
-"""The bucket sizes, finest first."""
 
 INCREMENTAL = frozenset({"sum", "count", "avg", "min", "max", "distinctCount"})
 """The aggregators that can be kept by duration."""
@@ -40,6 +39,8 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
     )
     _check_durations(context, definition)
     by = _event_time(context, definition, slot)
+    durations = _all_durations(definition)
+    retention = analyse_retention(definition.annotations, durations, context.problems, playback=context.playback)
     if selected is None:
         return None
     selection, schema = selected
@@ -50,7 +51,7 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
     # `select *` keeps nothing but the buckets themselves
     attributes = () if selection.star else schema.attributes
     full = Schema(definition.id, ((TIMESTAMP, AttributeType.LONG), *attributes))
-    return AnalysedAggregation(full, source, selection, by, _all_durations(definition), syntax=definition)
+    return AnalysedAggregation(full, source, selection, by, durations, retention, syntax=definition)
 
 
 def _event_time(context: Context, definition: ast.AggregationDefinition, slot: Slot) -> AttributeValue | None:

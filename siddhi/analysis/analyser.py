@@ -27,7 +27,7 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
     symbols = Symbols()
     registry = registry if registry is not None else builtin_registry()
     calls = CallChecker(registry, symbols.functions, problems, dialect_3x=settings.dialect_3x)
-    context = Context(registry, symbols, problems, calls, settings.dialect_3x)
+    context = Context(registry, symbols, problems, calls, settings.dialect_3x, settings.playback)
     analyse_definitions(context, app.definitions)
     elements = _ElementAnalyser(context).analyse(app.elements)
     if problems:

@@ -15,13 +15,14 @@ from siddhi.registry import Registry
 @dataclass(frozen=True)
 class Context:
     """One app under analysis: what may be called, what is named, what is wrong. `dialect_3x` is set for execution
-    plans (`@Plan:name`), which follow Siddhi 3.x where it differs."""
+    plans (`@Plan:name`), which follow Siddhi 3.x where it differs, `playback` where event time drives the clock."""
 
     registry: Registry
     symbols: Symbols
     problems: Problems
     calls: CallChecker
     dialect_3x: bool
+    playback: bool = False
 
     def expressions(self, scope: Scope) -> ExpressionAnalyser:
         """An analyser for expressions that stand in `scope`."""

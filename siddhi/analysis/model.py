@@ -439,6 +439,16 @@ class AnalysedWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysedRetention:
+    """Every `interval_ms` buckets that are older than `kept_ms` (one for each duration; None: all stay) are given up;
+    never when not `enabled`."""
+
+    kept_ms: tuple[int | None, ...]
+    interval_ms: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysedAggregation:
     """An incremental aggregation. `schema` is what reading it gives: `AGG_TIMESTAMP` first, then what it selects.
     `durations` are all that are kept, finest first, ranges filled in; `by` None means the event's own timestamp."""
@@ -448,6 +458,7 @@ class AnalysedAggregation:
     selection: AnalysedSelection
     by: AttributeValue | None
     durations: tuple[str, ...]
+    retention: AnalysedRetention
     syntax: ast.AggregationDefinition = field(compare=False, repr=False)
 
 

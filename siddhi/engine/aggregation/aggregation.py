@@ -20,7 +20,7 @@ from siddhi.engine.aggregation.accumulators import Arrivals
 from siddhi.engine.aggregation.calendar import bucket_starts, sizes_of
 from siddhi.engine.aggregation.measures import build_measures
 from siddhi.engine.aggregation.period import time_or_none
-from siddhi.engine.aggregation.retention import read_retention
+from siddhi.engine.aggregation.retention import retention_of
 from siddhi.engine.aggregation.row_order import GroupTexts, hash_map_places
 from siddhi.engine.aggregation.slot_index import SlotIndex
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
@@ -52,7 +52,7 @@ class Aggregation(Stateful):
         self._sizes = sizes_of(analysed.durations)
         self.pool = context.pool
         self.compiler = ExpressionCompiler(context)
-        self.retention = read_retention(analysed.syntax, analysed.durations, playback=context.playback)
+        self.retention = retention_of(analysed.retention)
         self._by = None if analysed.by is None else self.compiler.compile(analysed.by)
         self._measures = build_measures(analysed.selection, self.compiler, context)
         for key in analysed.selection.group_by:

@@ -16,21 +16,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
+from siddhi.analysis.durations import duration_hint, duration_named
 from siddhi.engine.aggregation.calendar import bucket_end
-from siddhi.errors import Problem, SiddhiRuntimeError, did_you_mean
-
-_SPELLINGS = {
-    spelling: duration
-    for duration, spellings in {
-        "sec": ("sec", "second", "seconds"),
-        "min": ("min", "minute", "minutes"),
-        "hour": ("hour", "hours"),
-        "day": ("day", "days"),
-        "month": ("month", "months"),
-        "year": ("year", "years"),
-    }.items()
-    for spelling in spellings
-}
+from siddhi.errors import Problem, SiddhiRuntimeError
 
 _TIME = re.compile(r"(\d{4})-(\d{2})-(\d{2})\s(\d{2}):(\d{2}):(\d{2})(?:\s([+-])(\d{2}):(\d{2}))?", re.ASCII)
 _PATTERN = re.compile(
@@ -53,10 +41,10 @@ class Within(NamedTuple):
 
 def parse_duration(text: str) -> str:
     """The duration (`sec` … `year`) that `text` names in any case; `SiddhiRuntimeError` `unknown-duration` if none."""
-    duration = _SPELLINGS.get(text.strip().casefold())
+    duration = duration_named(text)
     if duration is None:
-        hint = did_you_mean(text, _SPELLINGS) or "write 'seconds', 'minutes', 'hours', 'days', 'months' or 'years'"
-        raise SiddhiRuntimeError(Problem("unknown-duration", f"'{text}' is no duration of an aggregation", hint))
+        message = f"'{text}' is no duration of an aggregation"
+        raise SiddhiRuntimeError(Problem("unknown-duration", message, duration_hint(text)))
     return duration
 
 

@@ -13,7 +13,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.engine.runtime import AppRuntime
-from siddhi.errors import SiddhiRuntimeError
+from siddhi.errors import SiddhiAnalysisError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.testing import record_batch
 
@@ -104,8 +104,8 @@ def test_purge_can_be_switched_off() -> None:
     ],
 )
 def test_a_purge_that_cannot_be_is_refused_where_it_stands(annotation: str, code: str) -> None:
-    with pytest.raises(SiddhiRuntimeError) as caught:
-        AppRuntime(app_of(annotation))
+    with pytest.raises(SiddhiAnalysisError) as caught:
+        app_of(annotation)
     (problem,) = caught.value.problems
     assert problem.code == code
     assert problem.span is not None
