@@ -41,39 +41,51 @@ class JoinOperator(MergingOperator):
         self._only_current = only_current
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
         self._sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
+        self._steady = self._steadily_met()
+        self._left_first: bool | None = None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        batches = [self._batch_of(side, inputs) for side in self.sides]
-        if self._sliding is not None and self._may_slide(batches):
-            left_first = self._rank(0, inputs) <= self._rank(1, inputs)
-            joined = self._sliding.process(batches, step, left_first=left_first)
+        if self._steady is not None and (self._steady[0].window is None or inputs.batches[0].chunks is None):
+            return self._meet_quiet(*self._steady, inputs.batches[0], step)
+        left, right = self.sides
+        batches = (self._batch_of(left, inputs), self._batch_of(right, inputs))
+        if self._sliding is not None and self._may_slide(*batches):
+            if self._left_first is None:
+                self._left_first = self._rank(left, inputs) <= self._rank(right, inputs)
+            joined = self._sliding.process(batches, step, left_first=self._left_first)
             return self._nothing if joined is None else joined
-        for side, other in (self.sides, self.sides[::-1]):
-            if other.is_quiet and not batches[other.slot].size and (side.window is None or not _chunked(batches)):
-                return self._meet_quiet(side, other, batches[side.slot], step)
+        for side, other in ((left, right), (right, left)):
+            batch = batches[side.slot]
+            if other.is_quiet and not batches[other.slot].size and (side.window is None or batch.chunks is None):
+                return self._meet_quiet(side, other, batch, step)
         if self._sliding is not None:
             self._sliding.fall_behind()
         return self._chunk_by_chunk(inputs, step)
 
+    def _steadily_met(self) -> tuple[Side, Side] | None:
+        """The side whose events meet the other one, which has no events at all, whatever comes; None otherwise."""
+        for side, other in (self.sides, self.sides[::-1]):
+            if other.source is None:
+                return side, other
+        return None
+
     def _batch_of(self, side: Side, inputs: MergedRows) -> EventBatch:
         return self._empty[side.slot] if side.source is None else inputs.batches[self.sources.index(side.source)]
 
-    def _rank(self, slot: int, inputs: MergedRows) -> int:
-        source = self.sides[slot].source
-        return -1 if source is None else inputs.ranks[self.sources.index(source)]
+    def _rank(self, side: Side, inputs: MergedRows) -> int:
+        return -1 if side.source is None else inputs.ranks[self.sources.index(side.source)]
 
-    def _may_slide(self, batches: list[EventBatch]) -> bool:
+    def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
         """True when every event is a chunk of its own, and one that comes to both sides is told from all others."""
-        if _chunked(batches):
+        if (left.chunks is not None and left.size) or (right.chunks is not None and right.size):
             return False
-        left, right = self.sides
-        if left.source != right.source or batches[0].size < 2:
+        if left is not right or left.size < 2:
             return True
-        orders = batches[0].orders
+        orders = left.orders
         return bool((orders[1:] != orders[:-1]).all())
 
     def _meet_quiet(self, side: Side, other: Side, batch: EventBatch, step: Step) -> EventBatch:
-        rows = side.arriving(batch, step)
+        rows = side.arriving(batch, step) if side.chain else batch
         if side.window is not None and (rows.size or side.is_due(step.final_clock)):
             rows = side.window.process(rows, step)
         if not side.triggers or not rows.size:
@@ -155,10 +167,6 @@ class JoinOperator(MergingOperator):
             part.restore(saved)
         if self._sliding is not None:
             self._sliding.fall_behind()
-
-
-def _chunked(batches: list[EventBatch]) -> bool:
-    return any(batch.chunks is not None and batch.size for batch in batches)
 
 
 def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:

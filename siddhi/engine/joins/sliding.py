@@ -36,7 +36,7 @@ from siddhi.engine.joins.queues import (
 )
 from siddhi.engine.joins.side import Side, with_nulls
 from siddhi.engine.kinds import CURRENT, RESET
-from siddhi.engine.operator import Step
+from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.windows.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP, new_emission
 from siddhi.engine.windows.sliding import SlidingWindow
@@ -50,6 +50,7 @@ class _Flow:
     def __init__(self, side: Side, condition: JoinCondition) -> None:
         self.side = side
         self.window = side.window if isinstance(side.window, SlidingWindow) else None
+        self.timed = self.window is not None and type(self.window).next_deadline_ms is not Stateful.next_deadline_ms
         self.condition = condition
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
         self.ring = new_ring(0)
@@ -64,7 +65,7 @@ class _Flow:
         rows = self.side.arriving(batch, step) if self.side.chain else batch
         if rows.size:
             self.keys = self.condition.key_numbers(self.side, rows)
-        elif not self.side.is_due(step.final_clock):
+        elif not (self.timed and self.side.is_due(step.final_clock)):
             return
         if self.window is None:
             self.rows, self.emission, self.count = rows, _passing(rows), rows.size
@@ -145,8 +146,9 @@ class SlidingJoin:
         joined = None
         if blocks:
             joined = self._joined(blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), len(blocks))
-        left.let_go()
-        right.let_go()
+        for flow in self._flows:
+            if flow.count:
+                flow.let_go()
         return joined
 
     def _blocks(self, *, left_first: bool) -> list[Int64Array]:

@@ -31,7 +31,7 @@ CONDITIONS: dict[str, Callable[[Values, Values], bool]] = {
     "s.k == t.k and s.v == t.v": lambda s, t: None not in s and s == t,
     "s.k == t.k and s.v > t.v": lambda s, t: s[0] is not None and s[0] == t[0] and _greater(s[1], t[1]),
     "s.v > t.v": lambda s, t: _greater(s[1], t[1]),
-    "": lambda s, t: True,
+    "": lambda *_: True,
 }
 KINDS = {
     "join": (False, False),
@@ -143,7 +143,10 @@ def test_a_join_in_batches_agrees_with_one_that_takes_event_by_event(
     data: st.DataObject,
 ) -> None:
     keeps = KINDS[kind]
-    slow = SlowJoin((SlowSide(*left, True, keeps[0]), SlowSide(*right, not only_left, keeps[1])), CONDITIONS[condition])
+    slow = SlowJoin(
+        (SlowSide(*left, triggers=True, keeps=keeps[0]), SlowSide(*right, triggers=not only_left, keeps=keeps[1])),
+        CONDITIONS[condition],
+    )
     mark = " unidirectional" if only_left else ""
     runtime = AppRuntime(
         analyse(
