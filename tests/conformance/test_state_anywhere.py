@@ -12,7 +12,7 @@ import pytest
 from siddhi.engine.runtime import AppRuntime
 from siddhi.testing import Case, load_cases, restored, run_case
 
-SHARE = 6
+SHARE = 24
 """One case in so many is run, always the same ones; each kind of app has several."""
 
 
