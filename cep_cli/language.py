@@ -10,14 +10,10 @@ from pathlib import Path
 import click
 
 from cep_cli.errors import FAILED, with_readable_errors
-from query_plan.builder import build
+from query_plan.examination import examine
 from query_plan.explain import explain
 from query_plan.findings import Finding, Severity
-from query_plan.validation import validate
-from query_plan.xml import write_xml
-from siddhi.analysis.analyser import analyse
 from siddhi.errors import render_problem
-from siddhi.language.parser import parse
 
 PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -29,7 +25,7 @@ PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def validate_command(file: Path, as_json: bool) -> None:
     """Report everything that is wrong with the execution plan in FILE; exit with 1 when something is."""
     text = file.read_text(encoding="utf-8")
-    findings = validate(text)
+    findings = examine(text).findings
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if as_json:
         click.echo(json.dumps({"valid": not errors, "findings": [_as_dict(finding) for finding in findings]}))
@@ -48,13 +44,12 @@ def validate_command(file: Path, as_json: bool) -> None:
 def query_plan_command(file: Path, explained: bool) -> None:
     """Print the XML query plan that the execution plan in FILE is compiled to."""
     text = file.read_text(encoding="utf-8")
-    errors = [finding for finding in validate(text) if finding.severity is Severity.ERROR]
-    for finding in errors:
-        click.echo(f"{file}: {render_problem(finding.problem, text)}\n", err=True)
-    if errors:
+    examined = examine(text)
+    if examined.compiled is None:
+        for problem in examined.problems(Severity.ERROR):
+            click.echo(f"{file}: {render_problem(problem, text)}\n", err=True)
         sys.exit(FAILED)
-    plan = build(analyse(parse(text)))
-    click.echo(explain(plan) if explained else write_xml(plan))
+    click.echo(explain(examined.compiled.plan) if explained else examined.compiled.xml)
 
 
 @click.command("simulate")

@@ -12,18 +12,12 @@ from cep_manager.errors import PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
 from query_plan.annotations import read_header
-from query_plan.builder import build
-from query_plan.findings import Finding, Severity
+from query_plan.examination import Compiled, examine
+from query_plan.findings import Severity
 from query_plan.model import QueryPlan
-from query_plan.survey import survey
-from query_plan.validation import findings_of, validate
-from query_plan.xml import write_xml
-from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.model import AnalysedApp
-from siddhi.errors import Problem, SiddhiError, render_problem
+from siddhi.errors import Problem, render_problem
 from siddhi.language.ast import StreamDefinition
-from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
 
@@ -32,43 +26,22 @@ def compile_plan(text: str, scripts: ScriptPolicy) -> CompiledPlan:
 
     Raises PlanInvalidError with everything that is wrong with it.
     """
-    app, findings = _examine(text, scripts)
-    errors = tuple(_problems(findings, Severity.ERROR, text))
-    if errors:
-        raise PlanInvalidError(errors)
-    if app is None:
-        raise AssertionError("a text that cannot be analysed has at least one error")
-    try:
-        return _compiled(app, build(app))
-    except SiddhiError as refused:
-        raise PlanInvalidError(tuple(_problem(problem, text) for problem in refused.problems)) from refused
+    examined = examine(text, builtin_registry(scripts))
+    if examined.compiled is None:
+        raise PlanInvalidError(tuple(_problem(problem, text) for problem in examined.problems(Severity.ERROR)))
+    return _compiled(examined.compiled)
 
 
 def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:
-    """Everything that is wrong with `text`, and what is merely odd."""
-    app, findings = _examine(text, scripts)
-    errors = tuple(_problems(findings, Severity.ERROR, text))
-    name = read_header(app.syntax).name if app is not None else None
+    """Everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
+    examined = examine(text, builtin_registry(scripts))
+    name = read_header(examined.syntax).name if examined.syntax is not None else None
     return Validation(
-        valid=not errors,
+        valid=examined.compiled is not None,
         plan=name or "",
-        problems=errors,
-        warnings=tuple(_problems(findings, Severity.WARNING, text)),
+        problems=tuple(_problem(problem, text) for problem in examined.problems(Severity.ERROR)),
+        warnings=tuple(_problem(problem, text) for problem in examined.problems(Severity.WARNING)),
     )
-
-
-def _examine(text: str, scripts: ScriptPolicy) -> tuple[AnalysedApp | None, tuple[Finding, ...]]:
-    registry = builtin_registry(scripts)
-    try:
-        app = analyse(parse(text), registry)
-    except SiddhiError:
-        # Analysis stops at its own errors; `validate` adds those that the planner finds in the text beside them.
-        return None, validate(text, registry)
-    return app, findings_of(survey(app))
-
-
-def _problems(findings: Iterable[Finding], severity: Severity, text: str) -> Iterator[PlanProblem]:
-    return (_problem(finding.problem, text) for finding in findings if finding.severity is severity)
 
 
 def _problem(problem: Problem, text: str) -> PlanProblem:
@@ -85,12 +58,13 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
     )
 
 
-def _compiled(app: AnalysedApp, plan: QueryPlan) -> CompiledPlan:
+def _compiled(compiled: Compiled) -> CompiledPlan:
+    app, plan = compiled.app, compiled.plan
     bound = bindings.plan_bindings(app)
     return CompiledPlan(
         name=plan.name,
         description=plan.description,
-        query_plan=write_xml(plan),
+        query_plan=compiled.xml,
         components=tuple(_components(plan)),
         imported=tuple(_binding(one) for one in bound.imported),
         exported=tuple(_binding(one) for one in bound.exported),

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from query_plan.annotations import named, positive
 from query_plan.bindings import definition_of
+from query_plan.elements import syntax_of
 from query_plan.errors import QueryPlanError
 from query_plan.findings import Severity
 from query_plan.groupings import grouping_of, obstacles
 from query_plan.groups import Group
-from query_plan.members import own_name, syntax_of
+from query_plan.members import Member
 from query_plan.model import (
     Playback,
     ProcessingStage,
@@ -69,7 +70,7 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         inputs=tuple(StageInput(definition_of(app, name), grouping_of(group, name)) for name in inputs),
         outputs=tuple(definition_of(app, name) for name in outputs),
         elements=tuple(
-            _with_name(member.element)
+            _with_name(member, member.element)
             for member in group.members
             if not isinstance(member.element, model.AnalysedAggregation)
         ),
@@ -85,20 +86,19 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
     )
 
 
-def _with_name(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """The element's syntax, in which it and every query in it have the names that they have in the whole plan."""
+def _with_name(member: Member, element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
+    """The member's syntax, in which it and every query in it have the names that they have in the whole plan."""
     if isinstance(element, model.AnalysedQuery):
-        return _named_query(element)
+        return replace(element.syntax, annotations=_named(element.syntax.annotations, member.name))
     syntax = syntax_of(element)
     return replace(
         syntax,
-        annotations=_named(syntax.annotations, own_name(element)),
-        queries=tuple(_named_query(query) for query in element.queries),
+        annotations=_named(syntax.annotations, member.name),
+        queries=tuple(
+            replace(query, annotations=_named(query.annotations, name))
+            for query, name in zip(syntax.queries, member.inside, strict=True)
+        ),
     )
-
-
-def _named_query(query: model.AnalysedQuery) -> ast.Query:
-    return replace(query.syntax, annotations=_named(query.syntax.annotations, own_name(query)))
 
 
 def _named(annotations: tuple[ast.Annotation, ...], name: str) -> tuple[ast.Annotation, ...]:

@@ -16,7 +16,8 @@ from query_plan.members import Member, Read
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`members` stand in text order; `name` is the execGroup, or the name of the first member."""
+    """`members` stand in text order. `name` is the execGroup, else the name of the first member that has one from the
+    plan, else that of the first."""
 
     name: str
     members: tuple[Member, ...]
@@ -118,12 +119,13 @@ class _MemberSets:
 
 
 def _join_sharers(sets: _MemberSets) -> None:
-    """Members without execGroup join the only group that uses what they use, or each other if there are several."""
+    """Members without execGroup join the first group that uses what they use; other groups that name themselves stay
+    apart, which the checks refuse."""
     shared = dict.fromkeys(name for member in sets.members for name in (*member.state, *member.private))
     for name in shared:
         users = [position for position, member in enumerate(sets.members) if name in (*member.state, *member.private)]
-        named = {sets.set_of(position) for position in users if sets.explicit(position)}
-        sets.join(users if len(named) <= 1 else [position for position in users if not sets.explicit(position)])
+        owner = next((position for position in users if sets.explicit(position)), users[0])
+        sets.join([owner, *(position for position in users if not sets.explicit(position))])
 
 
 def _join_loops(sets: _MemberSets) -> None:
@@ -138,5 +140,7 @@ def _join_loops(sets: _MemberSets) -> None:
 
 
 def _group(members: tuple[Member, ...]) -> Group:
-    named = next((member.group for member in members if member.group is not None), None)
-    return Group(named if named is not None else members[0].name, members)
+    asked = next((member.group for member in members if member.group is not None), None)
+    if asked is not None:
+        return Group(asked, members)
+    return Group(next((member for member in members if member.named), members[0]).name, members)

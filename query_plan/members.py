@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import dataclass, replace
 
-from query_plan.annotations import Distribution, positive, read_distribution, written_name
-from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, fields
+from query_plan.annotations import Distribution, positive, read_distribution
+from query_plan.elements import queries_of, sources, syntax_of
+from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
+from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
 from siddhi.language import ast
 
@@ -22,11 +23,15 @@ STATELESS_STREAM_FUNCTIONS = frozenset({("", "log"), ("", "pol2Cart")})
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A stream that a member takes in, and how the instances of a parallel stage would have to share it."""
+    """A stream that a member takes in, and how the instances of a parallel stage would have to share it.
+
+    `bears` are other groupings that do as well, where somebody else asks for them: those by a key of the member's own.
+    """
 
     stream: str
     grouping: Grouping
     span: ast.Span
+    bears: tuple[Grouping, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,8 @@ class Member:
 
     `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
     and `!S`, which whoever reads `S` may write. `keeps` says in words which state of its own forbids to run it in
-    parallel, None when nothing does.
+    parallel, None when nothing does. `named` says that the plan itself gives the name; `inside` are the names of the
+    queries in a partition.
     """
 
     name: str
@@ -49,6 +55,8 @@ class Member:
     functions: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     keeps: str | None = None
+    named: bool = False
+    inside: tuple[str, ...] = ()
 
     @property
     def parallel(self) -> int:
@@ -63,43 +71,14 @@ class Member:
 def members(app: model.AnalysedApp) -> tuple[Member, ...]:
     """Every query and partition in text order, then every aggregation in order of definition."""
     handled = _handled_faults(app)
-    elements = tuple(_element(element, app, handled) for element in app.elements)
+    named = zip(app.elements, element_names(app), strict=True)
+    elements = tuple(_element(element, name, app, handled) for element, name in named)
     return elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
 
 
 def in_memory(table: model.AnalysedTable) -> bool:
     """True for a table whose rows live in the engine, False for one whose rows a store outside keeps."""
     return not any(one.name.casefold() in ("store", "from") for one in table.syntax.annotations)
-
-
-def queries_of(element: model.AnalysedQuery | model.AnalysedPartition) -> tuple[model.AnalysedQuery, ...]:
-    return element.queries if isinstance(element, model.AnalysedPartition) else (element,)
-
-
-@overload
-def syntax_of(element: model.AnalysedQuery) -> ast.Query: ...
-@overload
-def syntax_of(element: model.AnalysedPartition) -> ast.Partition: ...
-def syntax_of(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
-    """The syntax that `element` came from; TypeError for an element that was made by hand without any."""
-    if element.syntax is None:
-        raise TypeError(f"{element.name} has no syntax")
-    return element.syntax
-
-
-def own_name(element: model.AnalysedQuery | model.AnalysedPartition) -> str:
-    """The name that the text gives `element`, else the one of its place in the plan."""
-    written = written_name(syntax_of(element).annotations)
-    return written.text if written else element.name
-
-
-def sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
-    """Every source of `query`, in text order."""
-    if isinstance(query.input, model.Join):
-        return (query.input.left, query.input.right)
-    if isinstance(query.input, model.StateMachine):
-        return tuple(slot.input for slot in query.input.slots)
-    return (query.input,)
 
 
 def state_kept(query: model.AnalysedQuery) -> str | None:
@@ -109,35 +88,42 @@ def state_kept(query: model.AnalysedQuery) -> str | None:
         return "a join"
     if isinstance(source, model.StateMachine):
         return "a sequence" if source.sequence else "a pattern"
-    if source.window is not None or source.kind is model.SourceKind.WINDOW:
-        return "a window"
+    if (kept := _kept_by_source(source)) is not None:
+        return kept
     if selection.group_by:
         return "group by"
     if selection.aggregates:
         return "an aggregate"
-    if query.rate is not None:
-        return "an output rate"
+    return "an output rate" if query.rate is not None else None
+
+
+def _kept_by_source(source: model.SourceInput) -> str | None:
+    if source.window is not None or source.kind is model.SourceKind.WINDOW:
+        return "a window"
     functions = (step for step in (*source.before, *source.after) if isinstance(step, model.HandlerCall))
     keeping = (step for step in functions if (step.namespace, step.name) not in STATELESS_STREAM_FUNCTIONS)
     return next((f"the stream function {step.name}" for step in keeping), None)
 
 
 def _element(
-    element: model.AnalysedQuery | model.AnalysedPartition, app: model.AnalysedApp, handled: frozenset[str]
+    element: model.AnalysedQuery | model.AnalysedPartition,
+    name: ElementName,
+    app: model.AnalysedApp,
+    handled: frozenset[str],
 ) -> Member:
     queries = queries_of(element)
     parts = tuple(_walk(element))
     used = _unique(
         (
-            *(name for query in queries for name in _state_used(query)),
+            *(state for query in queries for state in _state_used(query)),
             *(part.table for part in parts if isinstance(part, model.InTable)),
         )
     )
     syntax = syntax_of(element)
-    in_store = {name for name in used if name in app.tables and not in_memory(app.tables[name])}
-    state = tuple(name for name in used if name not in in_store)
+    in_store = {table for table in used if table in app.tables and not in_memory(app.tables[table])}
+    state = tuple(one for one in used if one not in in_store)
     return Member(
-        name=own_name(element),
+        name=name.name,
         element=element,
         span=syntax.span,
         distribution=read_distribution(syntax.annotations),
@@ -146,22 +132,37 @@ def _element(
         else _query_reads(element, state),
         writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
         state=state,
-        stores=tuple(name for name in used if name in in_store),
-        functions=_unique(
-            part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None
-        ),
-        private=_unique(name for query in queries for name in _private(query, handled)),
+        stores=tuple(one for one in used if one in in_store),
+        functions=_scripts(parts),
+        private=_unique(stream for query in queries for stream in _private(query, handled)),
         keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,
+        named=name.written,
+        inside=name.inside,
     )
 
 
 def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Read, ...]:
-    grouping = SHUFFLE if state_kept(query) is None and not state else GLOBAL
-    return _reads((query,), {}, grouping)
+    if state_kept(query) is None and not state:
+        return _reads((query,), {}, SHUFFLE)
+    bears = () if state else tuple(map(fields, _own_keys(query)))
+    return tuple(replace(read, bears=bears) for read in _reads((query,), {}, GLOBAL))
+
+
+def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
+    """The attributes of the only input by whose value alone events share what `query` remembers: those of `group by`,
+    when nothing else is kept."""
+    source = query.input
+    if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
+        return
+    for key in query.selection.group_by:
+        if isinstance(key, model.AttributeValue) and key.name in source.schema:
+            yield key.name
 
 
 def _partition_reads(partition: model.AnalysedPartition) -> tuple[Read, ...]:
-    return _reads(partition.queries, {key.stream: _key_grouping(key) for key in partition.keys}, ALL)
+    keys = zip(partition.keys, syntax_of(partition).keys, strict=True)
+    groupings = {key.stream: _key_grouping(key, syntax) for key, syntax in keys}
+    return _reads(partition.queries, groupings, ALL)
 
 
 def _reads(
@@ -174,10 +175,12 @@ def _reads(
     return tuple(found.values())
 
 
-def _key_grouping(key: model.PartitionKey) -> Grouping:
+def _key_grouping(key: model.PartitionKey, syntax: ast.ValuePartition | ast.RangePartition) -> Grouping:
+    if isinstance(syntax, ast.RangePartition):
+        return by_ranges(syntax)
     if isinstance(key.expression, model.AttributeValue):
         return fields(key.expression.name)
-    return GLOBAL
+    return by_expression(syntax)
 
 
 def _streams_read(query: model.AnalysedQuery) -> tuple[tuple[str, ast.Span], ...]:

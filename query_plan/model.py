@@ -7,7 +7,7 @@ nodes of the syntax tree, so plans compare by meaning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from siddhi.language import ast
@@ -23,6 +23,10 @@ class GroupingKind(str, Enum):
     """Any instance may take any event: the readers keep no state."""
     FIELDS = "fields"
     """Events with the same value of the key attribute go to the same instance."""
+    EXPRESSION = "expression"
+    """Events with the same value of an expression go to the same instance."""
+    RANGES = "ranges"
+    """An event goes to the instances of all labels whose condition it meets: to none, to one or to several."""
     ALL = "all"
     """Every instance gets every event."""
     GLOBAL = "global"
@@ -31,10 +35,12 @@ class GroupingKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`key` is the attribute of a `FIELDS` grouping, None otherwise."""
+    """`key` is the attribute of a `FIELDS` grouping, `partition` the key of an `EXPRESSION` or `RANGES` grouping as it
+    stands in `partition with`; otherwise they are None."""
 
     kind: GroupingKind
     key: str | None = None
+    partition: ast.ValuePartition | ast.RangePartition | None = None
 
 
 SHUFFLE = Grouping(GroupingKind.SHUFFLE)
@@ -44,6 +50,14 @@ GLOBAL = Grouping(GroupingKind.GLOBAL)
 
 def fields(key: str) -> Grouping:
     return Grouping(GroupingKind.FIELDS, key)
+
+
+def by_expression(partition: ast.ValuePartition) -> Grouping:
+    return Grouping(GroupingKind.EXPRESSION, partition=partition)
+
+
+def by_ranges(partition: ast.RangePartition) -> Grouping:
+    return Grouping(GroupingKind.RANGES, partition=partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,17 @@ class ProcessingStage:
     windows: tuple[ast.WindowDefinition, ...] = ()
     functions: tuple[ast.FunctionDefinition, ...] = ()
     aggregations: tuple[ast.AggregationDefinition, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of all ranges that share events out, each once, in the order of the inputs."""
+        partitions = (one.grouping.partition for one in self.inputs)
+        ranges = (one.ranges for one in partitions if isinstance(one, ast.RangePartition))
+        return tuple(dict.fromkeys(label for part in ranges for _, label in part))
+
+    def owner(self, label: str) -> int:
+        """The instance that works on `label`: they take turns. ValueError for a label that the stage does not have."""
+        return self.labels.index(label) % self.parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +215,33 @@ def stage_app(plan: QueryPlan, stage: ProcessingStage) -> ast.App:
         ),
         elements=stage.elements,
     )
+
+
+def instance_stage(stage: ProcessingStage, index: int) -> ProcessingStage:
+    """`stage` as its instance `index` runs it: partitions by ranges know only the labels that the instance owns.
+
+    An event that meets the conditions of several labels comes to the owner of each, and each works on its own alone.
+    """
+    if stage.parallel == 1 or not stage.labels:
+        return stage
+    return replace(stage, elements=tuple(_own_ranges(stage, element, index) for element in stage.elements))
+
+
+def _own_ranges(stage: ProcessingStage, element: ast.ExecutionElement, index: int) -> ast.ExecutionElement:
+    if not isinstance(element, ast.Partition):
+        return element
+    return replace(element, keys=tuple(_own_part(stage, key, index) for key in element.keys))
+
+
+def _own_part(
+    stage: ProcessingStage, key: ast.ValuePartition | ast.RangePartition, index: int
+) -> ast.ValuePartition | ast.RangePartition:
+    if not isinstance(key, ast.RangePartition):
+        return key
+    labels = stage.labels
+    own = tuple(one for one in key.ranges if one[1] in labels and stage.owner(one[1]) == index)
+    # Without any label of the stream's own, no event of the stream comes here, whatever the ranges are.
+    return replace(key, ranges=own) if own else key
 
 
 def _header(plan: QueryPlan) -> tuple[ast.Annotation, ...]:

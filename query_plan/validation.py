@@ -1,77 +1,86 @@
-"""Says everything that is wrong with an execution plan, and what is merely odd, before anything is deployed."""
+"""The rules of distribution, as one ordered list of checks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from query_plan.checks import bindings, groups, header
-from query_plan.findings import Finding, Severity
-from query_plan.survey import Survey, survey
-from siddhi.analysis.analyser import analyse
-from siddhi.errors import SiddhiAnalysisError, SiddhiParseError
+from query_plan.findings import Finding, Rule
+from query_plan.groupings import OBSTACLES
+from query_plan.survey import Survey
 from siddhi.language import ast
-from siddhi.language.parser import parse
-from siddhi.registry import Registry
 
-SYNTAX_CHECKS: tuple[Callable[[ast.App], Iterator[Finding]], ...] = (
-    header.plan_has_a_name,
-    header.plan_name_is_usable,
-    header.parallel_is_a_positive_integer,
-    header.dist_says_things_once,
-    header.dist_keys_are_known,
-    header.dist_stands_on_elements,
-    header.names_are_usable,
-    bindings.event_streams_are_well_formed,
-    bindings.no_arbitrary_data,
-    bindings.no_stream_is_imported_and_exported,
+
+@dataclass(frozen=True, slots=True)
+class SyntaxCheck:
+    """A check that needs the syntax tree alone; it runs even when analysis fails. `rules` are what it judges."""
+
+    run: Callable[[ast.App], Iterator[Finding]]
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """A check that needs the analysed plan. `rules` are what it judges."""
+
+    run: Callable[[Survey], Iterator[Finding]]
+    rules: tuple[Rule, ...]
+
+
+CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
+    SyntaxCheck(header.plan_has_a_name, (header.NAME_MISSING,)),
+    SyntaxCheck(header.plan_name_is_usable, (header.NAME_EMPTY, header.NAME_WHITESPACE, header.NAME_INVALID)),
+    SyntaxCheck(header.parallel_is_a_positive_integer, (header.NOT_POSITIVE,)),
+    SyntaxCheck(header.dist_says_things_once, (header.DIST_REPEATED,)),
+    SyntaxCheck(header.dist_keys_are_known, (header.DIST_WITHOUT_KEY, header.DIST_UNKNOWN_KEY)),
+    SyntaxCheck(header.dist_stands_on_elements, (header.DIST_INSIDE_PARTITION, header.DIST_WITHOUT_EFFECT)),
+    SyntaxCheck(
+        header.names_are_usable, (header.STAGE_NAME_EMPTY, header.STAGE_NAME_WHITESPACE, header.STAGE_NAME_INVALID)
+    ),
+    SyntaxCheck(
+        bindings.event_streams_are_well_formed,
+        (bindings.IMPORT_EMPTY, bindings.IMPORT_MALFORMED, bindings.EXPORT_EMPTY, bindings.EXPORT_MALFORMED),
+    ),
+    SyntaxCheck(bindings.no_arbitrary_data, (bindings.ARBITRARY_DATA,)),
+    SyntaxCheck(bindings.no_stream_is_imported_and_exported, (bindings.IMPORTED_AND_EXPORTED,)),
+    PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
+    PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
+    PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),
+    PlanCheck(bindings.attributes_leave_room, (bindings.RESERVED_ATTRIBUTE,)),
+    PlanCheck(groups.names_are_not_reserved, (groups.RESERVED_NAME,)),
+    PlanCheck(groups.element_names_are_unique, (groups.DUPLICATE_NAME,)),
+    PlanCheck(groups.stage_names_are_unique, (groups.DUPLICATE_NAME,)),
+    PlanCheck(groups.groups_agree_on_parallel, (groups.PARALLEL_DIFFERS,)),
+    PlanCheck(groups.parallel_groups_can_be_parallel, OBSTACLES),
+    PlanCheck(groups.state_stays_in_one_group, (groups.SHARED_STATE, groups.SHARED_PRIVATE)),
+    PlanCheck(groups.received_streams_are_not_handed_on, (groups.HANDED_ON,)),
+    PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),
+    PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
+    PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
+    PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),
+    PlanCheck(groups.workers_have_something_to_do, (groups.IDLE_WORKERS,)),
+    PlanCheck(bindings.imported_streams_are_read, (bindings.IMPORTED_UNREAD,)),
+    PlanCheck(bindings.results_go_somewhere, (bindings.RESULT_UNUSED,)),
+    PlanCheck(bindings.default_bindings_are_announced, (bindings.DEFAULT_BINDINGS,)),
 )
-"""The checks that need the syntax tree alone; they run even when analysis finds errors."""
-
-PLAN_CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
-    bindings.plan_does_something,
-    bindings.read_streams_are_produced,
-    bindings.exported_streams_are_produced,
-    bindings.attributes_leave_room,
-    groups.names_are_not_reserved,
-    groups.element_names_are_unique,
-    groups.stage_names_are_unique,
-    groups.groups_agree_on_parallel,
-    groups.parallel_groups_can_be_parallel,
-    groups.state_stays_in_one_group,
-    groups.received_streams_are_not_handed_on,
-    groups.groups_form_no_loop,
-    bindings.imported_streams_are_read,
-    bindings.results_go_somewhere,
-    bindings.default_bindings_are_announced,
-)
-"""The checks that need the analysed plan."""
-
-
-def validate(text: str, registry: Registry | None = None) -> tuple[Finding, ...]:
-    """Every error and warning about the execution plan `text`, in order of position; those about the whole plan first.
-
-    A text that cannot be parsed has that one error; otherwise errors of the language and of distribution come together.
-    """
-    try:
-        app = parse(text)
-    except SiddhiParseError as refused:
-        return _in_order(Finding(Severity.ERROR, problem) for problem in refused.problems)
-    try:
-        plan = survey(analyse(app, registry))
-    except SiddhiAnalysisError as refused:
-        found = [Finding(Severity.ERROR, problem) for problem in refused.problems]
-        found += [one for check in SYNTAX_CHECKS for one in check(app)]
-        return _in_order(iter(found))
-    return findings_of(plan)
+"""Every check, in the order in which the table of `docs/query-plan.md` has their rules."""
 
 
 def findings_of(plan: Survey) -> tuple[Finding, ...]:
     """Every error and warning about the distribution of an analysed plan, in order of position."""
-    found = [one for check in SYNTAX_CHECKS for one in check(plan.app.syntax)]
-    found += [one for check in PLAN_CHECKS for one in check(plan)]
-    return _in_order(iter(found))
+    found = list(findings_of_syntax(plan.app.syntax))
+    found += [one for check in CHECKS if isinstance(check, PlanCheck) for one in check.run(plan)]
+    return in_order(found)
 
 
-def _in_order(findings: Iterator[Finding]) -> tuple[Finding, ...]:
-    unique = dict.fromkeys(findings)
-    return tuple(sorted(unique, key=lambda found: found.problem.span.start if found.problem.span else -1))
+def findings_of_syntax(app: ast.App) -> Iterator[Finding]:
+    """What can be said about a plan without its analysis."""
+    return (one for check in CHECKS if isinstance(check, SyntaxCheck) for one in check.run(app))
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """`findings` in order of position, each once; those about the whole plan first."""
+    return tuple(
+        sorted(dict.fromkeys(findings), key=lambda found: found.problem.span.start if found.problem.span else -1)
+    )

@@ -27,14 +27,17 @@ from query_plan.model import (
 )
 from siddhi.errors import Problem, SiddhiParseError
 from siddhi.language import ast
-from siddhi.language.literals import name_text
+from siddhi.language.literals import name_text, string_text
 from siddhi.language.parser import parse, parse_stream_definition
+from siddhi.language.print_expressions import print_expression
 from siddhi.language.printer import print_annotation, print_definition, print_element
 
 MAXIMUM_CHARACTERS = 8 * 1024 * 1024
 
 _SOME_DEFINITION = "define stream S ( a int ); "
 """Stands in front of queries, because a text without any definition is no app."""
+
+_KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
 
 _Definition = TypeVar("_Definition", bound=ast.Definition)
 
@@ -105,13 +108,25 @@ def _processor_element(root: etree._Element, stage: ProcessingStage) -> None:
     inputs = _child(element, "input-streams")
     for one in stage.inputs:
         stream = _child(inputs, "stream", grouping=one.grouping.kind.value)
-        if one.grouping.key is not None:
-            stream.set("partition", one.grouping.key)
+        key = partition_text(one.grouping)
+        if key is not None:
+            stream.set("partition", key)
         stream.text = stream_text(one.stream)
     if stage.internal:
         _streams(element, "internal-streams", stage.internal)
     _child(element, "queries").text = "\n\n".join(f"{print_element(one)};" for one in stage.elements)
     _streams(element, "output-streams", stage.outputs)
+
+
+def partition_text(grouping: Grouping) -> str | None:
+    """By what a grouping shares events out: an attribute's name, or SiddhiQL as in `partition with`; None: by nothing
+    in them."""
+    key = grouping.partition
+    if key is None:
+        return grouping.key
+    if isinstance(key, ast.ValuePartition):
+        return print_expression(key.expression)
+    return " or ".join(f"{print_expression(condition)} as {string_text(label)}" for condition, label in key.ranges)
 
 
 def stream_text(stream: ast.StreamDefinition) -> str:
@@ -210,16 +225,39 @@ def _read_processor(element: etree._Element) -> ProcessingStage:
 def _read_input(element: etree._Element) -> StageInput:
     kind, key = GroupingKind(element.get("grouping", "")), element.get("partition")
     stream = _read_stream(element)
-    if (kind is GroupingKind.FIELDS) != (key is not None):
+    if (kind in _KEYED) != (key is not None):
         raise _refused(
             "xml-invalid",
-            f"{stream.id}: 'partition' stands with grouping='fields' and only there",
+            f"{stream.id}: 'partition' stands with grouping='fields', 'expression' or 'ranges', and only there",
             None,
             _line(element),
         )
-    if key is not None and key not in {attribute.name for attribute in stream.attributes}:
+    if key is None:
+        return StageInput(stream, Grouping(kind))
+    if kind is not GroupingKind.FIELDS:
+        return StageInput(stream, Grouping(kind, partition=_read_key(element, stream, kind, key)))
+    if key not in {attribute.name for attribute in stream.attributes}:
         raise _refused("xml-invalid", f"{stream.id} has no attribute {key} to partition by", None, _line(element))
     return StageInput(stream, Grouping(kind, key))
+
+
+def _read_key(
+    element: etree._Element, stream: ast.StreamDefinition, kind: GroupingKind, text: str
+) -> ast.ValuePartition | ast.RangePartition:
+    """The key of a partition of `stream`, of the form that `kind` wants."""
+    form = ast.RangePartition if kind is GroupingKind.RANGES else ast.ValuePartition
+    name = name_text(stream.id)
+    query = f"partition with ({text} of {name}) begin from {name} insert into {name}; end;"
+    try:
+        elements = parse(_SOME_DEFINITION + query).elements
+    except SiddhiParseError as refused:
+        raise _inside(element, refused) from refused
+    partition = elements[0] if len(elements) == 1 else None
+    if not isinstance(partition, ast.Partition) or len(partition.queries) > 1:
+        raise _refused("xml-invalid", f"{stream.id}: '{text}' is no partition key", None, _line(element))
+    if len(partition.keys) > 1 or not isinstance(partition.keys[0], form):
+        raise _refused("xml-invalid", f"{stream.id}: '{text}' is no key for {kind.value}", None, _line(element))
+    return partition.keys[0]
 
 
 def _read_trigger(element: etree._Element) -> TriggerStage:

@@ -1,9 +1,10 @@
-"""Which instance of a stage takes which rows: shuffle, by key, all, or the only one. Pure."""
+"""Which instances of a stage take which rows: shuffle, by key, all, or the only one."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,23 @@ from topology.bundle import Bundle
 
 NULL_HASH = 0
 
+BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
+KeySharer = Callable[[pa.RecordBatch, int], Iterable[tuple[int, BoolArray]]]
+"""Shares the rows of a batch out to so many instances by a key that must be computed: for each instance that gets rows,
+a mask of them."""
+NO_KEYS: Final[Mapping[str, KeySharer]] = {}
+
 
 def split(
-    bundle: Bundle, groupings: Mapping[str, Grouping], instances: int, every_instance: bool
+    bundle: Bundle,
+    groupings: Mapping[str, Grouping],
+    instances: int,
+    every_instance: bool,
+    keys: Mapping[str, KeySharer] = NO_KEYS,
 ) -> list[Bundle | None]:
     """The bundle for each instance of a consumer that takes `groupings`' streams, or None for one that gets nothing.
+
+    `keys` share out the streams that are grouped by an expression or by ranges.
 
     With `every_instance` each of them gets every ticket, possibly without rows, so that each can put the tickets in
     order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn.
@@ -32,7 +45,7 @@ def split(
         return [whole if index == turn else None for index in range(instances)]
     shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
     for stream, batch in batches:
-        for index, part in _shares(batch, groupings[stream], instances, turn):
+        for index, part in _shares(batch, groupings[stream], instances, turn, keys.get(stream)):
             shares[index].append((stream, part))
     return [bundle.with_batches(tuple(share)) for share in shares]
 
@@ -43,8 +56,8 @@ def _turn(ticket: int, instances: int) -> int:
 
 
 def _shares(
-    batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int
-) -> Sequence[tuple[int, pa.RecordBatch]]:
+    batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int, keys: KeySharer | None
+) -> Iterable[tuple[int, pa.RecordBatch]]:
     match grouping.kind:
         case GroupingKind.ALL:
             return [(index, batch) for index in range(instances)]
@@ -54,11 +67,12 @@ def _shares(
             return [(turn, batch)]
         case GroupingKind.FIELDS:
             owners = key_hashes(batch.column(grouping.key)) % instances
-            return [
-                (index, batch.filter(pa.array(owners == index)))
-                for index in range(instances)
-                if (owners == index).any()
-            ]
+            masks: Iterable[tuple[int, BoolArray]] = ((index, owners == index) for index in range(instances))
+        case GroupingKind.EXPRESSION | GroupingKind.RANGES:
+            if keys is None:
+                raise ValueError(f"nothing computes the key of grouping {grouping.kind.value}")
+            masks = keys(batch, instances)
+    return [(index, batch.filter(pa.array(mask))) for index, mask in masks if mask.any()]
 
 
 def key_hashes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:

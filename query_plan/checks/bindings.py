@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from query_plan.annotations import EXPORTING, IMPORTING, named
 from query_plan.bindings import binds_by_default
-from query_plan.findings import Finding, error, warning
-from query_plan.members import queries_of
+from query_plan.elements import queries_of
+from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -16,22 +16,67 @@ from siddhi.language import ast
 _EVENT_STREAM = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+\.[0-9]+\.[0-9]+", re.ASCII)
 _RESERVED_ATTRIBUTES = ("_timestamp", "_kind")
 
+IMPORT_EMPTY = error_rule("import-empty", "`@Import` names no event stream", "write `@Import('Name:1.0.0')`")
+EXPORT_EMPTY = error_rule("export-empty", "`@Export` names no event stream", "write `@Export('Name:1.0.0')`")
+IMPORT_MALFORMED = error_rule(
+    "import-malformed",
+    "`@Import` does not say `name:version`",
+    "write `@Import('Name:1.0.0')`; a name has letters, digits, `_`, `-`, `.`",
+)
+EXPORT_MALFORMED = error_rule(
+    "export-malformed",
+    "`@Export` does not say `name:version`",
+    "write `@Export('Name:1.0.0')`; a name has letters, digits, `_`, `-`, `.`",
+)
+ARBITRARY_DATA = error_rule(
+    "arbitrary-data-unsupported",
+    "a stream asks for attributes that no definition names",
+    "define every attribute that the plan uses",
+)
+IMPORTED_AND_EXPORTED = error_rule(
+    "imported-and-exported", "the plan would feed itself from outside", "export another stream, filled by a query"
+)
+WITHOUT_QUERIES = error_rule("plan-without-queries", "there is nothing to run", "add a query")
+READ_UNPRODUCED = error_rule(
+    "stream-without-producer",
+    "a stream is read that is neither imported nor written",
+    "import it, or let a query insert into it",
+)
+EXPORTED_UNPRODUCED = error_rule(
+    "exported-stream-not-produced", "a stream is exported that nobody writes", "let a query insert into it"
+)
+RESERVED_ATTRIBUTE = error_rule(
+    "reserved-attribute", "an attribute is called `_timestamp` or `_kind`, which every event has", "rename it"
+)
+IMPORTED_UNREAD = warning_rule(
+    "imported-stream-unread", "a stream is imported that no query reads", "take the annotation out"
+)
+RESULT_UNUSED = warning_rule(
+    "result-unused",
+    "a stream is written that is neither read nor exported",
+    "export it, read it, or mend its name",
+)
+DEFAULT_BINDINGS = warning_rule(
+    "bindings-by-default",
+    "no stream says that it is imported or exported, so the planner chooses",
+    "write `@Import` and `@Export`, or `@source` and `@sink`",
+)
+
 
 def event_streams_are_well_formed(app: ast.App) -> Iterator[Finding]:
     """`@Import` and `@Export` name an event stream and its version."""
     for definition, annotation in _cep4_annotations(app):
         value = annotation.value()
         verb = annotation.name
+        imports = verb.casefold() == "import"
         if value is None or not value.strip():
-            yield error(
-                f"{verb.casefold()}-empty",
+            yield (IMPORT_EMPTY if imports else EXPORT_EMPTY).broken(
                 f"@{verb} of {definition.id} names no event stream",
                 f"write @{verb}('{definition.id}:1.0.0')",
                 annotation.span,
             )
         elif not _EVENT_STREAM.fullmatch(value):
-            yield error(
-                f"{verb.casefold()}-malformed",
+            yield (IMPORT_MALFORMED if imports else EXPORT_MALFORMED).broken(
                 f"@{verb}('{value}') does not name an event stream and its version",
                 f"write @{verb}('{definition.id}:1.0.0'), the name made of letters, digits, '_', '-' and '.'",
                 _value_span(annotation),
@@ -43,8 +88,7 @@ def no_arbitrary_data(app: ast.App) -> Iterator[Finding]:
     for definition, annotation in _cep4_annotations(app):
         for element in annotation.elements:
             if (element.key or "").casefold() == "arbitrary.data" and element.value.strip().casefold() == "true":
-                yield error(
-                    "arbitrary-data-unsupported",
+                yield ARBITRARY_DATA.broken(
                     f"{definition.id} asks for arbitrary data, attributes that its definition does not name",
                     "define every attribute that the plan uses and leave arbitrary.data out",
                     element.span,
@@ -61,15 +105,13 @@ def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
         if annotation.name.casefold() != "export":
             continue
         if any(True for _ in named(definition.annotations, "import")):
-            yield error(
-                "imported-and-exported",
+            yield IMPORTED_AND_EXPORTED.broken(
                 f"{definition.id} is both imported and exported",
                 "export another stream and fill it by a query: from A select * insert into B",
                 annotation.span,
             )
         elif annotation.value() in imported:
-            yield error(
-                "imported-and-exported",
+            yield IMPORTED_AND_EXPORTED.broken(
                 f"{definition.id} exports {annotation.value()}, which {imported[annotation.value() or '']} imports",
                 "export it under another name or version",
                 _value_span(annotation),
@@ -81,8 +123,7 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
     if plan.members and binds_by_default(plan.app):
         imported = ", ".join(binding.stream.id for binding in plan.bindings.imported) or "nothing"
         exported = ", ".join(binding.stream.id for binding in plan.bindings.exported) or "nothing"
-        yield warning(
-            "bindings-by-default",
+        yield DEFAULT_BINDINGS.broken(
             f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
             "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
             None,
@@ -91,7 +132,7 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
 
 def plan_does_something(plan: Survey) -> Iterator[Finding]:
     if not plan.members and not plan.imported & plan.exported:
-        yield error("plan-without-queries", "the plan has no query", "add one: from A select * insert into B", None)
+        yield WITHOUT_QUERIES.broken("the plan has no query", "add one: from A select * insert into B", None)
 
 
 def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
@@ -100,8 +141,7 @@ def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
     produced = produced.union(*(group.streams_written for group in plan.groups))
     for name in plan.app.streams:
         if name in plan.exported - produced:
-            yield error(
-                "exported-stream-not-produced",
+            yield EXPORTED_UNPRODUCED.broken(
                 f"{name} is exported, but no query inserts into it",
                 f"add a query that ends with insert into {name}, or remove {_annotated(plan, name, EXPORTING)}",
                 _binding_span(plan, name, EXPORTING),
@@ -116,8 +156,7 @@ def read_streams_are_produced(plan: Survey) -> Iterator[Finding]:
     for read in (read for group in plan.groups for read in group.reads):
         if read.stream not in produced and read.stream not in reported:
             reported.add(read.stream)
-            yield error(
-                "stream-without-producer",
+            yield READ_UNPRODUCED.broken(
                 f"{read.stream} is read, but neither imported nor written by a query",
                 f"write @Import('{read.stream}:1.0.0') or @source(…) in front of its definition",
                 read.span,
@@ -128,8 +167,7 @@ def imported_streams_are_read(plan: Survey) -> Iterator[Finding]:
     read = plan.exported.union(*(group.streams_read for group in plan.groups))
     for name in plan.app.streams:
         if name in plan.imported - read:
-            yield warning(
-                "imported-stream-unread",
+            yield IMPORTED_UNREAD.broken(
                 f"{name} is imported, but no query reads it",
                 f"remove {_annotated(plan, name, IMPORTING)} so that its events stay away",
                 _binding_span(plan, name, IMPORTING),
@@ -142,8 +180,7 @@ def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
     for query in (query for element in plan.app.elements for query in queries_of(element)):
         name = query.output.target
         if query.output.kind is model.TargetKind.STREAM and name not in read:
-            yield warning(
-                "result-unused",
+            yield RESULT_UNUSED.broken(
                 f"{name} is written, but neither read nor exported",
                 f"define it with @Export('{name}:1.0.0') or @sink(…), or let a query read it",
                 query.syntax.output.span,
@@ -155,8 +192,7 @@ def attributes_leave_room(plan: Survey) -> Iterator[Finding]:
     for name, stream in plan.app.streams.items():
         for attribute in _RESERVED_ATTRIBUTES:
             if attribute in stream.schema:
-                yield error(
-                    "reserved-attribute",
+                yield RESERVED_ATTRIBUTE.broken(
                     f"{name} has an attribute {attribute}, which every event has already",
                     "rename the attribute",
                     _attribute_span(stream, attribute),

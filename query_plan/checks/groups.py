@@ -4,15 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import written_name
-from query_plan.findings import Finding, Severity, error
-from query_plan.groupings import obstacles
+from query_plan.annotations import positive, written_name
+from query_plan.elements import queries_of, syntax_of
+from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.groupings import grouping_of, obstacles
 from query_plan.groups import Group, loops
-from query_plan.members import own_name, queries_of, syntax_of
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
+
+RESERVED_NAME = error_rule(
+    "reserved-name", "a group or trigger is called `EventReceiver` or `EventPublisher`", "choose another name"
+)
+DUPLICATE_NAME = error_rule(
+    "duplicate-name",
+    "two queries, partitions, groups or triggers have one name",
+    "choose another name; to run both in one stage give them the same `execGroup`",
+)
+PARALLEL_DIFFERS = error_rule(
+    "parallel-differs-in-group",
+    "members of one `execGroup` have different `parallel`",
+    "write the same number on each of them",
+)
+SHARED_STATE = error_rule(
+    "state-shared-between-groups",
+    "a table in memory, named window or aggregation of one group is used by another",
+    "give all that use it the same `execGroup`, send the other group a stream, or keep the table in a store",
+)
+SHARED_PRIVATE = error_rule(
+    "private-stream-across-groups",
+    "`!S` is read in another group than `S`, or `#S` (outside a partition) is used by two groups",
+    "give all that use it the same `execGroup`",
+)
+LOOP = error_rule(
+    "loop-across-groups",
+    "groups feed each other in a circle",
+    "put the circle into one `execGroup`, or write to another stream",
+)
+HANDED_ON = error_rule(
+    "stream-received-and-produced",
+    "a group takes a stream in, writes it as well, and others need what it writes",
+    "write to a stream of another name, and read both where they are needed",
+)
+FEW_LABELS = warning_rule(
+    "more-instances-than-labels",
+    "a parallel partition by ranges has more instances than labels",
+    "lower `parallel`, or make more ranges",
+)
+TRIGGER_UNREAD = warning_rule("trigger-unread", "no query reads a trigger", "take its definition out")
+TRIGGER_CLOCK = warning_rule(
+    "trigger-by-system-clock",
+    "event time drives the plan, but its triggers fire by the system clock",
+    "use a window by time, which follows the events, where the answer must not depend on the speed",
+)
+IDLE_WORKERS = warning_rule(
+    "more-workers-than-instances",
+    "the plan asks for more topology workers than it has component instances",
+    "lower `workers`, or raise `parallel`",
+)
 
 
 def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
@@ -22,19 +72,19 @@ def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
     for name, span in named:
         if name in (RECEIVER_NAME, PUBLISHER_NAME):
             message = f"{name} is the name of a stage that every plan has"
-            yield error("reserved-name", message, "choose another name", span)
+            yield RESERVED_NAME.broken(message, "choose another name", span)
 
 
 def element_names_are_unique(plan: Survey) -> Iterator[Finding]:
     """CEP 4.0 merged elements of one name without a word; whoever wants that says execGroup."""
     seen: set[str] = set()
-    for element in plan.app.elements:
-        inside = element.queries if isinstance(element, model.AnalysedPartition) else ()
-        for one in (element, *inside):
-            name = own_name(one)
+    for member in plan.members:
+        if isinstance(member.element, model.AnalysedAggregation):
+            continue
+        elements = (member.element, *(queries_of(member.element) if member.inside else ()))
+        for name, one in zip((member.name, *member.inside), elements, strict=True):
             if name in seen:
-                yield error(
-                    "duplicate-name",
+                yield DUPLICATE_NAME.broken(
                     f"{name} is already the name of another query or partition",
                     "choose another name; to run both in one stage give them the same execGroup",
                     _name_span(one),
@@ -47,8 +97,7 @@ def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
     by_exec_group = {member.group for member in plan.members if member.group is not None}
     for group in plan.groups:
         if group.name in by_exec_group and all(member.group is None for member in group.members):
-            yield error(
-                "duplicate-name",
+            yield DUPLICATE_NAME.broken(
                 f"{group.name} is already the name of an execution group",
                 f"choose another name, or write @dist(execGroup='{group.name}') to join the group",
                 _group_span(group),
@@ -56,7 +105,7 @@ def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
     for name, trigger in plan.app.triggers.items():
         if any(group.name == name for group in plan.groups):
             message = f"the trigger {name} has the name of an execution group"
-            yield error("duplicate-name", message, "choose another name for one of them", trigger.span)
+            yield DUPLICATE_NAME.broken(message, "choose another name for one of them", trigger.span)
 
 
 def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
@@ -65,8 +114,7 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
         for member in group.members[1:]:
             if member.parallel != group.parallel:
                 parallel = member.distribution.parallel
-                yield error(
-                    "parallel-differs-in-group",
+                yield PARALLEL_DIFFERS.broken(
                     f"{member.name} has parallel {member.parallel}, but {group.members[0].name} of the same group"
                     f" {group.name} has {group.parallel}",
                     f"write parallel='{group.parallel}' on both, or give them different execGroups",
@@ -78,8 +126,7 @@ def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
     """Whatever keeps state over all events runs in one instance."""
     for group in plan.groups:
         if any(member.parallel > 1 for member in group.members):
-            for problem in obstacles(plan, group):
-                yield Finding(Severity.ERROR, problem)
+            yield from obstacles(plan, group)
 
 
 def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
@@ -92,11 +139,11 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
                 if owner == group.name:
                     continue
                 private = name in member.private
-                yield error(
-                    "private-stream-across-groups" if private else "state-shared-between-groups",
+                together = f"give all that use it the same execGroup ('{owner}')"
+                yield (SHARED_PRIVATE if private else SHARED_STATE).broken(
                     f"{member.name} in group {group.name} uses the {'stream' if private else _kind(plan, name)} {name},"
-                    f" which group {owner} uses too",
-                    f"give all that use it the same execGroup ('{owner}')",
+                    f" which lives in group {owner}",
+                    together if private else f"{together}, or let group {owner} send what {member.name} needs",
                     member.distribution.group.span if member.distribution.group else member.span,
                 )
 
@@ -107,8 +154,7 @@ def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
         return
     for loop in loops(plan.groups):
         member = next(group for group in plan.groups if group.name == loop[-1]).members[0]
-        yield error(
-            "loop-across-groups",
+        yield LOOP.broken(
             f"the groups {', '.join(loop)} feed each other in a circle",
             f"give their members the same execGroup, or let {loop[-1]} write to a stream that {loop[0]} does not read",
             member.distribution.group.span if member.distribution.group else member.span,
@@ -124,12 +170,61 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
             name = query.output.target
             if query.output.kind is model.TargetKind.STREAM and name in both:
                 both.discard(name)
-                yield error(
-                    "stream-received-and-produced",
+                yield HANDED_ON.broken(
                     f"group {group.name} takes in {name} and writes it too, and others need what it writes",
                     "let this query write to a stream of another name, and read both where they are needed",
                     query.syntax.output.span,
                 )
+
+
+def ranges_keep_instances_busy(plan: Survey) -> Iterator[Finding]:
+    """A label is worked on by one instance."""
+    for group in plan.groups:
+        partitions = [grouping_of(group, read.stream).partition for read in group.reads]
+        ranges = [one for one in partitions if isinstance(one, ast.RangePartition)]
+        labels = {label for one in ranges for _, label in one.ranges}
+        if ranges and len(labels) < group.parallel:
+            yield FEW_LABELS.broken(
+                f"group {group.name} has {group.parallel} instances for the {len(labels)} labels of its ranges",
+                f"write parallel='{len(labels)}', or make more ranges",
+                _parallel_span(group),
+            )
+
+
+def triggers_are_read(plan: Survey) -> Iterator[Finding]:
+    read = frozenset(name for group in plan.groups for name in group.streams_read)
+    for name, trigger in plan.app.triggers.items():
+        if name not in read:
+            yield TRIGGER_UNREAD.broken(f"no query reads the trigger {name}", "take it out, or read it", trigger.span)
+
+
+def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
+    """A trigger is a stage of its own, which sees no event; in a replay it fires as seldom as the replay is fast."""
+    for name, trigger in plan.app.triggers.items() if plan.app.playback else ():
+        yield TRIGGER_CLOCK.broken(
+            f"event time drives the plan, but the trigger {name} fires by the system clock",
+            "where the answer must not depend on the speed, use a window by time instead",
+            trigger.span,
+        )
+
+
+def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
+    """Every topology worker takes a slot from the cluster, also one in which no instance is placed."""
+    header = plan.header
+    parallel = [positive(header.receiver_parallel) or 1, positive(header.publisher_parallel) or 1]
+    instances = sum(parallel) + sum(group.parallel for group in plan.groups) + len(plan.app.triggers)
+    workers = positive(header.workers) or 1
+    if workers > instances:
+        yield IDLE_WORKERS.broken(
+            f"the plan asks for {workers} topology workers, but has only {instances} component instances",
+            f"write workers='{instances}' or less",
+            header.workers.span if header.workers else None,
+        )
+
+
+def _parallel_span(group: Group) -> ast.Span:
+    written = (member.distribution.parallel for member in group.members)
+    return next((one.span for one in written if one is not None), _group_span(group))
 
 
 def _kind(plan: Survey, name: str) -> str:

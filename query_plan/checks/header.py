@@ -1,15 +1,56 @@
-"""Rules about the plan's own annotations and the numbers in `@dist`. They need the syntax tree alone."""
+"""Rules about the plan's own annotations and what `@dist` says. They need the syntax tree alone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from query_plan.annotations import Written, named, of_header, positive, read_header, written
-from query_plan.findings import Finding, error, warning
+from query_plan.annotations import EXPORTING, IMPORTING, Written, named, of_header, positive, read_header, written
+from query_plan.findings import Finding, error_rule, warning_rule
 from siddhi.language import ast
 
+NAME_MISSING = error_rule("plan-name-missing", "the plan has no name", "write `@Plan:name('MyPlan')` in front")
+NAME_EMPTY = error_rule("plan-name-empty", "the plan's name is empty", "write `@Plan:name('MyPlan')`")
+NAME_WHITESPACE = error_rule("plan-name-whitespace", "the plan's name contains white space", "write `_` instead")
+NAME_INVALID = error_rule(
+    "plan-name-invalid",
+    "a topology cannot bear the plan's name",
+    "use letters, digits, `_`, `-` and `.`, no `.` or `-` in front, at most 128 characters",
+)
+NOT_POSITIVE = error_rule(
+    "parallel-not-positive",
+    "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is no whole number from 1 to 999999",
+    "write such a number, or leave it out",
+)
+DIST_REPEATED = error_rule("dist-repeated", "`@dist` gives a value twice", "keep one of them")
+DIST_WITHOUT_KEY = error_rule(
+    "dist-without-key", "`@dist` has a value without a key", "write `parallel='2'`, not `'2'`"
+)
+DIST_UNKNOWN_KEY = warning_rule("dist-unknown-key", "`@dist` does not know a key", "look for a slip of the pen")
+DIST_INSIDE_PARTITION = error_rule(
+    "dist-inside-partition",
+    "`@dist` stands on a query inside a partition",
+    "put it on the partition, which is distributed as a whole",
+)
+DIST_WITHOUT_EFFECT = warning_rule(
+    "dist-without-effect",
+    "`@dist` stands on a definition, `@source` or `@sink`, where it does nothing",
+    "put it on queries and partitions; receivers and publishers have numbers in `@Plan:dist`",
+)
+STAGE_NAME_EMPTY = error_rule(
+    "name-empty", "the name of a query, partition or group is empty", "name it or leave it out"
+)
+STAGE_NAME_WHITESPACE = error_rule(
+    "name-whitespace", "the name of a query, partition or group contains white space", "write `_` instead"
+)
+STAGE_NAME_INVALID = error_rule(
+    "name-invalid",
+    "a stage cannot bear the name of a query, partition or group",
+    "leave `#`, `/` and `\\` out, and stay under 129 characters",
+)
+
 _PLAN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_STAGE_NAME = re.compile(r"[^#/\\]{1,128}")
 _DIST_KEYS = ("execGroup", "parallel")
 _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 
@@ -17,8 +58,7 @@ _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
 def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
     """A plan is known by its name."""
     if read_header(app).written_name is None:
-        yield error(
-            "plan-name-missing",
+        yield NAME_MISSING.broken(
             "the plan has no name",
             "write @Plan:name('MyPlan') in front of the first definition",
             _start(app),
@@ -30,17 +70,15 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
     name = read_header(app).written_name
     if name is not None:
         if not name.text.strip():
-            yield error("plan-name-empty", "the plan's name is empty", "write @Plan:name('MyPlan')", name.span)
+            yield NAME_EMPTY.broken("the plan's name is empty", "write @Plan:name('MyPlan')", name.span)
         elif any(character.isspace() for character in name.text.strip()):
-            yield error(
-                "plan-name-whitespace",
+            yield NAME_WHITESPACE.broken(
                 f"the plan's name '{name.text}' contains white space",
                 f"write @Plan:name('{'_'.join(name.text.split())}')",
                 name.span,
             )
         elif not _PLAN_NAME.fullmatch(name.text.strip()):
-            yield error(
-                "plan-name-invalid",
+            yield NAME_INVALID.broken(
                 f"a topology cannot bear the name '{name.text}'",
                 "use letters, digits, '_', '-' and '.', no '.' or '-' in front, at most 128 characters",
                 name.span,
@@ -53,8 +91,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
     numbers += [("parallel", value) for element in app.elements for value in _dist_values(element, "parallel")]
     for key, value in numbers:
         if positive(value) is None:
-            yield error(
-                "parallel-not-positive",
+            yield NOT_POSITIVE.broken(
                 f"{key}='{value.text}' is no positive whole number",
                 f"write {key}='1' or more (at most 999999), or leave it out for 1",
                 value.span,
@@ -66,7 +103,7 @@ def dist_says_things_once(app: ast.App) -> Iterator[Finding]:
     for dist, keys in _dist_annotations(app):
         for key in keys:
             for repeated in written(dist, key)[1:]:
-                yield error("dist-repeated", f"@dist gives {key} again", f"keep one {key}", repeated.span)
+                yield DIST_REPEATED.broken(f"@dist gives {key} again", f"keep one {key}", repeated.span)
 
 
 def dist_keys_are_known(app: ast.App) -> Iterator[Finding]:
@@ -75,10 +112,10 @@ def dist_keys_are_known(app: ast.App) -> Iterator[Finding]:
         for element in (element for annotation in dist for element in annotation.elements):
             if element.key is None:
                 message = f"@dist has '{element.value}' without a key"
-                yield error("dist-without-key", message, f"write {keys[0]}='…' or {keys[1]}='…'", element.span)
+                yield DIST_WITHOUT_KEY.broken(message, f"write {keys[0]}='…' or {keys[1]}='…'", element.span)
             elif element.key.casefold() not in {key.casefold() for key in keys}:
                 message = f"@dist does not know the key '{element.key}'"
-                yield warning("dist-unknown-key", message, f"it takes {', '.join(keys)}", element.span)
+                yield DIST_UNKNOWN_KEY.broken(message, f"it takes {', '.join(keys)}", element.span)
 
 
 def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
@@ -86,36 +123,47 @@ def dist_stands_on_elements(app: ast.App) -> Iterator[Finding]:
     for element in app.elements:
         if isinstance(element, ast.Partition):
             for annotation in (one for query in element.queries for one in named(query.annotations, "dist")):
-                yield error(
-                    "dist-inside-partition",
+                yield DIST_INSIDE_PARTITION.broken(
                     "@dist stands on a query inside a partition",
                     "move it in front of the partition: the partition is distributed as a whole",
                     annotation.span,
                 )
     for definition in app.definitions:
         for annotation in named(definition.annotations, "dist"):
-            yield warning(
-                "dist-without-effect",
+            yield DIST_WITHOUT_EFFECT.broken(
                 f"@dist on the definition of {definition.id} has no effect",
                 "put it on the queries and partitions that are to be distributed",
                 annotation.span,
             )
+        for connector in named(definition.annotations, *IMPORTING, *EXPORTING):
+            for annotation in named(connector.annotations, "dist"):
+                yield DIST_WITHOUT_EFFECT.broken(
+                    f"@dist in @{connector.name} of {definition.id} has no effect",
+                    "write @Plan:dist(receiverParallelism='…', publisherParallelism='…') in front of the plan",
+                    annotation.span,
+                )
 
 
 def names_are_usable(app: ast.App) -> Iterator[Finding]:
     """The name of an execution group becomes the name of a stage."""
+    distributed = any(True for element in app.elements for _ in named(element.annotations, "dist"))
     for element in app.elements:
         names = [*_dist_values(element, "execGroup"), *written(named(element.annotations, "name"), None)]
-        if any(True for _ in named(element.annotations, "dist")):
+        if distributed:
             names += written(named(element.annotations, "info"), "name")
         for name in names:
             if not name.text:
-                yield error("name-empty", "the name is empty", "give it a name or leave it out", name.span)
+                yield STAGE_NAME_EMPTY.broken("the name is empty", "give it a name or leave it out", name.span)
             elif any(character.isspace() or not character.isprintable() for character in name.text):
-                yield error(
-                    "name-whitespace",
+                yield STAGE_NAME_WHITESPACE.broken(
                     f"the name '{name.text}' contains white space",
                     f"write '{'_'.join(name.text.split())}'",
+                    name.span,
+                )
+            elif not _STAGE_NAME.fullmatch(name.text):
+                yield STAGE_NAME_INVALID.broken(
+                    f"a stage cannot bear the name '{name.text}'",
+                    "use at most 128 characters, and none of '#', '/' and '\\\\'",
                     name.span,
                 )
 

@@ -54,7 +54,7 @@ def test_in_a_plan_with_dist_each_query_without_exec_group_is_a_group_of_its_own
         @info(name='second') @dist(parallel='2') from M[v > 2] select * insert into N;
         @name('third') from N select * insert into B;
     """)
-    assert names(plan) == ["query_1", "second", "third"]
+    assert names(plan) == ["A_to_M", "second", "third"]
     assert [stage.parallel for stage in plan.processors] == [1, 2, 1]
 
 
@@ -72,12 +72,23 @@ def test_members_of_a_group_run_in_text_order_and_what_only_they_use_stays_insid
     assert [query.annotations[0].value("name") for query in plan.processor("g").elements] == ["one", "three"]
 
 
-def test_editing_one_query_does_not_rename_the_others() -> None:
-    before = planned("@dist(parallel='2') from A select * insert into B; from C[v > 1] select * insert into B;")
-    after = planned(
-        "@dist(parallel='2') from A[v < 9] select k, v insert into B; from C[v > 1] select * insert into B;"
-    )
-    assert names(before) == names(after) == ["query_1", "query_2"]
+def test_neither_an_edit_nor_a_new_query_renames_the_others() -> None:
+    first = "@dist(parallel='2') from A select * insert into B;"
+    edited = "@dist(parallel='2') from A[v < 9] select k, v insert into B;"
+    last = "from C[v > 1] select * insert into B;"
+    assert names(planned(first + last)) == ["A_to_B", "C_to_B"]
+    assert names(planned(edited + last)) == ["A_to_B", "C_to_B"]
+    between = "from C select * insert into M; from M select * insert into B;"
+    assert names(planned(first + between + last)) == ["A_to_B", "C_to_M", "M_to_B", "C_to_B"]
+
+
+def test_names_of_one_place_are_numbered_and_never_take_a_name_that_the_plan_gives() -> None:
+    plan = planned("""
+        @dist(parallel='2') from A select * insert into B;
+        from A[v > 1] select * insert into B;
+        @info(name='A_to_B_2') from C select * insert into B;
+    """)
+    assert names(plan) == ["A_to_B", "A_to_B_3", "A_to_B_2"]
 
 
 def test_inputs_stand_in_order_of_definition_whatever_the_query_reads_first() -> None:
@@ -92,10 +103,10 @@ def test_queries_that_share_a_table_are_brought_together() -> None:
         @name('look') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
         STREAMS + "define table T (k string, v int);",
     )
-    assert names(plan) == ["query_1", "fill"]
+    assert names(plan) == ["A_to_M", "fill"]
     assert [table.id for table in plan.processor("fill").tables] == ["T"]
     assert plan.processor("fill").enforce_parallel
-    assert not plan.processor("query_1").enforce_parallel
+    assert not plan.processor("A_to_M").enforce_parallel
 
 
 def test_a_query_without_exec_group_joins_the_group_that_uses_its_table() -> None:
@@ -125,7 +136,7 @@ def test_a_loop_of_queries_without_exec_group_is_one_group() -> None:
         @name('back') from N select * insert into M;
         @name('end') from N select * insert into B;
     """)
-    assert names(plan) == ["query_1", "start", "forth", "end"]
+    assert names(plan) == ["C_to_B", "start", "forth", "end"]
     assert ins(plan, "forth") == ["M"]
     assert outs(plan, "forth") == ["N"]
 
@@ -164,7 +175,10 @@ MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
         (BY_K, {"A": "fields(k)"}, False),
         (f"partition with (k of A) begin {MATCH} end;", {"A": "fields(k)", "C": "all"}, False),
         (f"partition with (k of A, v of C) begin {MATCH} end;", {"A": "fields(k)", "C": "fields(v)"}, False),
-        ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "global"}, True),
+        ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "expression"}, False),
+        ("partition with (v > 2 as 'x' or v < 2 as 'y' of A) begin from A insert into B; end;", {"A": "ranges"}, False),
+        (f"{BY_K} from A select k, max(v) as v group by k insert into B;", {"A": "fields(k)"}, False),
+        ("from A select k, max(v) as v group by k insert into B;", {"A": "global"}, True),
         (f"from A[v > 1] select * insert into B; {BY_K}", {"A": "fields(k)"}, False),
         (f"{BY_K} {BY_V}", {"A": "global"}, True),
     ],
@@ -193,10 +207,10 @@ def test_queries_keep_their_names_inside_their_stage() -> None:
         partition with (k of A) begin from A select * insert into #I; from #I select * insert into B; end;
     """)
     late = analyse(stage_app(plan, plan.processor("late")))
-    assert [element.name for element in late.elements] == ["query_2"]
-    (partition,) = analyse(stage_app(plan, plan.processor("partition_1"))).elements
+    assert [element.name for element in late.elements] == ["C_to_B"]
+    (partition,) = analyse(stage_app(plan, plan.processor("A_by_k"))).elements
     assert isinstance(partition, AnalysedPartition)
-    assert [query.name for query in partition.queries] == ["query_3", "query_4"]
+    assert [query.name for query in partition.queries] == ["A_by_k.A_to_I", "A_by_k.I_to_B"]
 
 
 def test_parallelism_of_receiver_publisher_and_workers_comes_from_the_header() -> None:

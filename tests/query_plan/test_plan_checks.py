@@ -8,9 +8,10 @@ import pytest
 
 from query_plan.builder import build
 from query_plan.errors import QueryPlanError
+from query_plan.examination import examine
 from query_plan.findings import Severity
 from query_plan.survey import survey
-from query_plan.validation import PLAN_CHECKS, SYNTAX_CHECKS, validate
+from query_plan.validation import CHECKS, SyntaxCheck
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 
@@ -43,33 +44,38 @@ def unmarked(marked: str) -> tuple[str, tuple[int, int] | None]:
 @pytest.mark.parametrize(("code", "severity", "marked"), CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)])
 def test_each_rule_is_found_alone_and_at_its_place(code: str, severity: str, marked: str) -> None:
     text, place = unmarked(marked)
-    findings = validate(text)
+    findings = examine(text).findings
     assert [(one.problem.code, one.severity) for one in findings] == [(code, Severity(severity))]
     problem = findings[0].problem
     assert problem.hint
     assert (None if problem.span is None else (problem.span.start, problem.span.end)) == place
 
 
-def test_every_check_has_a_case_in_which_it_speaks() -> None:
-    silent = {check.__name__ for check in (*SYNTAX_CHECKS, *PLAN_CHECKS)}
+def test_every_check_breaks_each_of_its_rules_and_no_other_in_some_case() -> None:
+    silent = {(check.run.__name__, rule.code) for check in CHECKS for rule in check.rules}
+    rules = {rule.code: rule for check in CHECKS for rule in check.rules}
     for _, _, marked in CASES:
         app = parse(unmarked(marked)[0])
-        silent -= {check.__name__ for check in SYNTAX_CHECKS if any(True for _ in check(app))}
         plan = survey(analyse(app))
-        silent -= {check.__name__ for check in PLAN_CHECKS if any(True for _ in check(plan))}
+        for check in CHECKS:
+            for found in check.run(app) if isinstance(check, SyntaxCheck) else check.run(plan):
+                code = found.problem.code
+                assert found.severity is rules[code].severity
+                assert code in {rule.code for rule in check.rules}
+                silent.discard((check.run.__name__, code))
     assert silent == set()
 
 
 def test_errors_of_language_and_distribution_come_together_in_text_order() -> None:
     text = f"@Plan:name('my plan') {STREAMS} @dist(parallel='x') from A select nothing as k, v insert into B;"
-    codes = [finding.problem.code for finding in validate(text)]
+    codes = [finding.problem.code for finding in examine(text).findings]
     assert codes[0] == "plan-name-whitespace"
     assert codes[1] == "parallel-not-positive"
     assert len(codes) == 3
 
 
 def test_a_text_that_is_no_siddhiql_has_one_error() -> None:
-    (finding,) = validate("@Plan:name('P') define stream A (k int); from A select")
+    (finding,) = examine("@Plan:name('P') define stream A (k int); from A select").findings
     assert finding.severity is Severity.ERROR
 
 

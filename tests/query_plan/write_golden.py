@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from query_plan.builder import build
+from query_plan.examination import examine
 from query_plan.explain import explain
 from query_plan.findings import render_finding
-from query_plan.validation import validate
+from query_plan.validation import CHECKS
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -34,12 +35,17 @@ def write_docs(page: Path) -> None:
     blocks = [golden.with_suffix(ending).read_text(encoding="utf-8") for ending in (".siddhiql", ".xml", ".txt")]
     text = page.read_text(encoding="utf-8")
     refused = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[3]
-    words = "\n\n".join(render_finding(finding, refused) for finding in validate(refused)) + "\n"
+    words = "\n\n".join(render_finding(finding, refused) for finding in examine(refused).findings) + "\n"
     fresh = iter([*blocks, refused, words])
-    page.write_text(
-        re.sub(r"(```\w*\n).*?```", lambda block: f"{block[1]}{next(fresh)}```", text, flags=re.DOTALL),
-        encoding="utf-8",
-    )
+    text = re.sub(r"(```\w*\n).*?```", lambda block: f"{block[1]}{next(fresh)}```", text, flags=re.DOTALL)
+    page.write_text(text[: text.index("| code |")] + rule_table(), encoding="utf-8")
+
+
+def rule_table() -> str:
+    """Every rule once, in the order of the checks."""
+    rules = dict.fromkeys(rule for check in CHECKS for rule in check.rules)
+    rows = (f"| `{rule.code}` | {rule.severity.value} | {rule.meaning} | {rule.remedy} |\n" for rule in rules)
+    return "| code | | broken when | what mends it |\n|---|---|---|---|\n" + "".join(rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import zmq
@@ -17,12 +17,14 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import ComponentReport, EndpointAssigned
+from query_plan.model import instance_stage
 from topology.bundle import Bundle
-from topology.grouping import split
-from topology.model import Component, Consumer, Topology
+from topology.grouping import KeySharer, split
+from topology.model import PROCESSOR, Component, Consumer, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import Emit, StageInstance
 from topology.stages.exchange import Exchange
+from topology.stages.partition_keys import ComputedKeys
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
@@ -206,7 +208,7 @@ class Task:
                 self.receivers.append(receiver)
                 return receiver
             case "processor":
-                stage = plan.processor(component.name)
+                stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
                 return Processor(name, topology, stage, self._emitter(component), settings)
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
@@ -219,21 +221,33 @@ class Task:
 
     def _emitter(self, component: Component) -> Emit:
         """What instances of `component` give their bundles to: every consumer's instances, here or in other tasks."""
-        consumers = self.topology.consumers(component)
+        consumers = tuple((consumer, self._keys(consumer)) for consumer in self.topology.consumers(component))
 
         def emit(bundle: Bundle) -> None:
-            for consumer in consumers:
-                self._route(consumer, bundle)
+            for consumer, keys in consumers:
+                self._route(consumer, keys, bundle)
 
         return emit
 
-    def _route(self, consumer: Consumer, bundle: Bundle) -> None:
+    def _keys(self, consumer: Consumer) -> dict[str, KeySharer]:
+        """What computes the keys by which the instances of `consumer` share streams."""
+        if consumer.component.kind != PROCESSOR or consumer.component.parallel == 1:
+            return {}
+        plan = self.topology.plan
+        stage = plan.processor(consumer.component.name)
+        return {
+            one.stream.id: ComputedKeys(plan, stage, one, self._settings.scripts)
+            for one in stage.inputs
+            if one.grouping.partition is not None and one.stream.id in consumer.groupings
+        }
+
+    def _route(self, consumer: Consumer, keys: Mapping[str, KeySharer], bundle: Bundle) -> None:
         if not any(stream in consumer.groupings for stream in bundle.streams):
             if not consumer.every_ticket:
                 return
             bundle = replace(bundle, channel="", streams=(), batches=())
         targets = consumer.component.instances()
-        shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance)
+        shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance, keys)
         for target, share in zip(targets, shares, strict=True):
             if share is None:
                 continue

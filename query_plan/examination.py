@@ -1,0 +1,69 @@
+"""All that can be said about the text of an execution plan: the one way in for validation and for deployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from query_plan.builder import build
+from query_plan.errors import QueryPlanXmlError
+from query_plan.findings import Finding, Severity
+from query_plan.model import QueryPlan
+from query_plan.survey import survey
+from query_plan.validation import findings_of, findings_of_syntax, in_order
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.model import AnalysedApp
+from siddhi.errors import Problem, SiddhiAnalysisError, SiddhiParseError
+from siddhi.language import ast
+from siddhi.language.parser import parse
+from siddhi.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan without errors: its analysis, its query plan, and that as XML."""
+
+    app: AnalysedApp
+    plan: QueryPlan
+    xml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """`findings` are all errors and warnings, in order of position, those about the whole plan first. `compiled` is
+    None exactly when there is an error. `syntax` is None when the text is no SiddhiQL."""
+
+    findings: tuple[Finding, ...]
+    syntax: ast.App | None = None
+    compiled: Compiled | None = None
+
+    def problems(self, severity: Severity) -> tuple[Problem, ...]:
+        """What was found of one severity, in order."""
+        return tuple(found.problem for found in self.findings if found.severity is severity)
+
+
+def examine(text: str, registry: Registry | None = None) -> Examination:
+    """The execution plan `text`, judged by the language and by every rule of distribution, and compiled if it may be.
+
+    A text that cannot be parsed has that one error; otherwise errors of the language and of distribution come together.
+    """
+    try:
+        syntax = parse(text)
+    except SiddhiParseError as refused:
+        return Examination(_errors(refused.problems))
+    try:
+        app = analyse(syntax, registry)
+    except SiddhiAnalysisError as refused:
+        return Examination(in_order((*_errors(refused.problems), *findings_of_syntax(syntax))), syntax)
+    findings = findings_of(survey(app))
+    if any(found.severity is Severity.ERROR for found in findings):
+        return Examination(findings, syntax)
+    plan = build(app)
+    try:
+        return Examination(findings, syntax, Compiled(app, plan, write_xml(plan)))
+    except QueryPlanXmlError as refused:
+        return Examination(in_order((*_errors(refused.problems), *findings)), syntax)
+
+
+def _errors(problems: tuple[Problem, ...]) -> tuple[Finding, ...]:
+    return tuple(Finding(Severity.ERROR, problem) for problem in problems)
