@@ -23,7 +23,13 @@ AGGREGATES = (
     " avg(whole) as l, min(part) as m, max(whole) as n, maxForever(whole) as o, distinctCount(whole) as p"
 )
 
+FUSED = "key, avg(part) as a, max(whole) as b, distinctCount(key) as c"
+"""Aggregates that are fused with the window before them when current events alone leave."""
+
 PLANS = (
+    f"from S#window.length(2) select {FUSED} group by key insert into Out;",
+    f"from S#window.externalTimeBatch(ts, 1 sec) select {FUSED} group by key insert into Out;",
+    f"from S#window.timeBatch(1 sec) select {FUSED} group by key, whole insert into Out;",
     "from S select key, whole order by whole limit 5 insert into Out;",
     f"from S select {AGGREGATES} group by key insert into Out;",
     f"from S#window.length(2) select {AGGREGATES} insert into Out;",
@@ -48,6 +54,18 @@ PLANS = (
     (
         "from S#window.length(5) as l join S#window.length(5) as r on l.key == r.key"
         " select l.key as key, r.whole as whole insert into Out;"
+    ),
+    (
+        "from S#window.time(1 sec) as l full outer join S as r on l.key == r.key and l.whole == r.whole"
+        " select l.key as key, r.whole as whole insert all events into Out;"
+    ),
+    (
+        "@PrimaryKey('key') define table Keyed (key string, whole int); define table Plain (key string, part double);"
+        " from S select key, whole update or insert into Keyed on Keyed.key == key;"
+        " from S select key, part insert into Plain;"
+        " from S join Keyed on S.key == Keyed.key select S.key as key, Keyed.whole as whole insert into Out;"
+        " from S join Plain on S.key == Plain.key and S.part == Plain.part select Plain.part as part insert into Other;"
+        " from S select key, part delete Plain on Plain.part == part and Plain.key == key;"
     ),
 )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
+from siddhi.engine.aggregators.accumulators import SOURCES
 from siddhi.engine.fused.fused import FusedSelection
 from siddhi.engine.fused.shape import shape_of
 from siddhi.engine.fused.sliding import SlidingSelection, leaving_of
+from siddhi.engine.fused.tumbling import TimedTumblingSelection, TumblingSelection, cutter_of
 from siddhi.engine.operator import OperatorContext
+from siddhi.engine.windows.time_batch import TimeCutter
 
 
 def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | None:
@@ -16,5 +19,13 @@ def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> Fus
     shape = shape_of(query, context)
     if shape is None:
         return None
-    leaving = leaving_of(query.input.window, context)
-    return None if leaving is None else SlidingSelection(shape, leaving, context)
+    window = query.input.window
+    leaving = leaving_of(window, context)
+    if leaving is not None:
+        return SlidingSelection(shape, leaving, context)
+    found = cutter_of(window, shape, context)
+    if found is None or not all(type_ in SOURCES for type_ in shape.outputs.columns.values()):
+        return None
+    cutter, columns = found
+    make = TimedTumblingSelection if isinstance(cutter, TimeCutter) else TumblingSelection
+    return make(shape, cutter, columns, context)

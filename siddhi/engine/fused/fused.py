@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.engine.aggregators.accumulators import SOURCES, Accumulators
 from siddhi.engine.aggregators.moves import MASK, NARROW, WIDE
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.fused.group_table import NO_NULL_CODE, NO_ROOM, NULL_CODE, GroupTable
@@ -24,24 +26,30 @@ NO_NUMBERS: Int64Array = np.zeros(0, dtype=np.int64)
 
 
 class FusedSelection(Operator):
-    """A window and the selection behind it. `first_cells` cells of each group belong to the window itself, the first of
-    which counts the rows of the group; `time` is held as the first wide line if it is not None. Nothing in it can
-    fail."""
+    """A window and the selection behind it. Nothing in it can fail.
+
+    `first_cells` cells of each group belong to the window itself, the first of which counts the rows of the group;
+    `time` is held as the first wide line if it is not None, `kept` as `kept_lines`.
+    """
 
     can_fail = False
 
-    def __init__(self, shape: Shape, context: OperatorContext, time: Node | None, first_cells: int) -> None:
+    def __init__(
+        self, shape: Shape, context: OperatorContext, time: Node | None, first_cells: int, kept: Sequence[Node] = ()
+    ) -> None:
         self.shape = shape
         self.columns = dict(shape.columns)
         if isinstance(time, ColumnNode):
             self.columns[time.column] = time.type
         self.pool = context.pool
+        self.nothing = _no_rows(shape, context)
         self.groups = GroupTable([type_ is AttributeType.STRING for _, type_ in shape.keys])
         sources, self.coded = ([NARROW], [False]) if shape.keys else ([], [])
         self._nodes: list[tuple[int, Node, bool]] = []
         if time is not None:
             self._line(time, WIDE, sources)
         lines = [-1 if node is None else self._line(node, SOURCES[node.type], sources) for node in shape.arguments]
+        self.kept_lines = [self._line(node, SOURCES[node.type], sources) for node in kept]
         self.rows = HeldRows(sources)
         places = [0 if line < 0 else self.rows.places[line] for line in lines]
         self.accumulators = Accumulators(shape.accumulations, places, first_cells)
@@ -76,9 +84,9 @@ class FusedSelection(Operator):
         self.rows.put_valid(line, sequence, valid, count)
         if not self._told_nulls:
             self._told_nulls = True
-            self._tell_nulls()
+            self.tell_nulls()
 
-    def _tell_nulls(self) -> None:
+    def tell_nulls(self) -> None:
         """Aggregates look at the lines that tell nulls."""
         strings = np.array([line >= 0 and self.coded[line] for line in self._lines.tolist()], dtype=np.bool_)
         self.accumulators.plan[:, MASK] = np.where(strings, -1, self._lines)
@@ -116,10 +124,19 @@ class FusedSelection(Operator):
     def restore_rows(self, first: int, end: int, state: State) -> None:
         """The rows [first, end) are those of a `HeldRows.snapshot`."""
         self.rows.restore(first, end, state)
-        self._told_nulls = len(self.rows.valid) > 0
-        if self._told_nulls:
-            self._tell_nulls()
+        self.restore_nulls()
 
     def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
         """Nothing is kept for partition instances: the new numbers of groups are None."""
         return None
+
+    def restore_nulls(self) -> None:
+        """Aggregates look at the lines that tell nulls just where there are any."""
+        self._told_nulls = len(self.rows.valid) > 0
+        self.accumulators.plan[:, MASK] = -1
+        if self._told_nulls:
+            self.tell_nulls()
+
+
+def _no_rows(shape: Shape, context: OperatorContext) -> EventBatch:
+    return empty_batch(tuple((name, type_) for name, type_, _ in shape.outputs.outputs), context.pool)

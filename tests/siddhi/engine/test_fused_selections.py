@@ -1,0 +1,166 @@
+"""A window that is fused with its selection answers as the two do one after the other."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine import query
+from siddhi.engine.fused.group_table import GroupTable
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+STREAM = "@app:playback define stream S (k string, i int, l long, f float, d double, b bool, ts long); "
+
+AGGREGATES = (
+    "sum(i) as si, sum(l) as sl, sum(d) as sd, avg(i) as ai, avg(f) as af, count() as c, stdDev(d) as dev,"
+    " min(i) as mi, max(l) as xl, min(d) as md, max(f) as xf, distinctCount(k) as dk, distinctCount(d) as dd,"
+    " distinctCount(i) as di, sum(i * 2 + l) as e"
+)
+WINDOWS = (
+    "",
+    "#window.length(1)",
+    "#window.length(7)",
+    "#window.time(15)",
+    "#window.externalTime(ts, 12)",
+    "#window.timeLength(20, 5)",
+    "#window.lengthBatch(6)",
+    "#window.externalTimeBatch(ts, 20)",
+    "#window.externalTimeBatch(ts, 20, 3)",
+    "#window.timeBatch(20)",
+    "#window.timeBatch(20, 3)",
+)
+SELECTIONS = (
+    f"select k, b, {AGGREGATES} group by k",
+    f"select d, {AGGREGATES}",
+    f"select i, f, ts, {AGGREGATES} group by k, i",
+    "select f, max(d) as x, maxForever(i) as xf, minForever(d) as mf group by f",
+    "select k, b, sum(i) + 1 as s, avg(d) * count() as t, sum(i) is null as n, not (count() > 2) as few group by b",
+)
+FILTERED = (
+    "from S[i > 2]#window.length(4) select k, sum(d) as s group by k insert into O;",
+    "from S#window.length(6) select k, sum(i) as s group by k having count() < 4 and s > 8 insert into O;",
+    "from S#window.time(18) select count() as c having c > 2 insert into O;",
+)
+QUERIES = (*(f"from S{w} {s} insert into O;" for w, s in itertools.product(WINDOWS, SELECTIONS)), *FILTERED)
+
+
+def events(count: int, seed: int) -> pa.RecordBatch:
+    """Events with nulls in every attribute, whose times now and then stand still, jump, or (`ts`) go back."""
+    draw = np.random.default_rng(seed)
+
+    def thinned(values: Any, share: float = 0.15) -> list[Any]:
+        return [None if gone else value for gone, value in zip(draw.random(count) < share, values, strict=True)]
+
+    times = 1_000 + np.cumsum(draw.choice([0, 0, 1, 2, 3, 30], count))
+    return pa.record_batch(
+        {
+            "_timestamp": pa.array(times, pa.int64()),
+            "k": pa.array(thinned(draw.choice(["a", "b", "null", "d" * 12], count)), pa.utf8()),
+            "i": pa.array(thinned(draw.integers(0, 6, count).tolist()), pa.int32()),
+            "l": pa.array(thinned(draw.integers(-3, 3, count).tolist()), pa.int64()),
+            "f": pa.array(thinned((draw.integers(0, 9, count) / 4).tolist()), pa.float32()),
+            "d": pa.array(thinned((draw.integers(-9, 9, count) / 4).tolist()), pa.float64()),
+            "b": pa.array(thinned((draw.random(count) < 0.5).tolist()), pa.bool_()),
+            "ts": pa.array(times - draw.choice([0, 0, 0, 4], count), pa.int64()),
+        }
+    )
+
+
+def answers(text: str, parts: list[pa.RecordBatch], *, saved: int = -1, chunks: bool = False) -> list[tuple[Any, ...]]:
+    """What the app answers to `parts`, taken to another runtime by a snapshot ahead of part `saved`."""
+    app = analyse(parse(STREAM + text))
+    runtime = AppRuntime(app)
+    rows: list[tuple[Any, ...]] = []
+
+    def listen(records: pa.RecordBatch) -> None:
+        rows.extend(tuple(row.values()) for row in records.to_pylist())
+
+    runtime.add_stream_callback("O", listen)
+    runtime.start()
+    for number, part in enumerate(parts):
+        if number == saved:
+            state = runtime.snapshot()
+            runtime = AppRuntime(app)
+            runtime.add_stream_callback("O", listen)
+            runtime.restore(state)
+        runtime.send("S", part, as_chunk=chunks)
+    runtime.advance_time(100_000)
+    return rows
+
+
+def cut(records: pa.RecordBatch, seed: int) -> list[pa.RecordBatch]:
+    sizes = np.random.default_rng(seed).choice([1, 2, 3, 40], records.num_rows)
+    edges = [0, *itertools.takewhile(lambda edge: edge < records.num_rows, np.cumsum(sizes).tolist()), records.num_rows]
+    return [records.slice(start, stop - start) for start, stop in itertools.pairwise(edges)]
+
+
+@pytest.fixture
+def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs something with no query fused."""
+
+    def run(*arguments: Any, **options: Any) -> list[tuple[Any, ...]]:
+        with monkeypatch.context() as patched:
+            patched.setattr(query, "fused_selection", lambda *_: None)
+            return answers(*arguments, **options)
+
+    return run
+
+
+def same(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> bool:
+    """Equal but for what sums and deviations gather by rounding, which fused groups drop with their last event."""
+
+    def alike(one: Any, other: Any) -> bool:
+        return bool(one == (pytest.approx(other, rel=1e-9, abs=1e-7) if isinstance(other, float) else other))
+
+    return [len(row) for row in left] == [len(row) for row in right] and all(
+        itertools.starmap(alike, zip(itertools.chain(*left), itertools.chain(*right), strict=True))
+    )
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_after_the_other: Any) -> None:
+    records = events(160, seed=len(text))
+    assert AppRuntime(analyse(parse(STREAM + text)))._nodes[0].fused is not None, "the query is not fused"
+    expected = one_after_the_other(text, [records])
+    assert expected
+    assert same(answers(text, [records]), expected)
+    parts = cut(records, seed=3)
+    assert answers(text, parts) == answers(text, [records])
+    assert answers(text, parts, saved=len(parts) // 2) == answers(text, [records])
+
+
+@pytest.mark.parametrize("text", [text for text in QUERIES if "forever" not in text.lower()][::3])
+def test_chunks_give_one_row_for_each_of_their_groups(text: str, one_after_the_other: Any) -> None:
+    parts = cut(events(160, seed=5), seed=6)
+    assert same(answers(text, parts, chunks=True), one_after_the_other(text, parts, chunks=True))
+
+
+@pytest.mark.parametrize("keys", ["k", "k, i"])
+def test_groups_that_no_event_is_left_of_make_room_for_others(keys: str) -> None:
+    app = analyse(parse(f"{STREAM} from S#window.length(5) select k, sum(i) as s group by {keys} insert into O;"))
+    runtime = AppRuntime(app)
+    runtime.start()
+    for start in range(0, 20_000, 500):
+        numbers = range(start, start + 500)
+        part = events(500, seed=start).set_column(1, "k", pa.array([f"key {number}" for number in numbers]))
+        runtime.send("S", part)
+    assert runtime._nodes[0].state_size().groups < 2_000
+
+
+def test_an_id_is_given_out_again_only_when_nobody_holds_it() -> None:
+    table = GroupTable([True])
+    table.make_room(np.zeros(0, dtype=np.bool_), codes=100)
+    assert table.count == 0
+    capacity = table.capacity
+    table.state[3] = 0  # all ids are out, to the codes of the same number
+    table.keys[:, 0] = np.arange(capacity)
+    table.make_room(np.arange(capacity) == 4, codes=100)
+    assert table.used().tolist() == [4]
+    assert table.index[4] == 4
+    assert table.index[5] == -1
