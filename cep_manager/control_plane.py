@@ -5,8 +5,6 @@ The shell (`service`) feeds it messages, commands and the monotonic time, and ca
 
 from __future__ import annotations
 
-import msgspec
-
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DeployedPlan,
@@ -24,26 +22,12 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.deployment import Deployments, PlanRecord, Submission, describe_task, restarted
+from cep_manager.deployment import Deployments, describe_task, restarted
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
+from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.registry import Registry
 from cep_manager.snapshot import Snapshot
-
-
-class PlanToRun(msgspec.Struct, frozen=True):
-    """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
-
-    `sent_before` says that an earlier manager process may have submitted it under this epoch.
-    """
-
-    key: PlanKey
-    text: str
-    compiled: CompiledPlan | str
-    epoch: int
-    created_ms: int
-    updated_ms: int
-    sent_before: bool = False
 
 
 class ControlPlane:
@@ -53,11 +37,10 @@ class ControlPlane:
         """`revision` is where the plan list's count begins; it is above all that an earlier process gave out."""
         self._heartbeat_ms = heartbeat_ms
         self._lease_ms = lease_ms
-        self._default_workers = default_workers
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
-        self._deployments = Deployments(lease_ms)
+        self._deployments = Deployments(lease_ms, default_workers)
         self._driver_lost = False
 
     # ---- messages --------------------------------------------------------------------------------------------------
@@ -85,13 +68,13 @@ class ControlPlane:
         record = self._deployments.plans.get(key)
         if record is None:
             return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
-        if epoch < record.epoch:
+        if epoch in record.epochs():
+            return None
+        if epoch < max(record.epochs()):
             reason = f"epoch {epoch} of {key.topology()} is over, the current one is {record.epoch}"
             return Rejected(code="stale-epoch", reason=reason)
-        if epoch > record.epoch:
-            reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
-            return Rejected(code="unknown-epoch", reason=reason)
-        return None
+        reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
+        return Rejected(code="unknown-epoch", reason=reason)
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         notes: list[Instruction] = []
@@ -106,7 +89,7 @@ class ControlPlane:
             return refusal, []
         notes: list[Instruction] = []
         if self._members.task_heard(message, peer, now_ms):
-            task = describe_task(self._members.tasks[message.key][message.task])
+            task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
         return TaskRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
 
@@ -119,10 +102,10 @@ class ControlPlane:
             )
             return Rejected(code="driver-exists", reason=reason), []
         before = self._members.driver.latest if self._members.driver is not None else None
-        for key in restarted(before, message):
+        for key, epoch in restarted(before, message):
             # What was heard of the tasks before does not speak for those that come now.
-            self._members.forget_tasks(key)
-            self._registry.forget_receivers(key)
+            self._members.forget_tasks(key, (epoch,))
+            self._registry.forget_receivers(key, epoch)
         notes: list[Instruction] = []
         if self._members.driver_heard(message, peer, now_ms):
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
@@ -142,32 +125,34 @@ class ControlPlane:
     def put_plan(self, plan: PlanToRun, now_ms: int) -> list[Instruction]:
         """The stored plan should run, in place of any other of its key."""
         self._revision += 1
-        workers = plan.compiled.workers if isinstance(plan.compiled, CompiledPlan) else None
-        instructions = self._deployments.put(
-            key=plan.key,
-            text=plan.text,
-            compiled=plan.compiled,
-            epoch=plan.epoch,
-            workers=workers or self._default_workers,
-            created_ms=plan.created_ms,
-            updated_ms=plan.updated_ms,
-            now_ms=now_ms,
-            submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
-        )
-        self._forget_other_epochs(plan.key)
+        instructions = self._deployments.put(plan, self._members.live_driver(now_ms), now_ms)
+        self._keep_epochs(plan.key)
         return instructions
 
     def remove_plan(self, key: PlanKey, now_ms: int) -> list[Instruction]:
         """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing."""
         self._revision += 1
-        self._forget(key)
-        return self._deployments.remove(key, self._members.live_driver(now_ms))
+        instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms)
+        self._keep_epochs(key)
+        return instructions
+
+    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
+        """Workers take events in for the plan, or do not."""
+        self._revision += 1
+        return self._deployments.set_intake(key, intake)
+
+    def restart_plan(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
+        """The plan is submitted anew under `epoch`, which the plan store has counted."""
+        self._revision += 1
+        instructions = self._deployments.restart(key, epoch, now_ms)
+        self._keep_epochs(key)
+        return instructions
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store has counted the epoch that a `RaiseEpoch` asked for."""
         self._revision += 1
         instructions = self._deployments.epoch_raised(key, epoch, now_ms)
-        self._forget_other_epochs(key)
+        self._keep_epochs(key)
         return instructions
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
@@ -187,7 +172,12 @@ class ControlPlane:
         if lost and not self._driver_lost:
             instructions.append(LogLine("error", f"driver lost reason={self._driver_missing(now_ms)!r}"))
         self._driver_lost = lost
+        before = {key: record.epochs() for key, record in self._deployments.plans.items()}
         instructions += self._deployments.reconcile(driver, self._members.tasks, self._driver_missing(now_ms), now_ms)
+        for key, record in self._deployments.plans.items():
+            if record.epochs() != before[key]:
+                self._revision += 1
+                self._keep_epochs(key)
         return instructions
 
     def snapshot(self, now_ms: int) -> Snapshot:
@@ -201,7 +191,11 @@ class ControlPlane:
             driver_missing=self._driver_missing(now_ms),
             workers=tuple(self._members.workers[name] for name in sorted(self._members.workers)),
             lost_workers=tuple(self._members.lost_workers[name] for name in sorted(self._members.lost_workers)),
-            tasks={key: tuple(tasks[n] for n in sorted(tasks)) for key, tasks in self._members.tasks.items()},
+            tasks={
+                key: found
+                for key, record in self._deployments.plans.items()
+                if (found := self._members.tasks_of(key, record.epoch))
+            },
             endpoints=self._registry.records(),
         )
 
@@ -215,15 +209,12 @@ class ControlPlane:
         driver = last.latest
         return f"the driver {driver.driver} on {driver.host} (process {driver.process_id}) is silent"
 
-    def _forget(self, key: PlanKey) -> None:
-        self._registry.forget_plan(key)
-        self._members.forget_tasks(key)
-
-    def _forget_other_epochs(self, key: PlanKey) -> None:
+    def _keep_epochs(self, key: PlanKey) -> None:
+        """Tasks and endpoints of epochs that are over are gone."""
         record = self._deployments.plans.get(key)
-        if record is not None:
-            self._registry.forget_plan(key, except_epoch=record.epoch)
-            self._members.forget_tasks(key)
+        epochs = record.epochs() if record is not None else ()
+        self._registry.keep_epochs(key, epochs)
+        self._members.keep_tasks(key, epochs)
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
@@ -235,4 +226,5 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         playback=compiled.playback,
         sources=compiled.sources,
         sinks=compiled.sinks,
+        intake=record.intake,
     )

@@ -1,121 +1,93 @@
 """Deployment: the plans that should run against what driver and tasks report. Pure; time is an argument.
 
 Epochs: every (re)submission of a plan has an epoch one above the last, counted by the plan store, never reused. A plan
-is submitted again, under a new epoch, when a driver process has come that does not run it, or when a submission got
-lost.
+is submitted again, under a new epoch, when a driver process has come that does not run it, when a submission got lost,
+and when it is changed or restarted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Literal
 
 import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, RegisterTask, SubmitTopology, TopologyReport
+from cep_manager import plan_change
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
-from cep_manager.plan_state import MOVES, Observation, PlanState, Signal, read_signal
+from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
+from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
 
 
-class Submission(Enum):
-    """How far the current epoch of a plan has got on its way to the driver."""
-
-    NEW = "new"
-    """Counted and never sent."""
-    UNKNOWN = "unknown"
-    """An earlier manager process may have sent it."""
-    RAISING = "raising"
-    """The plan store is asked for the next epoch."""
-    SENT = "sent"
-
-
-class PlanRecord(msgspec.Struct, frozen=True):
-    """A plan that should run. `compiled` is None when its stored text cannot be compiled any more; `unusable` then says
-    why. `created_ms` and `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got
-    the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did."""
-
-    key: PlanKey
-    text: str
-    compiled: CompiledPlan | None
-    unusable: str
-    epoch: int
-    workers: int
-    created_ms: int
-    updated_ms: int
-    state: PlanState
-    reason: str
-    state_since_ms: int
-    submission: Submission
-    sent_ms: int = 0
-    sent_to: tuple[str, int] = ("", 0)
-    restarts: int = 0
-    interruption: str = ""
-    interrupted_ms: int = 0
-
-
-Tasks = Mapping[int, Member[RegisterTask]]
+Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
+"""The tasks of a plan, by epoch and number."""
 
 
 class Deployments:
-    """All plans that should run, by key."""
+    """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
 
-    def __init__(self, lease_ms: int) -> None:
+    def __init__(self, lease_ms: int, default_workers: int) -> None:
         self._lease_ms = lease_ms
+        self._default_workers = default_workers
         self.plans: dict[PlanKey, PlanRecord] = {}
 
-    def put(
-        self,
-        key: PlanKey,
-        text: str,
-        compiled: CompiledPlan | str,
-        epoch: int,
-        workers: int,
-        created_ms: int,
-        updated_ms: int,
-        now_ms: int,
-        submission: Literal[Submission.NEW, Submission.UNKNOWN],
-    ) -> list[Instruction]:
-        """The plan should run, in place of any other of its key. A `str` for `compiled` says why it cannot be."""
-        before = self.plans.get(key)
-        unusable = compiled if isinstance(compiled, str) else ""
-        self.plans[key] = PlanRecord(
-            key=key,
-            text=text,
-            compiled=None if isinstance(compiled, str) else compiled,
-            unusable=unusable,
-            epoch=epoch,
-            workers=workers,
-            created_ms=created_ms,
-            updated_ms=updated_ms,
-            state=PlanState.FAILED if unusable else PlanState.WAITING,
-            reason=unusable or "not yet submitted",
-            state_since_ms=now_ms,
-            submission=submission,
-        )
-        what = "plan replaced" if before else "plan deployed"
-        return [LogLine("info", f"{what} plan={key.topology()} epoch={epoch}")]
+    def put(self, plan: PlanToRun, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
+        """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
+        before = self.plans.get(plan.key)
+        if before is None and plan.former is not None:
+            self.plans[plan.key] = before = self._new(plan.former, now_ms)
+        record = self._new(plan, now_ms)
+        what = f"plan={plan.key.topology()} epoch={plan.epoch}"
+        version = record.version()
+        if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
+            self.plans[plan.key] = record
+            return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
+        changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
+        before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin)
+        if before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver)):
+            trial = Trial(plan.change, version, record.submission, now_ms)
+            self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
+        else:
+            instructions = self._change_in_place(before, version, plan.change, now_ms)
+        return [*changing, *instructions]
 
-    def remove(self, key: PlanKey, driver: Member[RegisterDriver] | None) -> list[Instruction]:
+    def remove(self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """The plan should not run any more."""
-        record = self.plans.pop(key, None)
+        record = self.plans.get(key)
         if record is None:
             return []
-        instructions: list[Instruction] = [LogLine("info", f"plan undeployed plan={key.topology()}")]
+        instructions = self._signal(record, Signal.UNDEPLOY, "undeployed", now_ms)
+        del self.plans[key]
         if driver is not None:
             instructions.append(PushToDriver(driver.peer, KillTopology(key=key)))
         return instructions
 
+    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
+        """Workers take events in for the plan, or do not."""
+        record = self.plans.get(key)
+        if record is None or record.intake is intake:
+            return []
+        self._change(record, intake=intake)
+        return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
+
+    def restart(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
+        """The plan is submitted again under `epoch`, which the plan store has counted."""
+        record = self.plans.get(key)
+        if record is None or epoch <= record.epoch:
+            return []
+        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
+        return self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
+
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store counted `epoch`; it is submitted at the next `reconcile`."""
         record = self.plans.get(key)
-        if record is None or epoch <= record.epoch:
+        if record is None or epoch <= max(record.epochs()):
             return []
         self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
@@ -129,12 +101,17 @@ class Deployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: Member[RegisterDriver]) -> list[Instruction]:
-        """Kills what the driver runs and nobody wants."""
-        return [
-            PushToDriver(driver.peer, KillTopology(key=report.key))
-            for report in driver.latest.topologies
-            if report.key not in self.plans and report.state != "stopping"
-        ]
+        """Kills what the driver runs and nobody wants: unknown plans, and what is left beside a current epoch."""
+        topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
+        listed = {(report.key, report.epoch) for report in topologies}
+        instructions: list[Instruction] = []
+        for report in topologies:
+            record = self.plans.get(report.key)
+            if record is None:
+                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key)))
+            elif report.epoch not in record.epochs() and (record.key, record.epoch) in listed:
+                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, epoch=report.epoch)))
+        return instructions
 
     def reconcile(
         self, driver: Member[RegisterDriver] | None, tasks: Mapping[PlanKey, Tasks], driver_missing: str, now_ms: int
@@ -144,28 +121,77 @@ class Deployments:
         `driver` is the live driver, else None, and `driver_missing` says why there is none.
         """
         instructions: list[Instruction] = []
-        reports = {report.key: report for report in driver.latest.topologies} if driver is not None else {}
+        reports = {(report.key, report.epoch): report for report in _reports(driver)}
+        ending = {report.key for report in _reports(driver) if report.state == "stopping"}
         for key in list(self.plans):
-            report = reports.get(key)
+            mine = tasks.get(key, {})
             if driver is not None:
-                instructions += self._submit(self.plans[key], driver, report, now_ms)
-            instructions += self._observe(self.plans[key], report, tasks.get(key, {}), driver_missing, now_ms)
+                instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
+                record = self.plans[key]
+                listed = (key, record.epoch) in reports
+                instructions += self._submit(record, driver, listed, key in ending, now_ms)
+            record = self.plans[key]
+            instructions += self._observe(record, reports.get((key, record.epoch)), mine, driver_missing, now_ms)
+        return instructions
+
+    def _new(self, plan: PlanToRun, now_ms: int) -> PlanRecord:
+        compiled = None if isinstance(plan.compiled, str) else plan.compiled
+        unusable = plan.compiled if isinstance(plan.compiled, str) else ""
+        return PlanRecord(
+            key=plan.key,
+            text=plan.text,
+            compiled=compiled,
+            unusable=unusable,
+            epoch=plan.epoch,
+            workers=plan.workers or (compiled.workers if compiled else None) or self._default_workers,
+            created_ms=plan.created_ms,
+            updated_ms=plan.updated_ms,
+            state=PlanState.FAILED if unusable else PlanState.WAITING,
+            reason=unusable or "not yet submitted",
+            state_since_ms=now_ms,
+            submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+            intake=plan.intake,
+            origin=plan.origin,
+        )
+
+    def _change_in_place(
+        self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, now_ms: int
+    ) -> list[Instruction]:
+        """The plan is submitted in its new form at once; what it was before comes back if that cannot start."""
+        changed = with_version(before, version)
+        fallback = plan_change.former_of(before)
+        self.plans[before.key] = msgspec.structs.replace(
+            changed, submission=Submission.NEW, fallback=fallback, change_error=""
+        )
+        return self._signal(self.plans[before.key], signal_of(kind), "about to be submitted", now_ms)
+
+    def _step_trial(
+        self, record: PlanRecord, driver: Member[RegisterDriver], tasks: Tasks, now_ms: int
+    ) -> list[Instruction]:
+        if record.trial is None:
+            return []
+        live = sum(
+            task.live(now_ms, self._lease_ms)
+            for (epoch, _), task in tasks.items()
+            if epoch == record.trial.version.epoch
+        )
+        self.plans[record.key], instructions = plan_change.step(
+            record, record.trial, driver, live, LOST_AFTER_LEASES * self._lease_ms, now_ms
+        )
         return instructions
 
     def _submit(
-        self, record: PlanRecord, driver: Member[RegisterDriver], report: TopologyReport | None, now_ms: int
+        self, record: PlanRecord, driver: Member[RegisterDriver], listed: bool, ending: bool, now_ms: int
     ) -> list[Instruction]:
         if record.compiled is None:
             return []
         process = (driver.latest.driver, driver.latest.process_id)
-        listed = report is not None and report.epoch == record.epoch
         if listed:
             if record.submission is not Submission.SENT or record.sent_to != process:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
             return []
-        # While the driver ends the plan's former topology it lists that one only.
-        making_room = report is not None and report.state == "stopping"
-        lost = not making_room and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
+        # While the driver ends the plan's former topology it may be slow to take up the next one.
+        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
         match record.submission:
             case Submission.NEW:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
@@ -182,13 +208,13 @@ class Deployments:
                 return [RaiseEpoch(record.key)]
 
     def _observe(
-        self, record: PlanRecord, report: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
+        self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
     ) -> list[Instruction]:
-        current = report if report is not None and report.epoch == record.epoch else None
         if current is not None and current.restarts != record.restarts:
             self._change(record, restarts=current.restarts)
             record = self.plans[record.key]
-        mine = [tasks[number] for number in sorted(tasks) if tasks[number].latest.epoch == record.epoch]
+        mine = [tasks[task] for task in sorted(tasks) if task[0] == record.epoch]
+        trial = record.trial
         observation = Observation(
             unusable=record.unusable,
             driver_missing=driver_missing,
@@ -196,14 +222,37 @@ class Deployments:
             tasks_live=sum(task.live(now_ms, self._lease_ms) for task in mine),
             tasks_required=record.workers,
             silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self._lease_ms)),
+            intake=record.intake,
+            change=trial.kind if trial is not None else None,
+            change_reason=f"epoch {trial.version.epoch} is to take over: {trial.reason}" if trial is not None else "",
         )
         if current is None and record.submission is Submission.RAISING and record.state is PlanState.FAILED:
             return []  # the plan store failed; that reason stands until it answers
         signal, reason = read_signal(observation)
+        instructions = self._conclude(record, current, signal, reason, now_ms)
+        record = self.plans[record.key]
+        if record.submission is Submission.RAISING and instructions:
+            return instructions  # its former text is brought back: what was seen is of no more concern
         state = MOVES[signal][record.state]
         if _interrupts(record.state, state, signal) and (record.state is not state or reason != record.interruption):
             self._change(record, interruption=reason, interrupted_ms=now_ms)
-        return self._move(self.plans[record.key], state, reason, now_ms)
+        return [*instructions, *self._signal(self.plans[record.key], signal, reason, now_ms)]
+
+    def _conclude(
+        self, record: PlanRecord, current: TopologyReport | None, signal: Signal, reason: str, now_ms: int
+    ) -> list[Instruction]:
+        """A change that was made in place has come about, or is taken back."""
+        instructions: list[Instruction] = []
+        in_vain = signal is Signal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
+        if signal in (Signal.COMPLETE, Signal.PAUSED):
+            self.plans[record.key], instructions = plan_change.settle(record)
+        elif signal is Signal.GIVEN_UP or in_vain:
+            self.plans[record.key], instructions = plan_change.go_back(record, reason, now_ms)
+        return instructions
+
+    def _signal(self, record: PlanRecord, signal: Signal, reason: str, now_ms: int) -> list[Instruction]:
+        state = MOVES[signal][record.state]
+        return [] if state is None else self._move(record, state, reason, now_ms)
 
     def _move(self, record: PlanRecord, state: PlanState, reason: str, now_ms: int) -> list[Instruction]:
         if (state, reason) == (record.state, record.reason):
@@ -222,8 +271,8 @@ class Deployments:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
 
 
-def restarted(before: RegisterDriver | None, after: RegisterDriver) -> tuple[PlanKey, ...]:
-    """The plans whose topology has ended and begins anew, within its epoch, between two reports of a driver."""
+def restarted(before: RegisterDriver | None, after: RegisterDriver) -> tuple[tuple[PlanKey, int], ...]:
+    """Plans and epochs whose topology has ended and begins anew between two reports of a driver."""
     if before is None:
         return ()
     known = {(report.key, report.epoch): report for report in before.topologies}
@@ -233,15 +282,23 @@ def restarted(before: RegisterDriver | None, after: RegisterDriver) -> tuple[Pla
         if earlier is not None and (
             report.restarts > earlier.restarts or (report.state == "restarting" and earlier.state != "restarting")
         ):
-            found.append(report.key)
+            found.append((report.key, report.epoch))
     return tuple(found)
 
 
-def _interrupts(before: PlanState, after: PlanState, signal: Signal) -> bool:
-    """True when a plan stops being active, or the driver says why it ended."""
-    if before is PlanState.ACTIVE and after is not PlanState.ACTIVE:
+RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
+"""States in which a topology of the plan works, but for moments of a change that must be made in place."""
+
+
+def _interrupts(before: PlanState, after: PlanState | None, signal: Signal) -> bool:
+    """True when a plan that ran does not, or the driver says why it ended."""
+    if before in RUNS and after not in RUNS:
         return True
     return signal in (Signal.RESTARTED, Signal.GIVEN_UP)
+
+
+def _reports(driver: Member[RegisterDriver] | None) -> tuple[TopologyReport, ...]:
+    return driver.latest.topologies if driver is not None else ()
 
 
 def describe_task(task: Member[RegisterTask]) -> str:

@@ -30,4 +30,12 @@ class RaiseEpoch(msgspec.Struct, frozen=True):
     key: PlanKey
 
 
-Instruction = LogLine | PushToDriver | RaiseEpoch
+class SettleChange(msgspec.Struct, frozen=True):
+    """Forget in the plan store what the plan was before the change that counted `epoch`; not `kept`: bring it back."""
+
+    key: PlanKey
+    epoch: int
+    kept: bool
+
+
+Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange

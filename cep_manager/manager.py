@@ -14,8 +14,6 @@ from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
-from cep_manager.control_plane import PlanToRun
-from cep_manager.deployment import PlanRecord
 from cep_manager.errors import (
     BadRequestError,
     ManagerUnavailableError,
@@ -33,6 +31,7 @@ from cep_manager.manager_view import (
     PlanSummary,
     Validation,
 )
+from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.plan_state import PlanState
 from cep_manager.plan_store import PlanStore, StoredPlan
 from cep_manager.service import ManagerService

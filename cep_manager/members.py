@@ -5,6 +5,7 @@ Each member keeps its reports of the last seconds, so that rates can be told fro
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 import msgspec
@@ -63,14 +64,14 @@ def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: in
 
 
 class Members:
-    """The driver, the live workers by name, those lost lately, all tasks by plan and number."""
+    """The driver, the live workers by name, those lost lately, all tasks by plan, epoch and number."""
 
     def __init__(self, lease_ms: int) -> None:
         self._lease_ms = lease_ms
         self.driver: Member[RegisterDriver] | None = None
         self.workers: dict[str, Member[RegisterWorker]] = {}
         self.lost_workers: dict[str, Member[RegisterWorker]] = {}
-        self.tasks: dict[PlanKey, dict[int, Member[RegisterTask]]] = {}
+        self.tasks: dict[PlanKey, dict[tuple[int, int], Member[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
         """The driver unless it is silent."""
@@ -97,13 +98,16 @@ class Members:
         return before is None or not same_process(before.latest, report)
 
     def task_heard(self, report: RegisterTask, peer: bytes, now_ms: int) -> bool:
-        """The task is alive; True when it is new or another process than before. Tasks of other epochs are gone."""
+        """The task is alive; True when it is new or another process than before."""
         tasks = self.tasks.setdefault(report.key, {})
-        for number in [number for number, task in tasks.items() if task.latest.epoch != report.epoch]:
-            del tasks[number]
-        before = tasks.get(report.task)
-        tasks[report.task] = heard(before, report, peer, now_ms)
+        before = tasks.get((report.epoch, report.task))
+        tasks[report.epoch, report.task] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
+
+    def tasks_of(self, key: PlanKey, epoch: int) -> tuple[Member[RegisterTask], ...]:
+        """The plan's tasks of `epoch`, in order of their numbers."""
+        tasks = self.tasks.get(key, {})
+        return tuple(tasks[task] for task in sorted(tasks) if task[0] == epoch)
 
     def expire_workers(self, now_ms: int) -> list[Member[RegisterWorker]]:
         """Workers that are silent for a lease are lost; these are those of which that is news."""
@@ -115,6 +119,14 @@ class Members:
         self.lost_workers |= gone
         return list(gone.values())
 
-    def forget_tasks(self, key: PlanKey) -> None:
-        """The plan has no tasks any more."""
-        self.tasks.pop(key, None)
+    def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has no tasks of `epochs` any more."""
+        tasks = self.tasks.get(key, {})
+        for task in [one for one in tasks if one[0] in epochs]:
+            del tasks[task]
+        if not tasks:
+            self.tasks.pop(key, None)
+
+    def keep_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has tasks of `epochs` only."""
+        self.forget_tasks(key, {epoch for epoch, _ in self.tasks.get(key, {})} - set(epochs))

@@ -8,6 +8,8 @@ Pure: messages and a monotonic time go in, answers and instructions come out. A 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
@@ -45,7 +47,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
         return live_connections(self.connections, young(self.promises, now_ms, lease_ms))
 
 
-Identity = tuple[Role, PlanKey, str]
+Identity = tuple[Role, PlanKey, int, str]
 
 
 class Registry:
@@ -57,14 +59,14 @@ class Registry:
         self._endpoints: dict[Identity, EndpointRecord] = {}
 
     def records(self) -> tuple[EndpointRecord, ...]:
-        """Every endpoint that is not forgotten, in order of role, plan and instance."""
+        """Every endpoint that is not forgotten, in order of role, plan, epoch and instance."""
         return tuple(self._endpoints[identity] for identity in sorted(self._endpoints))
 
     def register(self, message: RegisterEndpoint, now_ms: int) -> EndpointRegistered:
         """The endpoint is known and its lease runs anew. An instance has one endpoint, an endpoint one instance."""
-        identity = (message.role, message.key, message.instance)
+        identity = (message.role, message.key, message.epoch, message.instance)
         known = self._endpoints.get(identity)
-        same = known is not None and known.endpoint == message.endpoint and known.epoch == message.epoch
+        same = known is not None and known.endpoint == message.endpoint
         promises = young(known.promises, now_ms, self._lease_ms) if known is not None and same else ()
         if not same:
             self._drop_others_at(message.endpoint)
@@ -87,15 +89,14 @@ class Registry:
         identities = [
             identity
             for identity in sorted(self._endpoints)
-            if identity[0] == message.role and identity[1] == message.key
-            and self._endpoints[identity].epoch == message.epoch
-        ]  # fmt: skip
-        candidates = {identity[2]: self._candidate(self._endpoints[identity], now_ms) for identity in identities}
-        choice = choose(candidates.values(), message.host, self._lease_ms)
+            if identity[:3] == (message.role, message.key, message.epoch)
+        ]
+        candidates = [self._candidate(self._endpoints[identity], now_ms) for identity in identities]
+        choice = choose(candidates, message.host, self._lease_ms)
         notes = self._warn_of(message, choice.ignored)
         if choice.chosen is None:
             return _no_endpoint(message), notes
-        identity = (message.role, message.key, choice.chosen.instance)
+        identity = (message.role, message.key, message.epoch, choice.chosen.instance)
         record = self._endpoints[identity]
         promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
         promises = (*young(record.promises, now_ms, self._lease_ms), promise)
@@ -113,15 +114,14 @@ class Registry:
             notes.append(LogLine("info", f"endpoint forgotten {_describe(record.key, record)} {silence}"))
         return notes
 
-    def forget_plan(self, key: PlanKey, except_epoch: int | None = None) -> None:
-        """The plan has no endpoints any more, but for those of `except_epoch`."""
-        for identity, record in list(self._endpoints.items()):
-            if record.key == key and record.epoch != except_epoch:
-                del self._endpoints[identity]
+    def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has endpoints of `epochs` only."""
+        for identity in [one for one in self._endpoints if one[1] == key and one[2] not in epochs]:
+            del self._endpoints[identity]
 
-    def forget_receivers(self, key: PlanKey) -> None:
-        """The plan's receivers are gone; its workers stay."""
-        for identity in [one for one in self._endpoints if one[0] == "receiver" and one[1] == key]:
+    def forget_receivers(self, key: PlanKey, epoch: int) -> None:
+        """The plan's receivers of `epoch` are gone; its workers stay."""
+        for identity in [one for one in self._endpoints if one[:3] == ("receiver", key, epoch)]:
             del self._endpoints[identity]
 
     def _candidate(self, record: EndpointRecord, now_ms: int) -> Candidate:
@@ -154,7 +154,7 @@ class Registry:
     def _warn_of(self, message: RequestEndpoint, ignored: tuple[Candidate, ...]) -> list[Instruction]:
         notes: list[Instruction] = []
         for candidate in ignored:
-            identity = (message.role, message.key, candidate.instance)
+            identity = (message.role, message.key, message.epoch, candidate.instance)
             record = self._endpoints[identity]
             if not record.warned:
                 self._endpoints[identity] = msgspec.structs.replace(record, warned=True)

@@ -25,9 +25,10 @@ from cep_common.ids import PlanKey
 from cep_common.messages import Rejected
 from cep_common.transport import ControlServer
 from cep_manager.config import ManagerConfig
-from cep_manager.control_plane import ControlPlane, PlanToRun
+from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import ManagerUnavailableError, StoreError
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
+from cep_manager.plan_record import PlanToRun
 from cep_manager.plan_store import PlanStore
 from cep_manager.snapshot import Snapshot
 

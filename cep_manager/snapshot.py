@@ -6,8 +6,8 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterDriver, RegisterTask, RegisterWorker
-from cep_manager.deployment import PlanRecord
 from cep_manager.members import Member
+from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord
 
 

@@ -18,8 +18,12 @@ STATE_TONES = {
     PlanState.WAITING: "wait",
     PlanState.DEPLOYING: "busy",
     PlanState.ACTIVE: "good",
+    PlanState.INACTIVE: "idle",
     PlanState.RESTARTING: "warn",
+    PlanState.REBALANCING: "busy",
+    PlanState.UPDATING: "busy",
     PlanState.FAILED: "bad",
+    PlanState.KILLED: "idle",
 }
 
 DRIVER_TONES = {

@@ -23,11 +23,12 @@ from cep_common.messages import (
 )
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
-from cep_manager.control_plane import ControlPlane, PlanToRun
+from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
 from cep_manager.manager_view import Cluster, Deployed, Health, ManagerInfo, PlanDetails, PlanSummary, Validation
+from cep_manager.plan_record import PlanToRun
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph

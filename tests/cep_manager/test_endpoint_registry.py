@@ -113,5 +113,15 @@ def test_a_silent_endpoint_is_forgotten_after_some_leases(registry: Registry) ->
 def test_a_plans_endpoints_of_other_epochs_can_be_forgotten(registry: Registry) -> None:
     registry.register(receiver("r#0", port=1, epoch=1), 0)
     registry.register(receiver("r#1", port=2, epoch=2), 0)
-    registry.forget_plan(KEY, except_epoch=2)
+    registry.keep_epochs(KEY, (2,))
     assert [record.instance for record in registry.records()] == ["r#1"]
+
+
+def test_one_instance_of_two_epochs_has_two_endpoints_and_who_asks_gets_that_of_its_epoch(registry: Registry) -> None:
+    for epoch in (1, 2, 1):
+        registry.register(receiver("r#0", port=epoch, epoch=epoch), 0)
+    assert [record.endpoint.port for record in registry.records()] == [1, 2]
+    for epoch in (1, 2):
+        answer, _ = registry.assign(request(epoch=epoch), 0)
+        assert isinstance(answer, EndpointAssigned)
+        assert answer.endpoint.port == epoch

@@ -12,32 +12,58 @@ from cep_manager.plan_state import MOVES, Observation, PlanState, Signal, read_s
 RUNNING = Observation(
     unusable="", driver_missing="", report=topology("running"), tasks_live=2, tasks_required=2, silent_tasks=()
 )
+LIVING = [state for state in PlanState if state is not PlanState.KILLED]
 
 
-def test_every_signal_leads_somewhere_from_every_state() -> None:
+def test_the_table_has_every_signal_and_every_state() -> None:
     assert {(signal, state) for signal, moves in MOVES.items() for state in moves} == set(
         itertools.product(Signal, PlanState)
     )
 
 
-@pytest.mark.parametrize("state", PlanState)
+@pytest.mark.parametrize("state", LIVING)
 def test_a_plan_is_active_when_and_only_when_all_its_tasks_are_heard(state: PlanState) -> None:
     to_active = {signal for signal, moves in MOVES.items() if moves[state] is PlanState.ACTIVE}
     assert to_active == {Signal.COMPLETE}
 
 
-@pytest.mark.parametrize("state", PlanState)
+@pytest.mark.parametrize("state", LIVING)
 def test_a_plan_fails_only_when_it_is_unusable_or_given_up(state: PlanState) -> None:
     to_failed = {signal for signal, moves in MOVES.items() if moves[state] is PlanState.FAILED}
     assert to_failed == {Signal.UNUSABLE, Signal.GIVEN_UP}
 
 
-@pytest.mark.parametrize("state", PlanState)
+@pytest.mark.parametrize("state", LIVING)
 def test_every_state_can_reach_every_other(state: PlanState) -> None:
     reached = {state}
     for _ in PlanState:
-        reached |= {moves[known] for moves in MOVES.values() for known in reached}
+        reached |= {after for moves in MOVES.values() for known in reached if (after := moves[known]) is not None}
     assert reached == set(PlanState)
+
+
+def test_nothing_leads_out_of_killed_and_undeploying_leads_there_from_everywhere() -> None:
+    assert {moves[PlanState.KILLED] for moves in MOVES.values()} == {None}
+    assert {MOVES[Signal.UNDEPLOY][state] for state in LIVING} == {PlanState.KILLED}
+
+
+def test_a_change_goes_on_while_its_topology_comes_up_and_must_not_be_crossed() -> None:
+    for changing in (PlanState.UPDATING, PlanState.REBALANCING):
+        for signal in (Signal.UNLISTED, Signal.STARTING, Signal.INCOMPLETE, Signal.ENDING):
+            assert MOVES[signal][changing] is changing
+    refused = {(signal, state) for signal in Signal for state in LIVING if MOVES[signal][state] is None}
+    assert refused == {
+        (Signal.REBALANCE, PlanState.UPDATING),
+        (Signal.RESTART, PlanState.UPDATING),
+        (Signal.RESTART, PlanState.REBALANCING),
+    }
+
+
+def test_a_complete_topology_without_intake_is_inactive_and_one_that_is_changed_says_how_far_it_is() -> None:
+    paused = msgspec.structs.replace(RUNNING, intake=False)
+    assert read_signal(paused)[0] is Signal.PAUSED
+    assert {MOVES[Signal.PAUSED][state] for state in LIVING} == {PlanState.INACTIVE}
+    changing = msgspec.structs.replace(paused, change="rebalance", change_reason="1 of 2 tasks have registered")
+    assert read_signal(changing) == (Signal.REBALANCE, "1 of 2 tasks have registered")
 
 
 def test_what_has_run_restarts_and_what_has_not_deploys() -> None:

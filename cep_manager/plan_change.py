@@ -1,0 +1,192 @@
+"""How a running plan gets another text or another number of workers without being stopped first. Pure.
+
+plan changed ──▶ TRIAL: the new topology starts beside the former one, which goes on working
+                    │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
+                    │ it cannot start                  ▶ REJECT: it is killed, the former one just goes on
+                    │ there is room for one only, or   ▶ IN PLACE: the former one is killed, the new one takes its
+                    │ the former one does not run                  place; if it cannot start the former comes back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from cep_common.messages import KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.members import Member
+from cep_manager.plan_record import PlanRecord, PlanVersion, Submission, Trial, with_version
+
+TRIES = 3
+"""A new topology that ended so often before all its tasks were heard cannot start."""
+
+GOES_ON: frozenset[str] = frozenset({"starting", "running", "restarting"})
+"""States of a former topology that is worth keeping."""
+
+
+class Verdict(Enum):
+    """What becomes of a trial."""
+
+    WAIT = "wait"
+    TAKE_OVER = "take over"
+    IN_PLACE = "in place"
+    REJECT = "reject"
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What is known of a trial: the driver's reports on it and on the former topology, slots, and its tasks.
+
+    `lost` says that the driver has not listed it for too long, `elsewhere` that another driver process got it.
+    """
+
+    trial: TopologyReport | None
+    former: TopologyReport | None
+    slots_total: int
+    slots_free: int
+    slots_needed: int
+    slots_of_former: int
+    tasks_live: int
+    lost: bool = False
+    elsewhere: bool = False
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, str]:
+    """What becomes of the trial now, and why."""
+    report = evidence.trial
+    if evidence.former is None or evidence.former.state not in GOES_ON:
+        return Verdict.IN_PLACE, "the former topology does not run any more"
+    if report is None and evidence.elsewhere:
+        return Verdict.IN_PLACE, "the driver does not know the new topology"
+    if report is None:
+        return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
+    match report.state:
+        case "waiting":
+            return _waiting(evidence, report)
+        case "starting":
+            return Verdict.WAIT, "the driver is starting its tasks"
+        case "running":
+            if evidence.tasks_live >= evidence.slots_needed:
+                return Verdict.TAKE_OVER, ""
+            return Verdict.WAIT, f"{evidence.tasks_live} of {evidence.slots_needed} tasks have registered"
+        case "restarting" if report.restarts < TRIES:
+            return Verdict.WAIT, report.reason or "the driver is restarting it"
+        case _:
+            return Verdict.REJECT, report.reason or "the driver gave no reason"
+
+
+def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[Verdict, str]:
+    if evidence.slots_needed > evidence.slots_total:
+        return Verdict.REJECT, f"it needs {evidence.slots_needed} slots, the cluster has {evidence.slots_total} in all"
+    if evidence.slots_needed <= evidence.slots_free + evidence.slots_of_former:
+        return Verdict.IN_PLACE, "there is no room for both topologies at once"
+    return Verdict.WAIT, report.reason
+
+
+def begin_trial(record: PlanRecord, trial: Trial, driver: Member[RegisterDriver] | None) -> tuple[
+    PlanRecord, list[Instruction]
+]:  # fmt: skip
+    """The plan with `trial` in place of any earlier one, which is killed."""
+    instructions = [] if record.trial is None else _kill(record, record.trial.version.epoch, driver)
+    return msgspec.structs.replace(record, trial=trial, change_error=""), instructions
+
+
+def step(
+    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver], tasks_live: int, lost_after_ms: int, now_ms: int
+) -> tuple[PlanRecord, list[Instruction]]:
+    """The plan after a look at its trial; a change that has come to its end is told by an instruction."""
+    if trial.submission is Submission.NEW:
+        return _submit(record, trial, driver, now_ms)
+    process = (driver.latest.driver, driver.latest.process_id)
+    reports = {report.epoch: report for report in driver.latest.topologies if report.key == record.key}
+    own = reports.get(trial.version.epoch)
+    evidence = Evidence(
+        trial=own,
+        former=reports.get(record.epoch),
+        slots_total=driver.latest.slots_total,
+        slots_free=driver.latest.slots_free,
+        slots_needed=trial.version.workers,
+        slots_of_former=record.workers,
+        tasks_live=tasks_live,
+        lost=now_ms - trial.sent_ms >= lost_after_ms,
+        elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,
+    )
+    verdict, reason = judge(evidence)
+    what = f"plan={record.key.topology()} epoch={trial.version.epoch} former={record.epoch}"
+    if verdict is Verdict.WAIT:
+        trial = msgspec.structs.replace(trial, reason=reason)
+        if own is not None:
+            trial = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process)
+        return msgspec.structs.replace(record, trial=trial), []
+    if verdict is Verdict.REJECT:
+        notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]
+        kept = msgspec.structs.replace(record, trial=None, change_error=reason)
+        settled = SettleChange(record.key, trial.version.epoch, kept=False)
+        return kept, [*notes, *_kill(record, trial.version.epoch, driver), settled]
+    sent = Submission.SENT if own is not None else Submission.UNKNOWN
+    taken = msgspec.structs.replace(
+        with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
+    )
+    killed = _kill(record, record.epoch, driver)
+    if verdict is Verdict.IN_PLACE:
+        return taken, [LogLine("warning", f"former topology ended for a change {what} reason={reason!r}"), *killed]
+    taken, settled_now = settle(taken)
+    return taken, [LogLine("info", f"new topology takes over {what}"), *settled_now, *killed]
+
+
+def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:
+    """The plan runs as it was changed: there is no way back any more."""
+    if record.fallback is None:
+        return record, []
+    kept = msgspec.structs.replace(record, fallback=None)
+    return kept, [SettleChange(record.key, record.epoch, kept=True)]
+
+
+def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, list[Instruction]]:
+    """The plan has its former text again, which is submitted under the epoch that the plan store counts for it."""
+    if record.fallback is None:
+        return record, []
+    back = msgspec.structs.replace(
+        with_version(record, record.fallback),
+        submission=Submission.RAISING,
+        sent_ms=now_ms,
+        fallback=None,
+        change_error=reason,
+    )
+    what = f"plan={record.key.topology()} epoch={record.epoch} reason={reason!r}"
+    return back, [
+        LogLine("error", f"change failed, the former text is submitted again {what}"),
+        SettleChange(record.key, record.epoch, kept=False),
+        RaiseEpoch(record.key),
+    ]
+
+
+def former_of(record: PlanRecord) -> PlanVersion | None:
+    """What a change of the plan can go back to: what runs, or what ran before a change that is not settled yet."""
+    return record.fallback or record.version()
+
+
+def runs(record: PlanRecord, reports: Iterable[TopologyReport]) -> bool:
+    """True when the plan's topology is worth keeping while another one starts."""
+    return record.fallback is None and any(
+        report.key == record.key and report.epoch == record.epoch and report.state in GOES_ON for report in reports
+    )
+
+
+def _submit(
+    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver], now_ms: int
+) -> tuple[PlanRecord, list[Instruction]]:
+    version = trial.version
+    process = (driver.latest.driver, driver.latest.process_id)
+    sent = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+    message = SubmitTopology(record.key, version.epoch, version.compiled.query_plan, version.workers, beside=True)
+    what = f"plan={record.key.topology()} epoch={version.epoch} former={record.epoch}"
+    return msgspec.structs.replace(record, trial=sent), [
+        LogLine("info", f"topology submitted beside the former one {what}"),
+        PushToDriver(driver.peer, message),
+    ]
+
+
+def _kill(record: PlanRecord, epoch: int, driver: Member[RegisterDriver] | None) -> list[Instruction]:
+    return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch))]

@@ -1,0 +1,125 @@
+"""What the manager knows of a plan that should run. Data alone."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.plan_state import ChangeKind, PlanState
+
+
+class Submission(Enum):
+    """How far an epoch of a plan has got on its way to the driver."""
+
+    NEW = "new"
+    """Counted and never sent."""
+    UNKNOWN = "unknown"
+    """An earlier manager process may have sent it."""
+    RAISING = "raising"
+    """The plan store is asked for the next epoch."""
+    SENT = "sent"
+
+
+class PlanToRun(msgspec.Struct, frozen=True):
+    """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
+
+    `workers` None leaves their number to the text, and then to the configuration. `origin` is the file that the plan
+    comes from, empty for one that was deployed by hand. `sent_before` says that an earlier manager process may have
+    submitted it under this epoch. `change` says that the plan was deployed before and that the plan store keeps what
+    it was: that runs on until this runs. `former` is what the store kept, when the manager has only just started.
+    """
+
+    key: PlanKey
+    text: str
+    compiled: CompiledPlan | str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    sent_before: bool = False
+    intake: bool = True
+    workers: int | None = None
+    origin: str = ""
+    change: ChangeKind | None = None
+    former: PlanToRun | None = None
+
+
+class PlanVersion(msgspec.Struct, frozen=True):
+    """A plan's text, compiled, and the topology that it is to run as."""
+
+    text: str
+    compiled: CompiledPlan
+    epoch: int
+    workers: int
+    updated_ms: int
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The version that is to take a running plan's place. `sent_to` is the driver process that got it."""
+
+    kind: ChangeKind
+    version: PlanVersion
+    submission: Submission
+    sent_ms: int
+    sent_to: tuple[str, int] = ("", 0)
+    reason: str = "about to be started"
+
+
+class PlanRecord(msgspec.Struct, frozen=True):
+    """A plan that should run. `compiled` is None when its stored text cannot be compiled any more; `unusable` then says
+    why. `created_ms` and `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got
+    the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did.
+
+    While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
+    comes back if it does not come to run. `change_error` says why the last change came to nothing.
+    """
+
+    key: PlanKey
+    text: str
+    compiled: CompiledPlan | None
+    unusable: str
+    epoch: int
+    workers: int
+    created_ms: int
+    updated_ms: int
+    state: PlanState
+    reason: str
+    state_since_ms: int
+    submission: Submission
+    sent_ms: int = 0
+    sent_to: tuple[str, int] = ("", 0)
+    restarts: int = 0
+    interruption: str = ""
+    interrupted_ms: int = 0
+    intake: bool = True
+    origin: str = ""
+    trial: Trial | None = None
+    fallback: PlanVersion | None = None
+    change_error: str = ""
+
+    def epochs(self) -> tuple[int, ...]:
+        """The epochs under which topologies of the plan may run now."""
+        return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
+
+    def version(self) -> PlanVersion | None:
+        """What is to run now; None when it cannot be compiled."""
+        if self.compiled is None:
+            return None
+        return PlanVersion(self.text, self.compiled, self.epoch, self.workers, self.updated_ms)
+
+
+def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
+    """The plan with another text and topology, of which nothing is known yet."""
+    return msgspec.structs.replace(
+        record,
+        text=version.text,
+        compiled=version.compiled,
+        unusable="",
+        epoch=version.epoch,
+        workers=version.workers,
+        updated_ms=version.updated_ms,
+        restarts=0,
+        trial=None,
+    )

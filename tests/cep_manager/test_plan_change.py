@@ -1,0 +1,121 @@
+"""A running plan is changed: the new topology beside the former one, in its place, or not at all."""
+
+import msgspec
+import pytest
+from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, task, topology
+
+from cep_common.messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
+from cep_manager.instructions import PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.plan_record import PlanRecord
+from cep_manager.plan_state import ChangeKind, PlanState
+
+SLOTS = 4
+
+
+@pytest.fixture
+def world() -> World:
+    """The plan runs under epoch 1 and is changed under epoch 2; the driver has got both."""
+    made = World()
+    made.active()
+    made.taken(PushToDriver)
+    change(made, 2)
+    return made
+
+
+def change(world: World, epoch: int, kind: ChangeKind = "update", workers: int | None = None) -> None:
+    world.put(msgspec.structs.replace(plan(epoch=epoch, text=f"text {epoch}"), change=kind, workers=workers))
+    world.tick()
+
+
+def drives(*reports: TopologyReport, free: int = 2) -> RegisterDriver:
+    return msgspec.structs.replace(driver(*reports), slots_free=free)
+
+
+def pushed(world: World) -> list[SubmitTopology | KillTopology]:
+    return [push.message for push in world.taken(PushToDriver)]  # type: ignore[attr-defined]
+
+
+def record(world: World) -> PlanRecord:
+    return world.snapshot().plans[KEY]
+
+
+def test_the_new_topology_starts_beside_the_former_one_whose_tasks_go_on(world: World) -> None:
+    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, beside=True)]
+    world.hear(drives(topology("running"), topology("starting", epoch=2)), task(epoch=1), task(epoch=2))
+    found = record(world)
+    assert (found.state, found.epoch, found.text) == (PlanState.UPDATING, 1, plan().text)
+    assert found.reason == "epoch 2 is to take over: the driver is starting its tasks"
+    assert [one.latest.epoch for one in world.snapshot().tasks[KEY]] == [1]
+
+
+def test_it_takes_over_when_its_tasks_are_heard_and_the_former_one_is_killed(world: World) -> None:
+    pushed(world)
+    revision = world.snapshot().revision
+    world.hear(drives(topology("running"), topology("running", epoch=2)))
+    assert record(world).epoch == 1
+    world.hear(task(epoch=2))
+    assert (record(world).state, record(world).epoch, record(world).text) == (PlanState.ACTIVE, 2, "text 2")
+    assert pushed(world) == [KillTopology(KEY, 1)]
+    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=True)]
+    assert world.snapshot().revision > revision
+    assert world.hear(task(epoch=1)).code == "stale-epoch"  # type: ignore[attr-defined]
+    assert record(world).interruption == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "reason"),
+    [("failed", 0, "no such window"), ("restarting", 3, "a stage process died")],
+)
+def test_when_it_cannot_start_the_former_one_just_goes_on_and_the_status_says_why(
+    world: World, state: RunState, restarts: int, reason: str
+) -> None:
+    pushed(world)
+    world.hear(drives(topology("running"), topology(state, 2, reason, restarts)))
+    found = record(world)
+    assert (found.state, found.epoch, found.change_error) == (PlanState.ACTIVE, 1, reason)
+    assert pushed(world) == [KillTopology(KEY, 2)]
+    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=False)]
+
+
+def test_more_workers_than_the_cluster_has_slots_change_nothing(world: World) -> None:
+    change(world, 3, "rebalance", workers=SLOTS + 1)
+    pushed(world)
+    world.hear(drives(topology("running"), topology("waiting", epoch=3)))
+    assert record(world).epoch == 1
+    assert record(world).change_error == "it needs 5 slots, the cluster has 4 in all"
+
+
+def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_was_in_vain(world: World) -> None:
+    pushed(world)
+    world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0))
+    assert pushed(world) == [KillTopology(KEY, 1)]
+    assert (record(world).epoch, record(world).text) == (2, "text 2")
+    world.hear(drives(topology("failed", 2, "no such window")))
+    assert (record(world).text, record(world).change_error) == (plan().text, "no such window")
+    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=False)]
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+    world.plane.epoch_raised(KEY, 3, world.now_ms)
+    world.tick()
+    assert pushed(world)[-1:] == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1)]
+
+
+def test_without_room_for_both_the_change_is_settled_once_it_runs(world: World) -> None:
+    world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0))
+    assert world.taken(SettleChange) == []
+    world.hear(drives(topology("running", epoch=2)), task(epoch=2))
+    assert record(world).state is PlanState.ACTIVE
+    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=True)]
+
+
+def test_a_driver_that_died_meanwhile_gets_the_changed_plan(world: World) -> None:
+    world.tick(LEASE_MS)
+    world.hear(driver(process_id=101))
+    assert record(world).text == "text 2"
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+
+
+def test_a_second_change_takes_the_place_of_the_first_and_the_former_topology_runs_on(world: World) -> None:
+    pushed(world)
+    change(world, 3)
+    assert pushed(world) == [KillTopology(KEY, 2), SubmitTopology(KEY, 3, COMPILED.query_plan, 1, beside=True)]
+    assert record(world).epochs() == (1, 3)
