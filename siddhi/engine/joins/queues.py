@@ -13,15 +13,12 @@ they came; the one that leaves is always the first of its chain.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
+from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.windows.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
-
-kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
-called = numba.njit(_nrt=False)  # type: ignore[call-overload]
 
 LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY = range(8)
 """The lines of the pairs that come out: the sequence numbers of both rows (-1: null), then what `EventBatch` holds."""
@@ -46,13 +43,13 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
 
-@called
+@kernel_part
 def _bucket(key, ring):  # type: ignore[no-untyped-def]
     mixed = np.uint64(key) * _MIX
     return np.int64((mixed ^ (mixed >> _SHIFT)) & np.uint64(ring.shape[1] - 1))
 
 
-@called
+@kernel_part
 def _push(ring, sequence, key):  # type: ignore[no-untyped-def]
     mask = ring.shape[1] - 1
     place = sequence & mask
@@ -66,13 +63,13 @@ def _push(ring, sequence, key):  # type: ignore[no-untyped-def]
     ring[LAST, bucket] = sequence
 
 
-@called
+@kernel_part
 def _pop(ring, sequence):  # type: ignore[no-untyped-def]
     place = sequence & (ring.shape[1] - 1)
     ring[FIRST, _bucket(ring[KEY, place], ring)] = ring[NEXT, place]
 
 
-@kernel
+@state_kernel
 def fill_ring(ring, first, keys):  # type: ignore[no-untyped-def]
     """The ring holds the rows from the sequence number `first` on, with these keys, and nothing else."""
     ring[FIRST, :] = -1
@@ -80,7 +77,7 @@ def fill_ring(ring, first, keys):  # type: ignore[no-untyped-def]
         _push(ring, first + number, keys[number])
 
 
-@called
+@kernel_part
 def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # type: ignore[no-untyped-def]
     out[side, count] = own
     out[1 - side, count] = other
@@ -92,7 +89,7 @@ def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # 
     return count + 1
 
 
-@called
+@kernel_part
 def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):  # type: ignore[no-untyped-def]
     """Writes what one row gives; returns the next count, -1 when there is no room."""
     nature = walk[NATURE + side]
@@ -123,7 +120,7 @@ def _probe(walk, side, own, key, ring, lines, row, kind, timestamp, out, count):
     return count
 
 
-@called
+@kernel_part
 def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: ignore[no-untyped-def]
     """The next row of what `side` let out meets the other side's ring; then its own ring follows it."""
     row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
@@ -151,7 +148,7 @@ def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: igno
     return count
 
 
-@called
+@kernel_part
 def _left_is_next(walk, lines0, lines1, left_first):  # type: ignore[no-untyped-def]
     """True when the next row of the left goes before that of the right: by order and clock, at one time timers of the
     left first and events by the rank of their stream."""
@@ -165,7 +162,7 @@ def _left_is_next(walk, lines0, lines1, left_first):  # type: ignore[no-untyped-
     return left_first or lines0[ORDER, i] % 2 == 0
 
 
-@called
+@kernel_part
 def _begin(walk, start0, count0, start1, count1):  # type: ignore[no-untyped-def]
     walk[START], walk[START + 1] = start0, start1
     walk[COUNT], walk[COUNT + 1] = count0, count1
@@ -174,7 +171,7 @@ def _begin(walk, start0, count0, start1, count1):  # type: ignore[no-untyped-def
     walk[LAST_SIDE], walk[LAST_CHUNK] = -1, -1
 
 
-@kernel
+@state_kernel
 def meet(  # type: ignore[no-untyped-def]
     walk, goes_on, left_first, start0, count0, lines0, keys0, ring0, start1, count1, lines1, keys1, ring1, out
 ):

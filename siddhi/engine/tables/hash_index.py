@@ -11,15 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.kernels import NO_MASK, grown
-
-kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
-"""Loops over state arrays that allocate nothing: without reference counts they run several times as fast."""
-called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
+from siddhi.engine.kernels import NO_MASK, grown, kernel_part, state_kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -29,7 +24,7 @@ _GONE = -2
 """Stands before a row that is in no bucket."""
 
 
-@called
+@kernel_part
 def _bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
     hashed = np.uint64(0)
     for part in range(rows.shape[1]):
@@ -38,7 +33,7 @@ def _bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
     return np.int64(hashed & np.uint64(mask))
 
 
-@called
+@kernel_part
 def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
     same = True
     for part in range(rows.shape[1]):
@@ -46,7 +41,7 @@ def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
     return same
 
 
-@called
+@kernel_part
 def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
     """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
     before = ends[bucket, _LAST]
@@ -65,7 +60,7 @@ def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
         links[after, _BEFORE] = place
 
 
-@kernel
+@state_kernel
 def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
     """Puts rows into their buckets; `keys` has their keys already."""
     for number in range(len(places)):
@@ -73,7 +68,7 @@ def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
         _put_in(ends, links, _bucket_of(keys, place, len(ends) - 1), place)
 
 
-@kernel
+@state_kernel
 def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
     """Takes rows out of their buckets; rows that are in none stay so."""
     for number in range(len(places)):
@@ -93,13 +88,13 @@ def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
         links[place, _BEFORE] = _GONE
 
 
-@called
+@kernel_part
 def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
     """True for a row that equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
     return (len(nulls) > 0 and nulls[row]) or (codes and rows[row, 0] < 0)
 
 
-@called
+@kernel_part
 def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
     place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
     while place >= 0 and not _same(keys, place, rows, row):
@@ -107,7 +102,7 @@ def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
     return place
 
 
-@kernel
+@state_kernel
 def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no-untyped-def]
     """Writes the first place with the key of each of `rows`, -1 where there is none; returns how many have one."""
     count = 0
@@ -120,7 +115,7 @@ def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no
     return count
 
 
-@kernel
+@state_kernel
 def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped-def]
     """How many pairs of one of `rows` and a place with its key there are."""
     count = 0
@@ -134,7 +129,7 @@ def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped
     return count
 
 
-@kernel
+@state_kernel
 def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ignore[no-untyped-def]
     """Writes all pairs of one of `rows` and a place with its key, ordered by both."""
     count = 0
@@ -150,7 +145,7 @@ def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ig
             place = links[place, _AFTER]
 
 
-@kernel
+@state_kernel
 def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignore[no-untyped-def]
     """Writes the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
 
