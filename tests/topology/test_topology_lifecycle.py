@@ -309,7 +309,8 @@ class AnyStory(RuleBasedStateMachine):
         for one in instructions:
             job = (one.submission.key.plan, one.submission.epoch)
             if one.action is Action.START_JOB:
-                assert one.submission.beside or job[0] not in {name for name, _ in self.jobs}, "two jobs of one plan"
+                older = [epoch for name, epoch in self.jobs if name == job[0] and epoch < job[1]]
+                assert one.submission.beside or not older, "started before an older topology of its plan had ended"
                 self.jobs[job] = one.submission
             else:
                 assert one.action is Action.CANCEL_JOB
