@@ -8,7 +8,14 @@ from typing import Protocol
 from siddhi.analysis import model
 from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.expressions.evaluation import Node
-from siddhi.engine.expressions.leaves import ColumnNode, ConstantNode, EmptySlotNode, OutputNode, StringConstantNode
+from siddhi.engine.expressions.leaves import (
+    ColumnNode,
+    ConstantNode,
+    EmptySlotNode,
+    OutputNode,
+    StringConstantNode,
+    TimestampNode,
+)
 from siddhi.engine.expressions.operators import ArithmeticNode, ComparisonNode, IsNullNode, LogicalNode, NotNode
 from siddhi.engine.families import Family, not_supported
 from siddhi.engine.operator import OperatorContext
@@ -50,7 +57,7 @@ class ExpressionCompiler:
             model.ConstantValue: self._constant,
             model.AttributeValue: self._attribute,
             model.OutputValue: lambda e: OutputNode(e.name, e.type),
-            model.EventReference: lambda e: self._column(column_of(e, several=self.several), AttributeType.LONG),
+            model.EventReference: self._event,
             model.Call: self._call,
             model.Aggregate: self._aggregate,
             model.Arithmetic: lambda e: ArithmeticNode(*self._sides(e), e.type),
@@ -92,6 +99,12 @@ class ExpressionCompiler:
 
     def _attribute(self, expression: model.AttributeValue) -> Node:
         return self._column(column_of(expression, several=self.several), expression.type)
+
+    def _event(self, expression: model.EventReference) -> Node:
+        """The timestamp of an event of a pattern or join, or of the row itself where there is one input."""
+        if not self.several:
+            return TimestampNode()
+        return self._column(column_of(expression, several=True), AttributeType.LONG)
 
     def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
         column = column_of(expression, several=self.several)

@@ -212,3 +212,12 @@ def test_the_rate_of_an_instance_that_a_timer_opens_ticks_a_whole_period_later()
     assert rows == []
     runtime.advance_time(45)
     assert [row["a"] for row in rows] == [1]
+
+
+def test_the_timestamp_of_the_only_input_may_be_asked_for_by_its_name() -> None:
+    runtime = started(
+        "define stream S (n int); from S[eventTimestamp(S) > 5L] select eventTimestamp(S) as t insert into O;"
+    )
+    rows = rows_of(runtime, "O")
+    runtime.send("S", records([5, 6], n=ints(1, 2)), 10)
+    assert [row["t"] for row in rows] == [6]
