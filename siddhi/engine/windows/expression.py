@@ -20,13 +20,15 @@ from siddhi.analysis.windows import analyse_window_condition
 from siddhi.engine.batch import Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.filters import drop_failed
 from siddhi.engine.kinds import CURRENT, EXPIRED
-from siddhi.engine.operator import OperatorContext
+from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.pattern.references import references
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
 
 _NOW = np.zeros(1, dtype=np.int64)
@@ -105,24 +107,44 @@ class ExpressionWindowBase(RowWindow):
         else:
             self.condition, self.text_node = None, arguments[0]
         self._texts: list[str | None] = []
+        self._conditions: dict[str | None, model.TypedExpression | None] = {}
 
-    def prepare(self, batch: EventBatch) -> None:
-        if self.text_node is not None:
-            value = self.text_node.evaluate(Evaluation(batch))
-            column = to_column(value, AttributeType.STRING, self.slots.pool, batch.size)
-            self._texts = [None if text is None else str(text) for text in column.to_list()]
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        if self.text_node is not None and batch.size:
+            batch = self._readable(self.text_node, batch, step)
+        return super().process(batch, step)
+
+    def _readable(self, text_node: Node, batch: EventBatch, step: Step) -> EventBatch:
+        """The events whose text is an expression, which are read; the others have failed."""
+        evaluation = Evaluation(batch, batch.event_rows())
+        column = to_column(text_node.evaluate(evaluation), AttributeType.STRING, self.slots.pool, batch.size)
+        texts = [None if text is None else str(text) for text in column.to_list()]
+        self._conditions = {}
+        for text in dict.fromkeys(texts):
+            try:
+                self._conditions[text] = self._analysed(text)
+            except SiddhiError as error:
+                rows = np.array([other == text for other in texts], dtype=np.bool_)
+                evaluation.fail(rows, f"'{text}' is no expression for a window: {error.problems[0].message}")
+        if evaluation.failed is not None:
+            positions = np.flatnonzero(drop_failed(evaluation, step))
+            texts = [texts[position] for position in positions.tolist()]
+            batch = batch.take(positions)
+        self._texts = texts
+        return batch
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         if self.text_node is not None and self._texts[event.row] != self.text:
             self.text = self._texts[event.row]
-            self.condition = self._parsed(self.text)
+            self.condition = self._started(self._conditions[self.text])
             self.changed(out)
         self.take(event, out)
 
-    def _parsed(self, text: str | None) -> Condition | None:
-        if text is None:
-            return None
-        return Condition(analyse_window_condition(text, self.schema, 0, builtin_registry()), self.context)
+    def _analysed(self, text: str | None) -> model.TypedExpression | None:
+        return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
+
+    def _started(self, expression: model.TypedExpression | None) -> Condition | None:
+        return None if expression is None else Condition(expression, self.context)
 
     def holds(self, slot: int, kind: int = CURRENT) -> bool:
         """Whether the window's expression is true as the row in `slot` comes or goes."""
@@ -145,7 +167,7 @@ class ExpressionWindowBase(RowWindow):
     def restore_own(self, state: State) -> None:
         text, condition, self.queue, more = state
         if self.text_node is not None:
-            self.text, self.condition = text, self._parsed(text)
+            self.text, self.condition = text, self._started(self._analysed(text))
         if self.condition is not None:
             self.condition.restore(condition)
         self.restore_more(more)
