@@ -49,9 +49,9 @@ def send_command(
     FILE is Parquet, CSV, JSON or NDJSON by its suffix; `-` reads NDJSON from standard input, and sends as it comes.
     """
     address = find_worker(ManagerClient(manager, tenant), worker)
-    schema = fetch_schema(address["http_address"], stream)
+    schema = fetch_schema(address["http_address"], stream, tenant)
     with (
-        EventSender(endpoint(address["ingress"]), schema, sender="cep send") as sender,
+        EventSender(endpoint(address["ingress"]), schema, sender="cep send", tenant=tenant) as sender,
         tqdm(total=count_events(file), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
     ):
         for batch in read_events(file, schema, SystemClock().now_ms, timestamp, batch_rows):
@@ -79,7 +79,7 @@ def listen_command(
     address = find_worker(ManagerClient(manager, tenant), worker)
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     printed = 0
-    with EventListener(endpoint(address["egress"]), stream) as listener:
+    with EventListener(endpoint(address["egress"]), stream, tenant) as listener:
         for event in (event for batch in listener.batches(timeout_ms) for event in as_events(batch)):
             click.echo(json.dumps(event))
             printed += 1

@@ -9,6 +9,7 @@ import msgspec
 SUPER_TENANT = -1234
 """The tenant that owns everything when nobody says otherwise."""
 
+_TENANT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
 
 
@@ -32,6 +33,13 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     def url(self) -> str:
         """The address in ZeroMQ's form."""
         return f"tcp://{self.host}:{self.port}"
+
+
+def parse_tenant(text: str) -> int:
+    """The tenant id that `text` is; ValueError otherwise."""
+    if not _TENANT.fullmatch(text):
+        raise ValueError(f"tenant must be a whole number, not {text[:40]!r}")
+    return int(text)
 
 
 def parse_endpoint(text: str) -> Endpoint:

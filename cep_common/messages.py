@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from cep_common.ids import Endpoint, PlanKey
+from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -304,13 +304,14 @@ class StreamSchema(msgspec.Struct, frozen=True):
 
 class OpenLink(Message, frozen=True):
     """`sender` wants to send events of `streams` to the peer. `key` and `epoch` are those of the plan, or None and 0
-    between a client and a worker."""
+    between a client and a worker; then `tenant` says whose streams are meant."""
 
     TYPE = "open-link"
     sender: str
     streams: tuple[StreamSchema, ...]
     key: PlanKey | None = None
     epoch: int = 0
+    tenant: int = SUPER_TENANT
 
 
 class LinkOpened(Message, frozen=True):
@@ -386,10 +387,12 @@ class SettleBundles(Message, frozen=True):
 
 
 class Subscribe(Message, frozen=True):
-    """A listener asks a worker for the events of `event_stream`; they come over the same socket as `data`."""
+    """A listener asks a worker for the events of the tenant's `event_stream`; they come over the same socket as
+    `data`."""
 
     TYPE = "subscribe"
     event_stream: str
+    tenant: int = SUPER_TENANT
 
 
 class Subscribed(Message, frozen=True):

@@ -17,7 +17,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import InputError, PeerError
-from cep_common.ids import Endpoint
+from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.messages import (
     Acknowledge,
     BeatLink,
@@ -46,7 +46,12 @@ class EventSender:
     events, PeerError when it does not answer or is gone; `acknowledged_rows` then tells how many were taken over."""
 
     def __init__(
-        self, endpoint: Endpoint, schema: StreamSchema, sender: str = "client", timeout_ms: int = 5_000
+        self,
+        endpoint: Endpoint,
+        schema: StreamSchema,
+        sender: str = "client",
+        tenant: int = SUPER_TENANT,
+        timeout_ms: int = 5_000,
     ) -> None:
         self.schema = schema
         try:
@@ -58,7 +63,7 @@ class EventSender:
         self._looked_ms = _now_ms()
         self._timeout_ms = timeout_ms
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        opening = OpenLink(sender=sender, streams=(schema,))
+        opening = OpenLink(sender=sender, streams=(schema,), tenant=tenant)
         self._link = LinkSender(self._context, endpoint, opening, _now_ms())
         self._poller = zmq.Poller()
         for socket in self._link.sockets:
@@ -137,7 +142,9 @@ class EventListener:
     """A subscription to an exported event stream. Raises InputError when the worker refuses it (or later, when this
     listener is too slow), PeerError when the worker does not answer or is gone."""
 
-    def __init__(self, endpoint: Endpoint, event_stream: str, timeout_ms: int = 5_000) -> None:
+    def __init__(
+        self, endpoint: Endpoint, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000
+    ) -> None:
         self._where = f"{endpoint.host}:{endpoint.port}"
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
@@ -150,7 +157,7 @@ class EventListener:
         self._unacknowledged: int | None = None
         self._acknowledged_ms = 0
         try:
-            self.schema = self._subscribe(event_stream, timeout_ms)
+            self.schema = self._subscribe(Subscribe(event_stream, tenant), timeout_ms)
         except BaseException:
             self.close()
             raise
@@ -206,8 +213,8 @@ class EventListener:
     ) -> None:
         self.close()
 
-    def _subscribe(self, event_stream: str, timeout_ms: int) -> StreamSchema:
-        self._socket.send_multipart(encode(Subscribe(event_stream=event_stream)))
+    def _subscribe(self, wanted: Subscribe, timeout_ms: int) -> StreamSchema:
+        self._socket.send_multipart(encode(wanted))
         if not self._socket.poll(timeout_ms):
             raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms)")
         answer = decode(self._socket.recv_multipart()).message
@@ -236,12 +243,14 @@ class EventListener:
             raise PeerError(f"the worker at {self._where} is gone; subscribe again")
 
 
-def fetch_schema(http_address: str, event_stream: str, timeout_ms: int = 5_000) -> StreamSchema:
-    """The schema of an imported event stream, asked for at a worker's HTTP address (`http://host:port`). InputError
-    when there is no such stream, PeerError when the worker does not answer."""
+def fetch_schema(
+    http_address: str, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000
+) -> StreamSchema:
+    """The schema of the tenant's imported event stream, asked for at a worker's HTTP address (`http://host:port`).
+    InputError when there is no such stream, PeerError when the worker does not answer."""
     url = f"{http_address}/streams/{event_stream}"
     try:
-        answer = requests.get(url, timeout=timeout_ms / 1000)
+        answer = requests.get(url, headers={"tenant": str(tenant)}, timeout=timeout_ms / 1000)
         body = answer.json()
     except (requests.RequestException, ValueError) as error:
         raise PeerError(f"no worker answers at {http_address}: {type(error).__name__}") from error

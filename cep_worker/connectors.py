@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from cep_common.errors import ConfigError, InputError
-from cep_common.ids import PlanKey
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamSchema
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 
@@ -27,16 +27,26 @@ class MapDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConnectorDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A source or sink of an event stream, as a YAML file declares it."""
+    """A source or sink of a tenant's event stream, as a YAML file declares it."""
 
     stream: str
     type: str
+    tenant: int = SUPER_TENANT
     options: dict[str, Any] = {}
     map: MapDeclaration = MapDeclaration()
 
-    def connector(self) -> Connector:
-        """The same in the form that plans give."""
-        return Connector(self.stream, self.type, _texts(self.options), self.map.type, _texts(self.map.options))
+    def artefact(self) -> Artefact:
+        """The same in the form that plans give, and whose it is."""
+        connector = Connector(self.stream, self.type, _texts(self.options), self.map.type, _texts(self.map.options))
+        return Artefact(connector, self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A connector that a file declares for `tenant`."""
+
+    connector: Connector
+    tenant: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +61,12 @@ class Declared:
         """The plan, or the first of those that an artefact serves."""
         return (self.key or self.stream.members[0].key).plan
 
+    def tenant(self) -> int:
+        """Whose stream it is."""
+        return self.stream.members[0].key.tenant
 
-def read_artefacts(directory: str) -> tuple[Connector, ...]:
+
+def read_artefacts(directory: str) -> tuple[Artefact, ...]:
     """The connectors that the YAML files of `directory` declare, in order of file names; none when it is empty.
     ConfigError names the file and the key."""
     if not directory:
@@ -81,18 +95,19 @@ def declared_by_plan(plan: DeployedPlan, kind: Literal["source", "sink"]) -> tup
     return found, problem
 
 
-def declared_by_artefacts(artefacts: Iterable[Connector], directory: StreamDirectory) -> list[Declared]:
+def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirectory) -> list[Declared]:
     """The artefacts whose streams are there now; the others wait."""
     found = []
-    for connector in artefacts:
+    for artefact in artefacts:
+        connector = artefact.connector
         try:
-            found.append(Declared(connector, directory.resolve(connector.stream), None))
+            found.append(Declared(connector, directory.resolve(connector.stream, artefact.tenant), None))
         except InputError as error:
             logger.info("artefact waits: type=%s reason=%s", connector.type, error)
     return found
 
 
-def _read_artefact(path: Path) -> Connector:
+def _read_artefact(path: Path) -> Artefact:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -100,7 +115,7 @@ def _read_artefact(path: Path) -> Connector:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not YAML: {error}") from error
     try:
-        return msgspec.convert(values, ConnectorDeclaration).connector()
+        return msgspec.convert(values, ConnectorDeclaration).artefact()
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
 

@@ -13,9 +13,9 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_common.messages import DeployedPlan, StreamSchema
 from cep_worker.config import WorkerConfig
-from cep_worker.connectors import Declared, declared_by_artefacts, declared_by_plan
+from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.egress import Egress
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
@@ -49,7 +49,7 @@ class DataPlane:
         worker: str,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
-        artefacts: tuple[tuple[Connector, ...], tuple[Connector, ...]],
+        artefacts: tuple[tuple[Artefact, ...], tuple[Artefact, ...]],
         changed: Callable[[], None],
     ) -> None:
         self._config = config
@@ -233,8 +233,8 @@ class DataPlane:
         self._egress.close()
         self._reactor.close()
 
-    def _resolve(self, name: str) -> EventStream:
-        return self._imported.resolve(name)
+    def _resolve(self, name: str, tenant: int) -> EventStream:
+        return self._imported.resolve(name, tenant)
 
     def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
         try:

@@ -46,15 +46,22 @@ Source = tuple[PlanKey, str]
 class Listener:
     """One subscription: what waits for it and what it has not acknowledged."""
 
-    def __init__(self, egress: Egress, peer: bytes, name: str, stream: EventStream, config: EgressConfig) -> None:
+    def __init__(
+        self, egress: Egress, peer: bytes, asked: Subscribe, stream: EventStream, config: EgressConfig
+    ) -> None:
         self._egress = egress
         self.peer = peer
-        self.name = name
+        self.asked = asked
         self.stream = stream
         self._config = config
         self._waiting = WaitingQueue()
         self._outbox = Outbox(window_rows=config.window_rows)
         self._sent_ms: deque[tuple[int, int]] = deque()
+
+    @property
+    def name(self) -> str:
+        """The stream as the listener calls it."""
+        return self.asked.event_stream
 
     def has_room(self) -> bool:
         """True when it takes another batch."""
@@ -143,7 +150,7 @@ class Egress:
         self._directory = exported
         for listener in list(self._listeners.values()):
             try:
-                stream = exported.resolve(listener.name)
+                stream = exported.resolve(listener.name, listener.asked.tenant)
             except InputError as error:
                 self._refuse(listener, error.reason_code, error.message)
                 continue
@@ -198,8 +205,8 @@ class Egress:
     def _take(self, peer: bytes, message: Message) -> None:
         listener = self._listeners.get(peer)
         match message:
-            case Subscribe(event_stream=name):
-                self._subscribe(peer, name)
+            case Subscribe():
+                self._subscribe(peer, message)
             case Acknowledge(sequence=sequence) if listener is not None:
                 was_full = not listener.has_room()
                 listener.acknowledged(sequence)
@@ -215,19 +222,19 @@ class Egress:
             case _:
                 self._send(peer, encode(Rejected("frame-unexpected", f"a {message.TYPE} does not belong here")))
 
-    def _subscribe(self, peer: bytes, name: str) -> None:
+    def _subscribe(self, peer: bytes, asked: Subscribe) -> None:
         if peer not in self._listeners and len(self._listeners) >= self._config.listeners:
             reason = f"{self._config.listeners} listeners are served already"
             self._send(peer, encode(Rejected("too-many-listeners", reason)))
             return
         try:
-            stream = self._directory.resolve(name)
+            stream = self._directory.resolve(asked.event_stream, asked.tenant)
         except InputError as error:
             self._send(peer, encode(Rejected(error.reason_code, error.message)))
             return
-        self._listeners[peer] = Listener(self, peer, name, stream, self._config)
+        self._listeners[peer] = Listener(self, peer, asked, stream, self._config)
         self._tap()
-        logger.info("listener subscribed: stream=%s", name)
+        logger.info("listener subscribed: stream=%s tenant=%d", asked.event_stream, asked.tenant)
         self._send(peer, encode(Subscribed(stream.schema)))
 
     def _tap(self) -> None:

@@ -18,6 +18,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError
+from cep_common.ids import SUPER_TENANT, parse_tenant
 from cep_common.messages import StreamSchema
 from cep_worker.json_events import EventsRefusedError, JsonEvents
 from cep_worker.streams import EventStream, StreamDirectory
@@ -82,17 +83,18 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int) -> Flask:
 
     @app.post("/events/<path:name>")
     def post_events(name: str) -> Response:
-        _known_parameters("timestamp")
-        stream = gateway.imported().resolve(name)
-        return _accept(gateway, HttpSource(("http", name), stream, request.args.get("timestamp")), wait_ms)
+        _known_parameters("timestamp", "tenant")
+        tenant = _tenant()
+        stream = gateway.imported().resolve(name, tenant)
+        return _accept(gateway, HttpSource(("http", tenant, name), stream, request.args.get("timestamp")), wait_ms)
 
     @app.get("/streams")
     def get_streams() -> Response:
-        return _json({"streams": [_described(stream) for stream in gateway.imported().event_streams()]})
+        return _json({"streams": [_described(stream) for stream in gateway.imported().event_streams(_tenant())]})
 
     @app.get("/streams/<path:name>")
     def get_stream(name: str) -> Response:
-        return _json(_described(gateway.imported().resolve(name)))
+        return _json(_described(gateway.imported().resolve(name, _tenant())))
 
     @app.get("/health")
     def get_health() -> Response:
@@ -160,6 +162,15 @@ def _line_chunks() -> Iterator[bytes]:
 @lru_cache(maxsize=256)
 def _reader(schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> JsonEvents:
     return JsonEvents(schema, timestamp_key, lenient)
+
+
+def _tenant() -> int:
+    """Who speaks: the query parameter or header `tenant`, else the super tenant."""
+    written = request.args.get("tenant") or request.headers.get("tenant")
+    try:
+        return SUPER_TENANT if written is None else parse_tenant(written)
+    except ValueError as error:
+        raise InputError("unknown-tenant", str(error)) from error
 
 
 def _known_parameters(*known: str) -> None:

@@ -21,8 +21,8 @@ from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, Link
 
 logger = logging.getLogger(__name__)
 
-Resolve = Callable[[str], EventStream]
-"""The event stream that a client's name for it means; InputError otherwise."""
+Resolve = Callable[[str, int], EventStream]
+"""The event stream that a tenant's client means by a name; InputError otherwise."""
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 """A route for a source that sends batches of the given schema to an event stream's inflows."""
@@ -111,7 +111,7 @@ class LinkIngress:
             return Rejected("wrong-endpoint", "this is a worker's ingress; links of a plan go to its stages")
         try:
             for offered in opening.streams:
-                check_schema(offered, self._resolve(offered.stream).schema)
+                check_schema(offered, self._resolve(offered.stream, opening.tenant).schema)
         except InputError as error:
             return Rejected(error.reason_code, error.message)
         return None
@@ -119,7 +119,7 @@ class LinkIngress:
     def _routes(self, link: Link) -> dict[str, Route]:
         routes = {}
         for offered in link.opening.streams:
-            stream = self._resolve(offered.stream)
+            stream = self._resolve(offered.stream, link.opening.tenant)
             check_schema(offered, stream.schema)
             routes[offered.stream] = self._make_route(("link", id(self), link.peer), offered, stream)
         return routes

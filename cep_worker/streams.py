@@ -1,7 +1,8 @@
-"""Which stream of which plan is meant by a name from outside, and whether events fit it.
+"""Which stream of which plan is meant by a tenant's name from outside, and whether events fit it.
 
 An event stream is called `Departures:1.0.0`; `Departures` will do when there is one version, and
-`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan.
+`KnockOnDelays/Departures` means the stream of that plan alone, by its name inside or outside of the plan. A name means
+streams of the tenant who says it, never those of another one.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ class StreamDirectory:
     def __init__(self, streams: Iterable[PlanStream] = ()) -> None:
         self._streams = tuple(streams)
 
-    def event_streams(self) -> list[EventStream]:
-        """Every event stream once; those that plans define differently are given once for each plan."""
+    def event_streams(self, tenant: int) -> list[EventStream]:
+        """Every event stream of `tenant` once; those that plans define differently are given once for each plan."""
         found: list[EventStream] = []
-        for name in sorted({member.binding.event_stream for member in self._streams}):
+        own = self._of(tenant)
+        for name in sorted({member.binding.event_stream for member in own}):
             try:
-                found.append(self.resolve(name))
+                found.append(self.resolve(name, tenant))
             except InputError:
-                found += [
-                    self.resolve(member.name()) for member in self._streams if member.binding.event_stream == name
-                ]
+                found += [self.resolve(member.name(), tenant) for member in own if member.binding.event_stream == name]
         return found
 
-    def resolve(self, name: str) -> EventStream:
-        """The event stream that `name` means. InputError `unknown-stream` or `ambiguous-stream` otherwise."""
-        members = [member for member in self._streams if name == member.name()]
-        members = members or [member for member in self._streams if _means(name, member)]
+    def resolve(self, name: str, tenant: int) -> EventStream:
+        """What `tenant` means by `name`. InputError `unknown-stream` or `ambiguous-stream` otherwise."""
+        own = self._of(tenant)
+        members = [member for member in own if name == member.name()]
+        members = members or [member for member in own if _means(name, member)]
         if not members:
-            raise InputError("unknown-stream", f"there is no stream {name}; {self._advice(name)}")
+            raise InputError("unknown-stream", f"there is no stream {name}; {self._advice(name, tenant)}")
         first = members[0]
         different = [member for member in members if not _same(member.binding, first.binding)]
         if different or ("/" in name and len(members) > 1):
@@ -71,10 +72,13 @@ class StreamDirectory:
         stream = first.binding.event_stream if "/" not in name else first.name()
         return EventStream(StreamSchema(stream, first.binding.attributes), tuple(members))
 
-    def _advice(self, name: str) -> str:
-        known = sorted({member.binding.event_stream for member in self._streams})
+    def _of(self, tenant: int) -> list[PlanStream]:
+        return [member for member in self._streams if member.key.tenant == tenant]
+
+    def _advice(self, name: str, tenant: int) -> str:
+        known = sorted({member.binding.event_stream for member in self._of(tenant)})
         if not known:
-            return "no deployed plan has such streams now"
+            return f"no deployed plan of tenant {tenant} has such streams now"
         near = difflib.get_close_matches(name, known, n=1)
         return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from flask import Request
 
-from cep_common.ids import SUPER_TENANT
+from cep_common.ids import SUPER_TENANT, parse_tenant
 from cep_manager.errors import BadRequestError
 
-_TENANT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
@@ -18,9 +15,10 @@ def read_tenant(request: Request) -> int:
     written = request.args.get("tenant") or request.headers.get("tenant")
     if written is None:
         return SUPER_TENANT
-    if not _TENANT.fullmatch(written):
-        raise BadRequestError(f"tenant must be a whole number, not {written[:40]!r}")
-    return int(written)
+    try:
+        return parse_tenant(written)
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
 
 
 def read_flag(request: Request, name: str) -> bool:

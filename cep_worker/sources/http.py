@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cep_common.errors import CepError, ConfigError, InputError
+from cep_common.ids import SUPER_TENANT
 from cep_worker.connectors import Declared
 from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
@@ -17,7 +18,8 @@ from cep_worker.sources.base import SourceContext
 
 
 class HttpOptions(msgspec.Struct, frozen=True, rename={"receiver_url": "receiver.url"}):
-    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server. `timestamp` names the
+    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for other
+    tenants than the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the
     attribute (or key of its own) that holds the event's time."""
 
     receiver_url: str = ""
@@ -86,7 +88,7 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
     """The address and path to listen at."""
     built_in = (context.http.host, context.http.port)
     if not url:
-        return built_in, f"/{context.declared.plan_name()}/{context.declared.stream.members[0].binding.stream}"
+        return built_in, _default_path(context.declared)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -95,3 +97,9 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
     if parts.scheme != "http" or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
         raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path")
     return (parts.hostname, port), parts.path
+
+
+def _default_path(declared: Declared) -> str:
+    tenant = declared.tenant()
+    path = f"/{declared.plan_name()}/{declared.stream.members[0].binding.stream}"
+    return path if tenant == SUPER_TENANT else f"/t/{tenant}{path}"

@@ -26,6 +26,7 @@ class ZeromqSource:
 
     def __init__(self, context: SourceContext, options: ZeromqOptions) -> None:
         endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
+        self._tenant = context.declared.tenant()
         self._streams = StreamDirectory(context.declared.stream.members)
         self._ingress = LinkIngress(context.reactor, self._resolve, context.make_route, context.ingress.links)
         self._ingress.listen(context.zmq_context, endpoint.host, endpoint.port, options.window_rows)
@@ -43,8 +44,8 @@ class ZeromqSource:
     def close(self) -> None:
         self._ingress.close()
 
-    def _resolve(self, name: str) -> EventStream:
-        return self._streams.resolve(name)
+    def _resolve(self, name: str, _tenant: int) -> EventStream:
+        return self._streams.resolve(name, self._tenant)
 
 
 def zeromq_source(context: SourceContext) -> ZeromqSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cep_common.errors import InputError
-from cep_common.ids import PlanKey
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.messages import StreamBinding, StreamSchema
 from cep_worker.streams import PlanStream, StreamDirectory, check_schema, column_order
 
@@ -18,7 +18,7 @@ def member(plan: str, stream: str, event_stream: str, attributes: tuple[tuple[st
 
 
 def members(directory: StreamDirectory, name: str) -> list[str]:
-    return [one.name() for one in directory.resolve(name).members]
+    return [one.name() for one in directory.resolve(name, SUPER_TENANT).members]
 
 
 ONE = StreamDirectory([member("Late", "Dep", "Departures:1.0.0")])
@@ -34,7 +34,7 @@ def test_a_stream_has_a_name_a_version_and_a_plan(name: str) -> None:
 
 
 def test_an_event_stream_that_plans_share_means_all_of_them() -> None:
-    stream = SHARED.resolve("Departures")
+    stream = SHARED.resolve("Departures", SUPER_TENANT)
     assert [one.name() for one in stream.members] == ["Late/Dep", "Early/D"]
     assert stream.schema == StreamSchema("Departures:1.0.0", AB)
     assert members(SHARED, "Early/D") == ["Early/D"]
@@ -57,7 +57,7 @@ def test_a_name_that_means_nothing_or_too_much_is_refused(
     directory: StreamDirectory, name: str, code: str, message: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        directory.resolve(name)
+        directory.resolve(name, SUPER_TENANT)
     assert refused.value.reason_code == code
     assert message in refused.value.message
 
@@ -67,20 +67,23 @@ def test_plans_that_define_an_event_stream_differently_must_be_named() -> None:
         [member("Late", "Dep", "Departures:1.0.0"), member("Early", "D", "Departures:1.0.0", (("a", "long"),))]
     )
     with pytest.raises(InputError, match="Early/D"):
-        directory.resolve("Departures")
-    assert [stream.schema.stream for stream in directory.event_streams()] == ["Late/Dep", "Early/D"]
-    assert directory.resolve("Early/D").schema.attributes == (("a", "long"),)
+        directory.resolve("Departures", SUPER_TENANT)
+    assert [stream.schema.stream for stream in directory.event_streams(SUPER_TENANT)] == ["Late/Dep", "Early/D"]
+    assert directory.resolve("Early/D", SUPER_TENANT).schema.attributes == (("a", "long"),)
 
 
 def test_the_id_of_a_stream_in_its_plan_wins_over_names_outside() -> None:
     directory = StreamDirectory([member("Late", "A", "B:1.0.0"), member("Late", "B", "A:1.0.0")])
-    assert directory.resolve("Late/A").members[0].binding.event_stream == "B:1.0.0"
-    assert directory.resolve("A").members[0].binding.stream == "B"
+    assert directory.resolve("Late/A", SUPER_TENANT).members[0].binding.event_stream == "B:1.0.0"
+    assert directory.resolve("A", SUPER_TENANT).members[0].binding.stream == "B"
 
 
 def test_every_event_stream_is_listed_once() -> None:
-    assert [stream.schema.stream for stream in SHARED.event_streams()] == ["Departures:1.0.0"]
-    assert [stream.schema.stream for stream in VERSIONS.event_streams()] == ["Departures:1.0.0", "Departures:2.0.0"]
+    assert [stream.schema.stream for stream in SHARED.event_streams(SUPER_TENANT)] == ["Departures:1.0.0"]
+    assert [stream.schema.stream for stream in VERSIONS.event_streams(SUPER_TENANT)] == [
+        "Departures:1.0.0",
+        "Departures:2.0.0",
+    ]
 
 
 def test_columns_are_chosen_by_name_only_when_their_order_differs() -> None:
@@ -99,3 +102,13 @@ def test_everything_that_is_wrong_with_a_schema_is_said_at_once() -> None:
     assert refused.value.reason_code == "schema-mismatch"
     for problem in ("b is missing (string)", "c is not an attribute", "a is long where int is defined", "given twice"):
         assert problem in refused.value.message
+
+
+def test_a_tenant_neither_names_nor_sees_the_streams_of_another_one() -> None:
+    theirs = PlanStream(PlanKey(7, "Late"), StreamBinding("Dep", "Departures:1.0.0", AB))
+    directory = StreamDirectory([member("Late", "Dep", "Departures:1.0.0", BA), theirs])
+    assert directory.resolve("Departures", 7).members == (theirs,)
+    assert directory.resolve("Late/Dep", SUPER_TENANT).schema.attributes == BA
+    assert [stream.members for stream in directory.event_streams(7)] == [(theirs,)]
+    with pytest.raises(InputError, match="no deployed plan of tenant 8 has such streams now"):
+        directory.resolve("Departures", 8)

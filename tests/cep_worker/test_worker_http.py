@@ -12,12 +12,15 @@ import pytest
 import requests
 from worker_world import DEPARTURES, PLAN, World, departures, until
 
-from cep_common.messages import StreamBinding
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import StreamBinding, StreamSchema
+from cep_worker.client import EventSender
 from cep_worker.config import HttpConfig, InflowConfig
 
 EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}
 BARE = {key: value for key, value in EVENT.items() if key != "_timestamp"}
 ROW = (1, "UA", 5, 1.5)
+SCHEMA = StreamSchema("Departures:1.0.0", DEPARTURES)
 
 
 def post(world: World, path: str, body: Any, content_type: str = "application/json") -> requests.Response:
@@ -172,6 +175,29 @@ def test_streams_and_health_are_told(world: World) -> None:
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown-stream")
     health = requests.get(world.url("/health"), timeout=5).json()
     assert (health["status"], health["worker"], health["plans"][0]["inflows"]) == ("ok", "worker-1", 1)
+
+
+def test_tenants_use_the_same_names_for_streams_of_their_own(world: World) -> None:
+    theirs = msgspec.structs.replace(
+        PLAN, key=PlanKey(7, "Theirs"), imported=(msgspec.structs.replace(PLAN.imported[0], stream="D"),)
+    )
+    world.start(PLAN, theirs)
+    ours, other = world.connected_receiver(), world.connected_receiver("D")
+    for sent, where in (("UA", {}), ("AA", {"tenant": "7"})):
+        answer = requests.post(
+            world.url("/events/Departures"), json=EVENT | {"carrier": sent}, headers=where, timeout=10
+        )
+        assert answer.status_code == 202
+    with EventSender(Endpoint("127.0.0.1", world.config.ingress.port), SCHEMA, tenant=7) as sender:
+        sender.send(departures((1, "DL", 5, 1.5)))
+        until(lambda: len(other.rows()) == 2, ours, other)
+        until(lambda: len(ours.rows()) == 1, ours)
+    assert {row[1] for row in other.rows()} == {"AA", "DL"}
+    assert {row[1] for row in ours.rows()} == {"UA"}
+    listed = requests.get(world.url("/streams?tenant=7"), timeout=5).json()["streams"]
+    assert [stream["plans"] for stream in listed] == [[{"tenant": 7, "plan": "Theirs", "stream": "D"}]]
+    wrong = requests.get(world.url("/streams"), headers={"tenant": "seven"}, timeout=5)
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "unknown-tenant")
 
 
 def test_a_wrong_method_is_answered_as_json(world: World) -> None:
