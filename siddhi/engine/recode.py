@@ -13,8 +13,8 @@ from siddhi.engine.state import CodeChange
 from siddhi.engine.state_size import StateSize
 from siddhi.engine.strings import NULL_CODE, StringPool
 
-LEAST_NEW_STRINGS = 4_096
-"""Fewer new strings are not worth a compaction."""
+LEAST_NEW_STRINGS = 65_536
+"""Fewer new strings, a few MB, are not worth a compaction."""
 _BYTES_PER_STRING = 64
 """A compaction takes all state into its hands; one new string pays for so many bytes of it."""
 

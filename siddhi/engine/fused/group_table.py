@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.aggregators.moves import inlined, kernel
+from siddhi.engine.aggregators.moves import called, inlined, kernel
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.hashing import mix
 from siddhi.engine.state import Codes, State
@@ -62,15 +62,50 @@ def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignor
     return group
 
 
+@inlined
+def give_back(group, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
+    """Nobody holds `group` any more: its id is the next that is given out."""
+    if state[HOW] == BY_CODE:
+        index[group_keys[group, 0]] = _NOBODY
+        unused[state[UNUSED]] = group
+        state[UNUSED] += 1
+    elif state[HOW] == BY_HASH:
+        _take_out(group, index, group_keys)
+        unused[state[UNUSED]] = group
+        state[UNUSED] += 1
+
+
+@called
+def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
+    """Where the search for `group` begins."""
+    hashed = np.int64(0)
+    for part in range(group_keys.shape[1]):
+        hashed = mix(hashed, group_keys[group, part])
+    return hashed & (len(index) - 1)
+
+
+@called
+def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
+    """The hash table `index` is as if `group` had never been in it: those behind it move up."""
+    mask = len(index) - 1
+    gap = _home(group, index, group_keys)
+    while index[gap] != group:
+        gap = (gap + 1) & mask
+    place = (gap + 1) & mask
+    while index[place] >= 0:
+        if (place - _home(index[place], index, group_keys)) & mask >= (place - gap) & mask:
+            index[gap] = index[place]
+            gap = place
+        place = (place + 1) & mask
+    index[gap] = _NOBODY
+
+
 @kernel
 def _place_groups(groups, group_keys, index):  # type: ignore[no-untyped-def]
     """Fills the empty hash table `index` with `groups`."""
     mask = len(index) - 1
     for number in range(len(groups)):
-        hashed = np.int64(0)
-        for part in range(group_keys.shape[1]):
-            hashed = mix(hashed, group_keys[groups[number], part])
-        place = hashed & mask
+        place = _home(groups[number], index, group_keys)
         while index[place] >= 0:
             place = (place + 1) & mask
         index[place] = groups[number]

@@ -43,7 +43,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node, Value
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.fused.fused import NO_NUMBERS, FusedSelection
-from siddhi.engine.fused.group_table import HOW, ONE_GROUP, group_of
+from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import kernel_array
 from siddhi.engine.operator import OperatorContext, Step
@@ -58,10 +58,10 @@ GROUP_LINE = 0
 TIME_LINE = 0
 """The wide line of held rows with their times, if these tell when they leave."""
 
-FIRST, ROW, LENGTH, DURATION, TIMING, KEEPS_GROUPS, LISTS, COUNTERS, WINDOW_STATE_SIZE = range(9)
+FIRST, ROW, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, LISTS, COUNTERS, WINDOW_STATE_SIZE = range(10)
 """Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, after how
-many newer rows and how much time a row leaves, what tells the time, whether groups outlive their rows, how many lists
-and tables the aggregates fill."""
+many newer rows and how much time a row leaves, what tells the time, whether groups outlive their rows, whether ids of
+groups may be given out again at once, how many lists and tables the aggregates fill."""
 UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
 DONE, DONE_WITH_NULLS, NO_STATE_ROOM = 0, 1, -3
@@ -109,6 +109,8 @@ def slide(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one 
                     break
                 group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
                 cells[group, HELD] -= 1
+                if cells[group, HELD] == 0 and state[GIVES_BACK]:
+                    give_back(group, group_state, index, group_keys, unused)
                 moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
                 planned += 1
                 first += 1
@@ -197,6 +199,9 @@ class SlidingSelection(FusedSelection):
         if start + size - self._first > rows.capacity:
             self._first = int(self.state[FIRST])
             rows.make_room(self._first, start, size)
+        self.state[GIVES_BACK] = batch.chunks is None and not self.kept
+        if batch.chunks is not None and self.groups.state[UNUSED] < size:
+            self.make_room(NO_ROOM, size, forget=not self.kept)
         self.put_rows(batch, start)
         self.end = start + size
         aggregates = self._slide(batch, start)

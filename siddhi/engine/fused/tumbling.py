@@ -37,7 +37,7 @@ from siddhi.engine.batch import DTYPES, Column, EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.fused import FusedSelection
-from siddhi.engine.fused.group_table import group_of
+from siddhi.engine.fused.group_table import give_back, group_of
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import grown
 from siddhi.engine.operator import OperatorContext, Step
@@ -104,6 +104,7 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
                             out_valid[several + number, state[WRITTEN]] = mask < 0 or valid[mask, newest[place]]
                     out_cuts[state[WRITTEN]] = state[CUT]
                     cells[group, HELD] = 0
+                    give_back(group, group_state, index, group_keys, unused)
                     state[WRITTEN] += 1
                     place += 1
                 state[FLUSHED] = place

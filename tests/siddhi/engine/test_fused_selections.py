@@ -11,7 +11,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine import query
-from siddhi.engine.fused.group_table import GroupTable
+from siddhi.engine.fused.group_table import GroupTable, give_back, group_of
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -164,3 +164,32 @@ def test_an_id_is_given_out_again_only_when_nobody_holds_it() -> None:
     assert table.used().tolist() == [4]
     assert table.index[4] == 4
     assert table.index[5] == -1
+
+
+@pytest.mark.parametrize("coded", [(True,), (False, True)])
+def test_a_table_knows_its_groups_however_others_come_and_go(coded: tuple[bool, ...]) -> None:
+    table = GroupTable(coded)
+    draw = np.random.default_rng(11)
+    held: dict[int, int] = {}
+    for _ in range(500):
+        key = int(draw.integers(0, 60))
+        if key in held:
+            drop(held.pop(key), table)
+        else:
+            held[key] = found = find(key, table)
+            assert found not in [group for other, group in held.items() if other != key]
+        assert table.count == len(held)
+        assert all(find(key, table) == group for key, group in held.items())
+
+
+def find(key: int, table: GroupTable) -> int:
+    keys = np.full(len(table.coded), key, dtype=np.int64)
+    while (group := group_of.py_func(keys, 0, 1, table.state, table.index, table.keys, table.unused)) < 0:
+        held = np.zeros(table.capacity, dtype=np.bool_)
+        held[table.used()] = True
+        table.make_room(held, 60)
+    return int(group)
+
+
+def drop(group: int, table: GroupTable) -> None:
+    give_back.py_func(group, table.state, table.index, table.keys, table.unused)
