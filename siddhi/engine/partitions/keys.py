@@ -6,17 +6,20 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch, renumber_chunks
+from siddhi.engine.batch import Column, EventBatch, renumber_chunks
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import drop_failed
-from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.node import Node as GraphNode
 from siddhi.engine.operator import Step
+from siddhi.engine.partitions.key_index import KeyIndex
 from siddhi.engine.partitions.registry import Instances
+from siddhi.language.ast import AttributeType
 
 
 def keyed_stream(partition: str, stream: str) -> str:
@@ -37,46 +40,45 @@ class KeyedStream(GraphNode):
         self.sources = (stream,)
         self.arrival = (0,)
         self.instances = instances
-        self.parts = ()
         self.splits = True
         self.pool = compiler.context.pool
         self.node = None if key.expression is None else compiler.compile(key.expression)
-        self.ranges: list[tuple[Node, str]] = [(compiler.compile(node), label) for node, label in key.ranges]
+        self.ranges = [compiler.compile(node) for node, _ in key.ranges]
+        self.labels = pa.array([label for _, label in key.ranges], pa.utf8())
+        self.index = KeyIndex(AttributeType.STRING if self.node is None else self.node.type, instances)
+        self.parts = (self.index,)
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         (batch,) = inputs
+        picked = self._by_range(batch, step) if self.node is None else self._by_value(batch, self.node, step)
+        self.instances.note_events(picked, step)
+        return picked
+
+    def _by_value(self, batch: EventBatch, node: Node, step: Step) -> EventBatch:
+        if isinstance(node, ColumnNode):
+            column = batch.columns[node.column]
+        else:
+            evaluation = Evaluation(batch)
+            column = to_column(node.evaluate(evaluation), node.type, self.pool, batch.size)
+            if evaluation.failed is not None:
+                left = np.flatnonzero(drop_failed(evaluation, step))
+                batch, column = batch.take(left), column.take(left)
+        ids, complete = self.index.ids(column, batch, step)
+        if complete:
+            return with_instances(batch, ids)
+        rows = np.flatnonzero(ids >= 0)
+        return with_instances(batch.take(rows), ids[rows])
+
+    def _by_range(self, batch: EventBatch, step: Step) -> EventBatch:
         evaluation = Evaluation(batch)
-        rows, ids = self._by_value(evaluation, step) if self.node is not None else self._by_range(evaluation, step)
+        truths = np.column_stack([node.truth(evaluation) for node in self.ranges])
         if evaluation.failed is not None:
-            left = drop_failed(evaluation, step)[rows]
-            rows, ids = rows[left], ids[left]
-        self.instances.note_events(ids, batch.clocks[rows])
-        return with_instances(batch, rows, ids)
-
-    def _by_value(self, evaluation: Evaluation, step: Step) -> tuple[Int64Array, Int64Array]:
-        batch, node = evaluation.batch, self.node
-        assert node is not None  # noqa: S101 - the caller has looked
-        column = to_column(node.evaluate(evaluation), node.type, self.pool, batch.size)
-        rows = np.arange(batch.size) if column.valid is None else np.flatnonzero(column.valid)
-        values = column.values[rows]
-        distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-        texts = column.take(rows[first]).to_list()
-        ids = np.empty(len(distinct), dtype=np.int64)
-        for place in np.argsort(first).tolist():
-            row = int(rows[first[place]])
-            key = java_text(texts[place], node.type) or ""
-            ids[place] = self.instances.id_of(key, step, int(batch.orders[row]), int(batch.clocks[row]))
-        return rows, ids[inverse]
-
-    def _by_range(self, evaluation: Evaluation, step: Step) -> tuple[Int64Array, Int64Array]:
-        batch = evaluation.batch
-        truths = np.column_stack([node.truth(evaluation) for node, _ in self.ranges])
+            truths &= drop_failed(evaluation, step)[:, np.newaxis]
         rows, places = np.nonzero(truths)
-        ids = np.empty(len(rows), dtype=np.int64)
-        for at, (row, place) in enumerate(zip(rows.tolist(), places.tolist(), strict=True)):
-            label = self.ranges[place][1]
-            ids[at] = self.instances.id_of(label, step, int(batch.orders[row]), int(batch.clocks[row]))
-        return rows, ids
+        picked = batch.take(rows)
+        labels = Column(AttributeType.STRING, self.pool, arrow=self.labels.take(pa.array(places)))
+        ids, _ = self.index.ids(labels, picked, step)
+        return with_instances(picked, ids)
 
 
 class SharedStream(GraphNode):
@@ -104,15 +106,15 @@ class SharedStream(GraphNode):
             for instance in known:
                 rows.extend(range(start, stop))
                 ids.extend([instance] * (stop - start))
-        return with_instances(batch, np.array(rows, dtype=np.int64), np.array(ids, dtype=np.int64))
+        return with_instances(batch.take(np.array(rows, dtype=np.int64)), np.array(ids, dtype=np.int64))
 
 
-def with_instances(batch: EventBatch, rows: Int64Array, ids: Int64Array) -> EventBatch:
-    """The rows `rows` of `batch` in the instances `ids`; neighbours of one chunk and one instance are a chunk."""
-    picked = batch.take(rows).with_partitions(ids)
-    if batch.chunks is None or not len(rows):
+def with_instances(batch: EventBatch, ids: Int64Array) -> EventBatch:
+    """The rows of `batch` in the instances `ids`; neighbours of one chunk and one instance are a chunk."""
+    picked = batch.with_partitions(ids)
+    if batch.chunks is None or not batch.size:
         return picked
-    chunks = picked.chunk_ids()
-    starts = np.ones(len(rows), dtype=np.int64)
+    chunks = batch.chunks
+    starts = np.ones(batch.size, dtype=np.int64)
     starts[1:] = (chunks[1:] != chunks[:-1]) | (ids[1:] != ids[:-1])
     return picked.with_chunks(np.cumsum(starts))

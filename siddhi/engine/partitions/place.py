@@ -21,7 +21,7 @@ class PartitionPlace:
         self.analysed = analysed
         self.name = analysed.name
         self.instances = Instances(_purge_rule(analysed))
-        self._queries: Sequence[Node] = ()
+        self._nodes: Sequence[Node] = ()
         self._inner = {f"#{schema.id}" for schema in analysed.inner_streams}
 
     def stream(self, key: str) -> str:
@@ -34,7 +34,6 @@ class PartitionPlace:
 
     def entrances(self, queries: Sequence[Node], context: OperatorContext, environment: Environment) -> list[Node]:
         """The nodes through which outer streams come in."""
-        self._queries = queries
         prefix = keyed_stream(self.name, "")
         read = dict.fromkeys(source for query in queries for source in query.sources if source.startswith(prefix))
         keys = {key.stream: key for key in self.analysed.keys}
@@ -52,7 +51,8 @@ class PartitionPlace:
                 node = SharedStream(self.name, stream, self.instances)
                 node.reads = frozenset({prefix})
             nodes.append(node)
-        nodes[0].parts = (self.instances,)
+        nodes[0].parts = (self.instances, *nodes[0].parts)
+        self._nodes = [*nodes, *queries]
         return nodes
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
@@ -60,11 +60,11 @@ class PartitionPlace:
         return self.instances.next_purge_ms(opening_clock)
 
     def purge(self, clock: int) -> None:
-        """The instances that are idle at `clock` are gone, with all that the queries inside know of them."""
+        """The instances that are idle at `clock` are gone, with all that is known of them inside."""
         gone = self.instances.give_up(clock)
         if len(gone):
-            for query in self._queries:
-                query.close_partitions(gone)
+            for node in self._nodes:
+                node.close_partitions(gone)
 
 
 def _purge_rule(analysed: model.AnalysedPartition) -> PurgeRule | None:

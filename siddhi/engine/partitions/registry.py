@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array, filled
+from siddhi.engine.batch import EventBatch
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.kernels import grown
 from siddhi.engine.operator import NEVER, Stateful, Step
 from siddhi.engine.state import CodeChange, State
 from siddhi.engine.state_size import StateSize, held_bytes
+from siddhi.engine.strings import StringPool
+
+_NONE = -1
+
+_INSTANCE, _ORDER, _CLOCK = range(3)
+"""The lines of what was opened: an instance, and the order and clock of the row that opened it."""
+_NOTHING_OPENED: Int64Array = np.zeros((3, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,114 +32,136 @@ class PurgeRule:
     idle_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """An instance came into being with a row of (`order`, `clock`) of `step`; None: of a step long gone."""
-
-    instance: int
-    step: Step | None
-    order: int
-    clock: int
-
-
 class Instances(Stateful):
     """The instances of one partition: each key text that is alive has an id, dense from 0. Ids of instances that were
     given up are given out again.
 
-    Queries that wait for new instances ask for a `listener` number, and are told of each opening once.
+    Keys are told apart in a string pool of their own, in which their codes stand in the order in which they came;
+    nothing here is a Python object a key. Queries that wait for new instances ask for a `listener` number, and are told
+    of each opening once.
     """
 
     def __init__(self, purge: PurgeRule | None = None) -> None:
         self.purge = purge
-        self._ids: dict[str, int] = {}
+        self._keys = StringPool()
+        self._ids: Int64Array = filled(64, _NONE)
         self._size = 0
-        self._free: list[int] = []
-        self._openings: list[_Opening] = []
-        self._opening_of: dict[int, int] = {}
-        self._told_all = 0
+        self._free: Int64Array = NO_POSITIONS
+        self._opened: Int64Array = _NOTHING_OPENED
+        self._opened_in: Step | None = None
+        self._announced = 0
         self._told: list[int] = []
-        self._seen: Int64Array = np.zeros(0, dtype=np.int64)
+        self._order: list[int] | None = None
+        self._seen: Int64Array = NO_POSITIONS
         self._oldest: int | None = None
         self._origin = 0
         self._purged_at: int | None = None
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def start(self, clock_ms: int) -> None:
         self._origin = clock_ms
 
-    def id_of(self, key: str, step: Step, order: int, clock: int) -> int:
-        """The id of the instance for `key`, opened by a row of (`order`, `clock`) of `step` when it is new."""
-        known = self._ids.get(key)
-        if known is None:
-            return self._open(key, _Opening(-1, step, order, clock))
-        if self._openings:
-            self._bring_forward(known, step, order, clock)
-        return known
+    def ids_of(self, keys: pa.StringArray, step: Step, orders: Int64Array, clocks: Int64Array) -> Int64Array:
+        """The id of the instance for each of `keys` (no nulls), brought by rows of `orders` and `clocks` in `step`; the
+        first row of a new key opens its instance."""
+        before = len(self._keys)
+        codes = self._keys.encode(keys)
+        if len(self._keys) > before:
+            self._ids = grown(self._ids, len(self._keys), _NONE)
+            codes_of_new, first = np.unique(codes, return_index=True)
+            first = first[np.searchsorted(codes_of_new, before) :]
+            self._open(before, step, orders[first], clocks[first])
+        ids: Int64Array = self._ids[codes]
+        return ids
 
-    def _open(self, key: str, opening: _Opening) -> int:
-        if self._free:
-            instance = self._free.pop()
-        else:
-            instance = self._size
-            self._size += 1
-        self._ids[key] = instance
-        self._opening_of[instance] = len(self._openings)
-        self._openings.append(replace(opening, instance=instance))
+    def _open(self, first: int, step: Step, orders: Int64Array, clocks: Int64Array) -> None:
+        """The keys from code `first` on get instances; a row of `orders[i]` and `clocks[i]` opens the i-th."""
+        count = len(orders)
+        again = min(count, len(self._free))
+        fresh = np.arange(self._size, self._size + count - again)
+        instances = np.concatenate([self._free[len(self._free) - again :][::-1], fresh])
+        self._free = self._free[: len(self._free) - again]
+        self._size += len(fresh)
+        self._ids[first : first + count] = instances
+        self._order = None
+        self._turn_to(step)
+        self._opened = np.concatenate([self._opened, [instances, orders, clocks]], axis=1)
+        self._announced += count
         if self.purge is not None:
             self._seen = grown(self._seen, self._size)
-            self._seen[instance] = opening.clock
-            self._oldest = opening.clock if self._oldest is None else min(self._oldest, opening.clock)
-        return instance
+            self._seen[instances] = clocks
+            first_clock = int(clocks.min())
+            self._oldest = first_clock if self._oldest is None else min(self._oldest, first_clock)
 
-    def _bring_forward(self, instance: int, step: Step, order: int, clock: int) -> None:
-        """Another stream of the partition may have brought the key earlier in the step that opened it."""
-        place = self._opening_of.get(instance)
-        if place is not None and self._openings[place].step is step and order < self._openings[place].order:
-            self._openings[place] = _Opening(instance, step, order, clock)
+    def _turn_to(self, step: Step) -> None:
+        """What was opened in other steps was opened before all rows of `step`."""
+        if self._opened_in is not step:
+            self._opened_in = step
+            self._opened[_ORDER] = 0
 
     # ---- order
 
     def ranks(self) -> Int64Array:
         """The place of each id in the order in which Siddhi goes through its keys."""
         ranks = np.zeros(self._size, dtype=np.int64)
-        ranks[self.in_order()] = np.arange(len(self._ids))
+        ranks[self.in_order()] = np.arange(len(self))
         return ranks
 
     def in_order(self) -> list[int]:
         """All ids, in the order in which Siddhi goes through its keys."""
-        return [self._ids[key] for key in hash_map_order(self._ids)]
+        if self._order is None:
+            texts = self._keys.texts(np.arange(len(self)))
+            ids = dict(zip(texts, self._ids.tolist(), strict=False))
+            self._order = [ids[key] for key in hash_map_order(text for text in texts if text is not None)]
+        return self._order
 
     # ---- new instances
 
     def listener(self) -> int:
         """The number of one who is from now on told of all new instances."""
-        self._told.append(self._told_all + len(self._openings))
+        self._told.append(self._announced)
         return len(self._told) - 1
 
     def has_news(self, listener: int) -> bool:
         """True when there are instances of which `listener` has not been told."""
-        return self._told[listener] < self._told_all + len(self._openings)
+        return self._told[listener] < self._announced
 
     def tell(self, listener: int, step: Step) -> Step:
         """`step` with the instances of which `listener` had not been told; now it has."""
-        new = self._openings[self._told[listener] - self._told_all :]
-        if not new:
+        if not self.has_news(listener):
             return step
-        self._told[listener] += len(new)
-        if min(self._told) == self._told_all + len(self._openings):
-            self._told_all += len(self._openings)
-            self._openings, self._opening_of = [], {}
-        orders = np.array([opening.order if opening.step is step else 0 for opening in new], dtype=np.int64)
-        clocks = np.array([opening.clock for opening in new], dtype=np.int64)
-        instances = np.array([opening.instance for opening in new], dtype=np.int64)
-        place = np.argsort(orders, kind="stable")
-        return replace(step, opened=instances[place], opened_orders=orders[place], opened_clocks=clocks[place])
+        self._turn_to(step)
+        new = self._opened[:, self._told[listener] - self._announced :]
+        self._told[listener] = self._announced
+        if min(self._told) == self._announced:
+            self._opened = _NOTHING_OPENED
+        instances, orders, clocks = new[:, np.argsort(new[_ORDER], kind="stable")]
+        return replace(step, opened=instances, opened_orders=orders, opened_clocks=clocks)
+
+    # ---- what instances see
+
+    def note_events(self, batch: EventBatch, step: Step) -> None:
+        """The rows of `batch` are events of their instances' own."""
+        instances = batch.partitions
+        assert instances is not None  # noqa: S101 - the caller has looked them up
+        if self._opened_in is step and self._opened.shape[1]:
+            self._bring_forward(batch, instances)
+        if self.purge is not None:
+            np.maximum.at(self._seen, instances, batch.clocks)
+
+    def _bring_forward(self, batch: EventBatch, instances: Int64Array) -> None:
+        """Another stream of the partition may have brought a key earlier in the step that opened its instance."""
+        present, first = np.unique(instances, return_index=True)
+        _, places, found = np.intersect1d(self._opened[_INSTANCE], present, return_indices=True)
+        rows = first[found]
+        earlier = batch.orders[rows] < self._opened[_ORDER, places]
+        places, rows = places[earlier], rows[earlier]
+        self._opened[_ORDER, places] = batch.orders[rows]
+        self._opened[_CLOCK, places] = batch.clocks[rows]
 
     # ---- silent instances
-
-    def note_events(self, instances: Int64Array, clocks: Int64Array) -> None:
-        """Instance `instances[i]` had an event of its own when the clock stood at `clocks[i]`."""
-        if self.purge is not None:
-            np.maximum.at(self._seen, instances, clocks)
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
         """No instance is to be given up before this time, `NEVER` when there is none; with instances that come into
@@ -149,47 +180,47 @@ class Instances(Stateful):
         One of which not everyone has been told yet stays until the next purge.
         """
         if self.purge is None:
-            return np.zeros(0, dtype=np.int64)
+            return NO_POSITIONS
         self._purged_at = clock
-        untold = {opening.instance for opening in self._openings}
-        idle = set(np.flatnonzero(self._seen[: self._size] <= clock - self.purge.idle_ms).tolist()) - untold
-        gone = {key: instance for key, instance in self._ids.items() if instance in idle} if idle else {}
-        for key, instance in gone.items():
-            del self._ids[key]
-            self._free.append(instance)
-        live = np.fromiter(self._ids.values(), dtype=np.int64, count=len(self._ids))
-        self._oldest = int(self._seen[live].min()) if len(live) else None
-        return np.array(list(gone.values()), dtype=np.int64)
+        idle = self._seen[: self._size] <= clock - self.purge.idle_ms
+        idle[self._opened[_INSTANCE]] = False
+        ids = self._ids[: len(self)]
+        gone = ids[idle[ids]]
+        if len(gone):
+            self._keys.compact(np.flatnonzero(~idle[ids]))
+            self._ids = ids = ids[~idle[ids]]
+            self._free = np.concatenate([self._free, gone])
+            self._order = None
+        self._oldest = int(self._seen[ids].min()) if len(ids) else None
+        return gone
 
     def state_size(self) -> StateSize:
-        return StateSize(instances=len(self._ids), bytes=held_bytes(self))
+        return StateSize(instances=len(self), bytes=held_bytes(self) + self._keys.bytes_held)
 
     def live_codes(self) -> Iterator[Int64Array]:
         return iter(())
 
     def recode(self, change: CodeChange) -> None:
-        """Keys are kept as text."""
+        """Keys have codes of their own."""
 
     # ---- snapshot
 
     def snapshot(self) -> State:
         return {
-            "keys": list(self._ids),
-            "ids": list(self._ids.values()),
+            "keys": self._keys.snapshot(),
+            "ids": self._ids[: len(self)].copy(),
             "size": self._size,
-            "free": list(self._free),
-            "openings": [[opening.instance, opening.clock] for opening in self._openings],
-            "told": [self._told_all, *self._told],
+            "free": self._free.copy(),
+            "opened": self._opened.copy(),
+            "told": [self._announced, *self._told],
             "seen": self._seen[: self._size].copy(),
             "clocks": [self._oldest, self._origin, self._purged_at],
         }
 
     def restore(self, state: State) -> None:
-        self._ids = dict(zip(state["keys"], state["ids"], strict=True))
-        self._size = state["size"]
-        self._free = state["free"]
-        self._openings = [_Opening(instance, None, 0, clock) for instance, clock in state["openings"]]
-        self._opening_of = {opening.instance: place for place, opening in enumerate(self._openings)}
-        self._told_all, *self._told = state["told"]
+        self._keys.restore(state["keys"])
+        self._ids, self._size, self._free = state["ids"], state["size"], state["free"]
+        self._opened, self._opened_in, self._order = state["opened"], None, None
+        self._announced, *self._told = state["told"]
         self._seen = state["seen"]
         self._oldest, self._origin, self._purged_at = state["clocks"]
