@@ -8,16 +8,17 @@ from collections.abc import Iterable, Iterator
 from cep_common.messages import StreamBinding
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.connectors import read_connectors
-from cep_manager.errors import PlanInvalidError
+from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
-from query_plan.annotations import read_header
+from query_plan.annotations import of_header, read_header
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
 from query_plan.model import QueryPlan
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, render_problem
 from siddhi.language.ast import StreamDefinition
+from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
 
@@ -30,6 +31,19 @@ def compile_plan(text: str, scripts: ScriptPolicy) -> CompiledPlan:
     if examined.compiled is None:
         raise PlanInvalidError(tuple(_problem(problem, text) for problem in examined.problems(Severity.ERROR)))
     return _compiled(examined.compiled)
+
+
+def with_name(text: str, name: str) -> str:
+    """The plan in `text`, which can be compiled, under another name: all but `@Plan:name` stays as it is written.
+
+    Raises BadRequestError for a name that cannot be written.
+    """
+    if not name.strip() or any(mark in name for mark in "'\"\\\r\n"):
+        raise BadRequestError(f"{name[:80]!r} cannot be the name of a plan")
+    written = next(of_header(parse(text), "name"), None)
+    if written is None:
+        return f"@Plan:name('{name}')\n{text}"
+    return f"{text[: written.span.start]}@{written.namespace}:name('{name}'){text[written.span.end :]}"
 
 
 def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:

@@ -79,7 +79,7 @@ class Deployments:
     def restart(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan is submitted again under `epoch`, which the plan store has counted."""
         record = self.plans.get(key)
-        if record is None or epoch <= record.epoch:
+        if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
         return self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
@@ -150,6 +150,7 @@ class Deployments:
             reason=unusable or "not yet submitted",
             state_since_ms=now_ms,
             submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+            workers_asked=plan.workers,
             intake=plan.intake,
             origin=plan.origin,
         )

@@ -4,6 +4,7 @@ CepError
 └── ManagerError
     ├── PlanExistsError         a plan of that name is deployed already
     ├── UnknownPlanError        no such plan
+    ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
     ├── PlanInvalidError        a plan's text has problems; carries all of them
     ├── BadRequestError         a request that cannot be understood
     ├── StoreError              the plan store cannot be read or written
@@ -32,6 +33,12 @@ class UnknownPlanError(ManagerError):
     """No plan of that name is deployed for the tenant."""
 
     code = "unknown-plan"
+
+
+class ChangeUnderWayError(ManagerError):
+    """The plan is being changed; what was asked for must wait until that has come about or to nothing."""
+
+    code = "change-under-way"
 
 
 class PlanInvalidError(ManagerError):

@@ -8,6 +8,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, SubmitTopology
+from cep_manager.plan_record import PlanVersion
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -31,11 +32,12 @@ class RaiseEpoch(msgspec.Struct, frozen=True):
 
 
 class SettleChange(msgspec.Struct, frozen=True):
-    """Forget in the plan store what the plan was before the change that counted `epoch`; not `kept`: bring it back."""
+    """Keep in the plan store that the plan is what `in_force` says, and forget what it was before the change whose last
+    epoch was `epoch`."""
 
     key: PlanKey
     epoch: int
-    kept: bool
+    in_force: PlanVersion
 
 
 Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange

@@ -45,8 +45,9 @@ class PlanDetails(msgspec.Struct, frozen=True):
     exported: tuple[StreamBinding, ...]
 
 
-class Deployed(msgspec.Struct, frozen=True):
-    """What a deployment did. `changed` is False when the same text was deployed already."""
+class Outcome(msgspec.Struct, frozen=True):
+    """What a command did to a plan. `epoch` is the one that was counted for it, or the present one when nothing was
+    `changed`, because all was as asked for already."""
 
     plan: str
     tenant: int
@@ -190,9 +191,26 @@ class ManagerView(Protocol):
     def validate(self, text: str) -> Validation:
         """Everything that is wrong with a plan's text."""
 
-    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None) -> Deployed:
-        """The plan in `text` is stored and should run. Raises PlanInvalidError with all problems; PlanExistsError when
-        another text is deployed under its name and `replace` is False; BadRequestError when its name is not `name`."""
+    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
+        """The plan in `text` is stored and should run. In place of a plan that runs it comes as soon as it can; when it
+        cannot, that one runs on. Raises PlanInvalidError with all problems; PlanExistsError when another text is
+        deployed under its name and `replace` is False; BadRequestError when its name is not `name`. With `rename`
+        the plan `name` is gone then, in one step; UnknownPlanError when there was none, PlanExistsError when there is
+        one of the new name."""
+
+    def rename(self, key: PlanKey, name: str) -> Outcome:
+        """The plan is called `name`, in its text too. Raises UnknownPlanError, PlanExistsError, and BadRequestError or
+        PlanInvalidError for a name that cannot be."""
+
+    def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
+        """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
+
+    def restart(self, key: PlanKey) -> Outcome:
+        """The plan's topology is ended and started again. Raises UnknownPlanError, ChangeUnderWayError."""
+
+    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
+        """The plan should run on `workers` topology workers. Raises UnknownPlanError, ChangeUnderWayError, and
+        BadRequestError for a number that cannot be."""
 
     def undeploy(self, key: PlanKey) -> None:
         """The plan is not stored and should not run. Raises UnknownPlanError."""

@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, SubmitTopology, TopologyReport
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.members import Member
@@ -122,8 +123,8 @@ def step(
     if verdict is Verdict.REJECT:
         notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]
         kept = msgspec.structs.replace(record, trial=None, change_error=reason)
-        settled = SettleChange(record.key, trial.version.epoch, kept=False)
-        return kept, [*notes, *_kill(record, trial.version.epoch, driver), settled]
+        killed = _kill(record, trial.version.epoch, driver)
+        return kept, [*notes, *killed, *_settled(record.key, trial.version.epoch, record.version())]
     sent = Submission.SENT if own is not None else Submission.UNKNOWN
     taken = msgspec.structs.replace(
         with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
@@ -140,7 +141,7 @@ def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:
     if record.fallback is None:
         return record, []
     kept = msgspec.structs.replace(record, fallback=None)
-    return kept, [SettleChange(record.key, record.epoch, kept=True)]
+    return kept, _settled(record.key, record.epoch, record.version())
 
 
 def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, list[Instruction]]:
@@ -157,7 +158,7 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
     what = f"plan={record.key.topology()} epoch={record.epoch} reason={reason!r}"
     return back, [
         LogLine("error", f"change failed, the former text is submitted again {what}"),
-        SettleChange(record.key, record.epoch, kept=False),
+        SettleChange(record.key, record.epoch, record.fallback),
         RaiseEpoch(record.key),
     ]
 
@@ -186,6 +187,11 @@ def _submit(
         LogLine("info", f"topology submitted beside the former one {what}"),
         PushToDriver(driver.peer, message),
     ]
+
+
+def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Instruction]:
+    """Only what can be compiled is ever changed with a way back, so there is something in force."""
+    return [] if in_force is None else [SettleChange(key, epoch, in_force)]
 
 
 def _kill(record: PlanRecord, epoch: int, driver: Member[RegisterDriver] | None) -> list[Instruction]:

@@ -47,13 +47,15 @@ class PlanToRun(msgspec.Struct, frozen=True):
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
-    """A plan's text, compiled, and the topology that it is to run as."""
+    """A plan's text, compiled, and the topology that it is to run as. `workers_asked` is the number of workers that the
+    plan was rebalanced to, None when text and configuration decide."""
 
     text: str
     compiled: CompiledPlan
     epoch: int
     workers: int
     updated_ms: int
+    workers_asked: int | None = None
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -93,6 +95,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     restarts: int = 0
     interruption: str = ""
     interrupted_ms: int = 0
+    workers_asked: int | None = None
     intake: bool = True
     origin: str = ""
     trial: Trial | None = None
@@ -107,7 +110,20 @@ class PlanRecord(msgspec.Struct, frozen=True):
         """What is to run now; None when it cannot be compiled."""
         if self.compiled is None:
             return None
-        return PlanVersion(self.text, self.compiled, self.epoch, self.workers, self.updated_ms)
+        return PlanVersion(self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked)
+
+    def target(self) -> tuple[str, int]:
+        """The text and the number of workers that the plan has, or is to have when the change under way comes about."""
+        version = self.trial.version if self.trial is not None else self
+        return version.text, version.workers
+
+    def change(self) -> ChangeKind | None:
+        """The kind of the change that is under way."""
+        if self.trial is not None:
+            return self.trial.kind
+        if self.fallback is None:
+            return None
+        return "rebalance" if self.fallback.text == self.text else "update"
 
 
 def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
@@ -119,6 +135,7 @@ def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
         unusable="",
         epoch=version.epoch,
         workers=version.workers,
+        workers_asked=version.workers_asked,
         updated_ms=version.updated_ms,
         restarts=0,
         trial=None,

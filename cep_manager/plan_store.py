@@ -1,4 +1,5 @@
-"""The plan store: which plans are deployed, and how far their epochs have been counted, in a relational database."""
+"""The plan store: which plans are deployed, what they were before a change that is not settled yet, and how far their
+epochs have been counted, in a relational database."""
 
 from __future__ import annotations
 
@@ -9,45 +10,41 @@ from typing import Any
 
 import msgspec
 import sqlalchemy
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, Text, event
+from sqlalchemy import Connection, Table, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from cep_common.ids import PlanKey
 from cep_manager.config import DatabaseConfig
 from cep_manager.errors import PlanExistsError, StoreError
+from cep_manager.plan_schema import EPOCHS, FORMER, PLANS, SCHEMA_VERSION, bring_up_to_date
+from cep_manager.plan_state import ChangeKind
 
-SCHEMA_VERSION = 1
 
-_METADATA = MetaData()
-_VERSION = Table("cep_schema", _METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
-_PLANS = Table(
-    "cep_plans",
-    _METADATA,
-    Column("tenant", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(128), primary_key=True),
-    Column("text", Text, nullable=False),
-    Column("created_ms", BigInteger, nullable=False),
-    Column("updated_ms", BigInteger, nullable=False),
-)
-# Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
-_EPOCHS = Table(
-    "cep_epochs",
-    _METADATA,
-    Column("tenant", Integer, primary_key=True, autoincrement=False),
-    Column("name", String(128), primary_key=True),
-    Column("epoch", BigInteger, nullable=False),
-)
+class StoredVersion(msgspec.Struct, frozen=True):
+    """A plan's text and the topology that it runs as: `workers` were asked for, None leaves them to text and
+    configuration."""
+
+    text: str
+    updated_ms: int
+    epoch: int
+    workers: int | None = None
 
 
 class StoredPlan(msgspec.Struct, frozen=True):
-    """A plan in the store; times are milliseconds since 1970."""
+    """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
+    kind it is and `former` what the plan was before."""
 
     key: PlanKey
     text: str
     epoch: int
     created_ms: int
     updated_ms: int
+    intake: bool = True
+    workers: int | None = None
+    origin: str = ""
+    change: ChangeKind | None = None
+    former: StoredVersion | None = None
 
 
 class PlanStore:
@@ -55,7 +52,8 @@ class PlanStore:
     database cannot be used, and have then changed nothing."""
 
     def __init__(self, config: DatabaseConfig) -> None:
-        """The database is reachable and has the tables of this version; they are made in an empty one."""
+        """The database is reachable and has the tables of this version: made in an empty one, brought up to date in
+        one that an earlier version wrote."""
         self._shown = config.url
         try:
             url = make_url(config.url)
@@ -77,41 +75,94 @@ class PlanStore:
 
     def plans(self) -> tuple[StoredPlan, ...]:
         """Every plan, in order of tenant and name."""
-        both = sqlalchemy.and_(_PLANS.c.tenant == _EPOCHS.c.tenant, _PLANS.c.name == _EPOCHS.c.name)
-        query = sqlalchemy.select(_PLANS, _EPOCHS.c.epoch).join(_EPOCHS, both).order_by(_PLANS.c.tenant, _PLANS.c.name)
         with self._transaction() as connection:
-            return tuple(_stored(row) for row in connection.execute(query))
+            former = {(row.tenant, row.name): row for row in connection.execute(sqlalchemy.select(FORMER))}
+            rows = connection.execute(sqlalchemy.select(PLANS).order_by(PLANS.c.tenant, PLANS.c.name))
+            return tuple(_stored(row, former.get((row.tenant, row.name))) for row in rows)
 
-    def add(self, key: PlanKey, text: str, now_ms: int) -> StoredPlan:
+    def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "") -> StoredPlan:
         """The plan is in the store under a new epoch. Raises PlanExistsError when one of its name is there."""
-        row = {"tenant": key.tenant, "name": key.plan, "text": text, "created_ms": now_ms, "updated_ms": now_ms}
         with self._transaction() as connection:
-            try:
-                connection.execute(_PLANS.insert().values(row))
-            except IntegrityError as error:
-                raise PlanExistsError(f"a plan named {key.plan} is deployed already; replace it on purpose") from error
             epoch = _count_epoch(connection, key)
-        return StoredPlan(key=key, text=text, epoch=epoch, created_ms=now_ms, updated_ms=now_ms)
+            plan = StoredPlan(key, text, epoch, created_ms=now_ms, updated_ms=now_ms, origin=origin)
+            _insert(connection, plan)
+        return plan
 
-    def replace(self, key: PlanKey, text: str, now_ms: int) -> StoredPlan | None:
-        """The plan has another text and a new epoch; None when there is no such plan."""
+    def change(
+        self,
+        key: PlanKey,
+        kind: ChangeKind,
+        text: str,
+        workers: int | None,
+        former: StoredVersion | None,
+        now_ms: int,
+    ) -> StoredPlan | None:
+        """The plan has another text or number of workers, and a new epoch; None when there is no such plan. `former` is
+        kept until the change is settled; None when there is nothing to go back to."""
         with self._transaction() as connection:
-            created_ms = connection.scalar(sqlalchemy.select(_PLANS.c.created_ms).where(_is(_PLANS, key)))
-            if created_ms is None:
+            if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is(PLANS, key))) is None:
                 return None
-            connection.execute(_PLANS.update().where(_is(_PLANS, key)).values(text=text, updated_ms=now_ms))
             epoch = _count_epoch(connection, key)
-        return StoredPlan(key=key, text=text, epoch=epoch, created_ms=created_ms, updated_ms=now_ms)
+            changed = {"text": text, "workers": workers, "epoch": epoch, "changed_epoch": epoch, "updated_ms": now_ms}
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(changed))
+            connection.execute(FORMER.delete().where(_is(FORMER, key)))
+            if former is not None:
+                row = {"tenant": key.tenant, "name": key.plan, "change": kind, **msgspec.structs.asdict(former)}
+                connection.execute(FORMER.insert().values(row))
+            return _read(connection, key)
+
+    def settle(self, key: PlanKey, epoch: int, in_force: StoredVersion) -> None:
+        """The plan is what `in_force` says, and nothing else is kept of it; `epoch` was the last of the change that is
+        settled so. When the plan was changed again since, `in_force` is what that change can go back to."""
+        with self._transaction() as connection:
+            row = connection.execute(sqlalchemy.select(PLANS).where(_is(PLANS, key))).first()
+            if row is None:
+                return
+            version = msgspec.structs.asdict(in_force)
+            if row.changed_epoch > epoch:
+                connection.execute(FORMER.update().where(_is(FORMER, key)).values(version))
+                return
+            if row.epoch != row.changed_epoch:  # it was counted up since: that holds for what is in force
+                del version["epoch"]
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(version))
+            connection.execute(FORMER.delete().where(_is(FORMER, key)))
+
+    def set_intake(self, key: PlanKey, intake: bool) -> None:
+        """Workers take events in for the plan, or do not."""
+        with self._transaction() as connection:
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(intake=intake))
+
+    def rename(self, key: PlanKey, to: PlanKey, text: str, now_ms: int) -> StoredPlan | None:
+        """The plan is in the store as `to`, with another text and a new epoch, and not as `key`; None when there was
+        none. Raises PlanExistsError when there is one of the new name."""
+        with self._transaction() as connection:
+            before = _read(connection, key)
+            if before is None:
+                return None
+            _remove(connection, key)
+            plan = msgspec.structs.replace(
+                before,
+                key=to,
+                text=text,
+                epoch=_count_epoch(connection, to),
+                updated_ms=now_ms,
+                change=None,
+                former=None,
+            )
+            _insert(connection, plan)
+        return plan
 
     def raise_epoch(self, key: PlanKey) -> int:
         """The plan's epoch is one higher; this is it."""
         with self._transaction() as connection:
-            return _count_epoch(connection, key)
+            epoch = _count_epoch(connection, key)
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch))
+            return epoch
 
     def remove(self, key: PlanKey) -> bool:
         """The plan is not in the store; False when it was not there. Its epoch goes on being counted."""
         with self._transaction() as connection:
-            return connection.execute(_PLANS.delete().where(_is(_PLANS, key))).rowcount > 0
+            return _remove(connection, key)
 
     def close(self) -> None:
         """All connections are closed."""
@@ -139,11 +190,7 @@ class PlanStore:
     def _prepare(self) -> None:
         try:
             with self._transaction() as connection:
-                _METADATA.create_all(connection)
-                version = connection.scalar(sqlalchemy.select(_VERSION.c.version))
-                if version is None:
-                    version = SCHEMA_VERSION
-                    connection.execute(_VERSION.insert().values(version=version))
+                version = bring_up_to_date(connection)
             self._check_version(version)
         except StoreError:
             self.close()
@@ -164,19 +211,62 @@ def _take_write_lock(connection: Connection) -> None:
 
 
 def _count_epoch(connection: Connection, key: PlanKey) -> int:
-    raised = _EPOCHS.update().where(_is(_EPOCHS, key)).values(epoch=_EPOCHS.c.epoch + 1)
+    raised = EPOCHS.update().where(_is(EPOCHS, key)).values(epoch=EPOCHS.c.epoch + 1)
     if connection.execute(raised).rowcount == 0:
-        connection.execute(_EPOCHS.insert().values(tenant=key.tenant, name=key.plan, epoch=1))
-    epoch = connection.scalar(sqlalchemy.select(_EPOCHS.c.epoch).where(_is(_EPOCHS, key)))
+        connection.execute(EPOCHS.insert().values(tenant=key.tenant, name=key.plan, epoch=1))
+    epoch = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
     return int(epoch or 0)
+
+
+def _read(connection: Connection, key: PlanKey) -> StoredPlan | None:
+    row = connection.execute(sqlalchemy.select(PLANS).where(_is(PLANS, key))).first()
+    former = connection.execute(sqlalchemy.select(FORMER).where(_is(FORMER, key))).first()
+    return _stored(row, former) if row is not None else None
+
+
+def _insert(connection: Connection, plan: StoredPlan) -> None:
+    row = {
+        "tenant": plan.key.tenant,
+        "name": plan.key.plan,
+        "text": plan.text,
+        "created_ms": plan.created_ms,
+        "updated_ms": plan.updated_ms,
+        "epoch": plan.epoch,
+        "changed_epoch": plan.epoch,
+        "intake": plan.intake,
+        "workers": plan.workers,
+        "origin": plan.origin,
+    }
+    try:
+        connection.execute(PLANS.insert().values(row))
+    except IntegrityError as error:
+        raise PlanExistsError(f"a plan named {plan.key.plan} is deployed already; replace it on purpose") from error
+
+
+def _remove(connection: Connection, key: PlanKey) -> bool:
+    connection.execute(FORMER.delete().where(_is(FORMER, key)))
+    return connection.execute(PLANS.delete().where(_is(PLANS, key))).rowcount > 0
 
 
 def _is(table: Table, key: PlanKey) -> sqlalchemy.ColumnElement[bool]:
     return sqlalchemy.and_(table.c.tenant == key.tenant, table.c.name == key.plan)
 
 
-def _stored(row: sqlalchemy.Row[Any]) -> StoredPlan:
-    return StoredPlan(PlanKey(row.tenant, row.name), row.text, row.epoch, row.created_ms, row.updated_ms)
+def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> StoredPlan:
+    return StoredPlan(
+        key=PlanKey(row.tenant, row.name),
+        text=row.text,
+        epoch=row.epoch,
+        created_ms=row.created_ms,
+        updated_ms=row.updated_ms,
+        intake=row.intake,
+        workers=row.workers,
+        origin=row.origin,
+        change=former.change if former is not None else None,
+        former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
+        if former is not None
+        else None,
+    )
 
 
 def _make_folder(database: str | None) -> None:

@@ -27,9 +27,9 @@ from cep_common.transport import ControlServer
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import ManagerUnavailableError, StoreError
-from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
+from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plan_record import PlanToRun
-from cep_manager.plan_store import PlanStore
+from cep_manager.plan_store import PlanStore, StoredVersion
 from cep_manager.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -114,6 +114,19 @@ class ManagerService:
     def remove_plan(self, key: PlanKey) -> None:
         """The plan should not run, and snapshots do not show it. Raises ManagerUnavailableError."""
         self._command(lambda now_ms: self._plane.remove_plan(key, now_ms))
+
+    def rename_plan(self, key: PlanKey, plan: PlanToRun) -> None:
+        """The stored plan should run, the one of `key` should not; nothing happens between the two. Raises
+        ManagerUnavailableError."""
+        self._command(lambda now_ms: [*self._plane.remove_plan(key, now_ms), *self._plane.put_plan(plan, now_ms)])
+
+    def set_intake(self, key: PlanKey, intake: bool) -> None:
+        """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
+        self._command(lambda _: self._plane.set_intake(key, intake))
+
+    def restart_plan(self, key: PlanKey, epoch: int) -> None:
+        """The plan is submitted anew under `epoch`. Raises ManagerUnavailableError."""
+        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms))
 
     def _command(self, run: Callable[[int], Iterable[Instruction]]) -> None:
         done = self._enqueue(run)
@@ -215,6 +228,8 @@ class ManagerService:
                     self._server.send(peer, message)
                 case RaiseEpoch(key):
                     self._store_thread.submit(self._raise_epoch, key)
+                case SettleChange():
+                    self._store_thread.submit(self._settle, instruction)
 
     # ---- the plan store's thread -----------------------------------------------------------------------------------
 
@@ -229,6 +244,15 @@ class ManagerService:
             self._report_failure(key, "the manager failed; see its log")
         else:
             self._enqueue(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
+
+    def _settle(self, change: SettleChange) -> None:
+        version = change.in_force
+        stored = StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+        try:
+            self._store.settle(change.key, change.epoch, stored)
+        except Exception:
+            # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
+            logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)
 
     def _report_failure(self, key: PlanKey, reason: str) -> None:
         self._enqueue(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

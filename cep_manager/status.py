@@ -6,6 +6,7 @@ Pure: everything is told from a snapshot.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
 import msgspec
 
@@ -13,7 +14,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import HeldState, RegisterTask, RegisterWorker, WorkerPlanReport
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
-from cep_manager.plan_state import PlanState
+from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.snapshot import Snapshot
 
 WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
@@ -21,6 +22,8 @@ WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
 
 class TopologyStatus(msgspec.Struct, frozen=True):
     """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this state.
+    `intake` is False when no events are taken in. `change` is the kind of the change that is under way, empty when none
+    is; `change_error` says why the last change came to nothing, empty when it did not.
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
@@ -34,6 +37,9 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     tasks_required: int
     interruption: str
     interrupted_ms: int
+    intake: bool
+    change: ChangeKind | Literal[""]
+    change_error: str
     last_error: str
 
 
@@ -90,6 +96,9 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             tasks_required=record.workers,
             interruption=record.interruption,
             interrupted_ms=snapshot.now_ms - record.interrupted_ms if record.interruption else 0,
+            intake=record.intake,
+            change=record.change() or "",
+            change_error=record.change_error,
             last_error=_last_error(tasks, reports),
         ),
         inflow=inflow,

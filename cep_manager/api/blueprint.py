@@ -8,7 +8,7 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
-from cep_manager.api.requests import read_flag, read_tenant, read_text
+from cep_manager.api.requests import read_flag, read_json, read_tenant, read_text
 from cep_manager.manager_view import ManagerView, PlanSummary
 
 
@@ -19,10 +19,23 @@ class PlanList(msgspec.Struct, frozen=True):
     plans: tuple[PlanSummary, ...]
 
 
+class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """On how many topology workers a plan should run."""
+
+    workers: int
+
+
+class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A plan's other name."""
+
+    name: str
+
+
 def api_blueprint(view: ManagerView) -> Blueprint:
     """Everything under `/api/v1`."""
     api = Blueprint("api", __name__, url_prefix="/api/v1")
     _plan_routes(api, view)
+    _life_cycle_routes(api, view)
     _topology_routes(api, view)
     _cluster_routes(api, view)
     return api
@@ -45,7 +58,8 @@ def _plan_routes(api: Blueprint, view: ManagerView) -> None:
 
     @api.put("/plans/<name>")
     def replace_plan(name: str) -> Response:
-        deployed = view.deploy(read_tenant(request), read_text(request), replace=True, name=name)
+        rename = read_flag(request, "rename")
+        deployed = view.deploy(read_tenant(request), read_text(request), replace=True, name=name, rename=rename)
         return _json(deployed, 201 if deployed.created else 200)
 
     @api.delete("/plans/<name>")
@@ -56,6 +70,28 @@ def _plan_routes(api: Blueprint, view: ManagerView) -> None:
     @api.post("/validate")
     def validate_plan() -> Response:
         return _json(view.validate(read_text(request)))
+
+
+def _life_cycle_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.post("/plans/<name>/activate")
+    def activate_plan(name: str) -> Response:
+        return _json(view.set_intake(_key(name), intake=True))
+
+    @api.post("/plans/<name>/deactivate")
+    def deactivate_plan(name: str) -> Response:
+        return _json(view.set_intake(_key(name), intake=False))
+
+    @api.post("/plans/<name>/restart")
+    def restart_plan(name: str) -> Response:
+        return _json(view.restart(_key(name)))
+
+    @api.post("/plans/<name>/rebalance")
+    def rebalance_plan(name: str) -> Response:
+        return _json(view.rebalance(_key(name), read_json(request, Rebalancing).workers))
+
+    @api.post("/plans/<name>/rename")
+    def rename_plan(name: str) -> Response:
+        return _json(view.rename(_key(name), read_json(request, Renaming).name))
 
 
 def _topology_routes(api: Blueprint, view: ManagerView) -> None:

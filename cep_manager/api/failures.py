@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException
 from cep_common.errors import CepError
 from cep_manager.errors import (
     BadRequestError,
+    ChangeUnderWayError,
     ManagerUnavailableError,
     PlanExistsError,
     PlanInvalidError,
@@ -25,6 +26,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     BadRequestError: 400,
     UnknownPlanError: 404,
     PlanExistsError: 409,
+    ChangeUnderWayError: 409,
     PlanInvalidError: 422,
     StoreError: 503,
     ManagerUnavailableError: 503,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
 from flask import Request
 
 from cep_common.ids import SUPER_TENANT, parse_tenant
 from cep_manager.errors import BadRequestError
+
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
@@ -40,3 +45,12 @@ def read_text(request: Request) -> str:
         return request.get_data().decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRequestError(f"the plan is not UTF-8 text (byte {error.start})") from error
+
+
+def read_json(request: Request, kind: type[Body]) -> Body:
+    """The body as JSON of the form `kind`. Raises BadRequestError, which names what is wrong with it."""
+    try:
+        return msgspec.json.decode(request.get_data(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        example = ", ".join(f'"{field.name}": …' for field in msgspec.structs.fields(kind))
+        raise BadRequestError(f"the body must be JSON, {{{example}}}: {error}") from error

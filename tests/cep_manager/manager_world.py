@@ -27,7 +27,7 @@ from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
-from cep_manager.manager_view import Cluster, Deployed, Health, ManagerInfo, PlanDetails, PlanSummary, Validation
+from cep_manager.manager_view import Cluster, Health, ManagerInfo, Outcome, PlanDetails, PlanSummary, Validation
 from cep_manager.plan_record import PlanToRun
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
@@ -252,6 +252,7 @@ class FakeView:
         self.failure: Exception | None = None
         self.deployed: list[tuple[int, str, bool]] = []
         self.undeployed: list[PlanKey] = []
+        self.done: list[tuple[PlanKey, str]] = []
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -283,19 +284,38 @@ class FakeView:
         warnings = (WARNING,) if "odd" in text else ()
         return Validation(valid=not problems, plan="" if problems else "Storms", problems=problems, warnings=warnings)
 
-    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None) -> Deployed:
+    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
         self._look()
         self.deployed.append((tenant, text, replace))
         if "broken" in text:
             raise PlanInvalidError((PROBLEM,))
         if "clash" in text and not replace:
             raise PlanExistsError("a plan named Storms is deployed with another text; replace it")
+        if rename:
+            return self._done(PlanKey(tenant, name or ""), f"rename {name}")
         created = "again" not in text
-        return Deployed("Storms", tenant, f"Storms[{tenant}]", 1, created, changed=True, message="Storms was deployed")
+        return Outcome("Storms", tenant, f"Storms[{tenant}]", 1, created, changed=True, message="Storms was deployed")
+
+    def rename(self, key: PlanKey, name: str) -> Outcome:
+        return self._done(key, f"rename to {name}")
+
+    def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
+        return self._done(key, "activate" if intake else "deactivate")
+
+    def restart(self, key: PlanKey) -> Outcome:
+        return self._done(key, "restart")
+
+    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
+        return self._done(key, f"rebalance to {workers}")
 
     def undeploy(self, key: PlanKey) -> None:
         self._record(key)
         self.undeployed.append(key)
+
+    def _done(self, key: PlanKey, what: str) -> Outcome:
+        record = self._record(key)
+        self.done.append((key, what))
+        return Outcome(key.plan, key.tenant, key.topology(), record.epoch, created=False, changed=True, message=what)
 
     def cluster(self) -> Cluster:
         snapshot = self._look()

@@ -39,6 +39,11 @@ def record(world: World) -> PlanRecord:
     return world.snapshot().plans[KEY]
 
 
+def settled(world: World) -> list[tuple[int, int, str]]:
+    """Changes that were settled: their epochs, and the epoch and text that are in force then."""
+    return [(one.epoch, one.in_force.epoch, one.in_force.text) for one in world.taken(SettleChange)]  # type: ignore[attr-defined]
+
+
 def test_the_new_topology_starts_beside_the_former_one_whose_tasks_go_on(world: World) -> None:
     assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, beside=True)]
     world.hear(drives(topology("running"), topology("starting", epoch=2)), task(epoch=1), task(epoch=2))
@@ -56,7 +61,7 @@ def test_it_takes_over_when_its_tasks_are_heard_and_the_former_one_is_killed(wor
     world.hear(task(epoch=2))
     assert (record(world).state, record(world).epoch, record(world).text) == (PlanState.ACTIVE, 2, "text 2")
     assert pushed(world) == [KillTopology(KEY, 1)]
-    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=True)]
+    assert settled(world) == [(2, 2, "text 2")]
     assert world.snapshot().revision > revision
     assert world.hear(task(epoch=1)).code == "stale-epoch"  # type: ignore[attr-defined]
     assert record(world).interruption == ""
@@ -74,7 +79,7 @@ def test_when_it_cannot_start_the_former_one_just_goes_on_and_the_status_says_wh
     found = record(world)
     assert (found.state, found.epoch, found.change_error) == (PlanState.ACTIVE, 1, reason)
     assert pushed(world) == [KillTopology(KEY, 2)]
-    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=False)]
+    assert settled(world) == [(2, 1, plan().text)]
 
 
 def test_more_workers_than_the_cluster_has_slots_change_nothing(world: World) -> None:
@@ -92,7 +97,7 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
     assert (record(world).epoch, record(world).text) == (2, "text 2")
     world.hear(drives(topology("failed", 2, "no such window")))
     assert (record(world).text, record(world).change_error) == (plan().text, "no such window")
-    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=False)]
+    assert settled(world) == [(2, 1, plan().text)]
     assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
     world.plane.epoch_raised(KEY, 3, world.now_ms)
     world.tick()
@@ -101,10 +106,10 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
 
 def test_without_room_for_both_the_change_is_settled_once_it_runs(world: World) -> None:
     world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0))
-    assert world.taken(SettleChange) == []
+    assert settled(world) == []
     world.hear(drives(topology("running", epoch=2)), task(epoch=2))
     assert record(world).state is PlanState.ACTIVE
-    assert world.taken(SettleChange) == [SettleChange(KEY, 2, kept=True)]
+    assert settled(world) == [(2, 2, "text 2")]
 
 
 def test_a_driver_that_died_meanwhile_gets_the_changed_plan(world: World) -> None:

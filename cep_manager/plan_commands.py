@@ -1,0 +1,232 @@
+"""What can be done to a plan: each command goes to the plan store first, then to the control loop."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+
+from cep_common.clock import Clock
+from cep_common.ids import PlanKey
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.compiler import compile_plan, with_name
+from cep_manager.errors import (
+    BadRequestError,
+    ChangeUnderWayError,
+    ManagerUnavailableError,
+    PlanExistsError,
+    UnknownPlanError,
+)
+from cep_manager.manager_view import Outcome
+from cep_manager.plan_change import former_of
+from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
+from cep_manager.plan_state import ChangeKind, PlanState
+from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
+from cep_manager.service import ManagerService
+from cep_manager.snapshot import Snapshot
+from siddhi.scripts.language import ScriptPolicy
+
+MOST_WORKERS = 10_000
+"""No cluster has so many slots: a larger number is a slip."""
+
+STARTS_EMPTY = "windows, patterns and tables start empty"
+
+
+class PlanCommands:
+    """Deploys, changes and ends plans. Any thread may call; one command is carried out at a time, since what the store
+    and what the loop are told must not cross. Every command raises ManagerUnavailableError when the loop does not
+    answer and StoreError when the plan store cannot be used."""
+
+    def __init__(self, store: PlanStore, service: ManagerService, clock: Clock, scripts: ScriptPolicy) -> None:
+        self._store = store
+        self._service = service
+        self._clock = clock
+        self._scripts = scripts
+        self._one_at_a_time = threading.Lock()
+
+    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
+        """See `ManagerView.deploy`."""
+        compiled = compile_plan(text, self._scripts)
+        key = PlanKey(tenant, compiled.name)
+        if name is not None and compiled.name != name:
+            if not rename:
+                raise BadRequestError(
+                    f"the text is of a plan named {compiled.name}, the address is of {name}; to rename {name}, say so "
+                    "(?rename=true)"
+                )
+            with self._one_at_a_time:
+                return self._rename(PlanKey(tenant, name), text, compiled)
+        with self._one_at_a_time:
+            before = self._live_snapshot().plans.get(key)
+            if before is None:
+                return self._add(key, text, compiled)
+            if before.target()[0] == text:
+                return self._deploy_same(before, text, compiled)
+            if not replace:
+                raise PlanExistsError(
+                    f"a plan named {key.plan} is deployed with another text; replace it, or choose another name"
+                )
+            return self._change(before, "update", text, compiled, _workers_after_edit(before, compiled))
+
+    def rename(self, key: PlanKey, name: str) -> Outcome:
+        """See `ManagerView.rename`."""
+        with self._one_at_a_time:
+            record = self._record(key)
+            if name == key.plan:
+                return _outcome(record.key, record.epoch, f"{key.plan} has that name; nothing was changed")
+            text = with_name(record.target()[0], name)
+            compiled = compile_plan(text, self._scripts)
+            return self._rename(key, text, compiled)
+
+    def undeploy(self, key: PlanKey) -> None:
+        """See `ManagerView.undeploy`."""
+        with self._one_at_a_time:
+            known = key in self._live_snapshot().plans
+            stored = self._store.remove(key)
+            if not (known or stored):
+                raise unknown_plan(key)
+            self._service.remove_plan(key)
+
+    def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
+        """See `ManagerView.set_intake`."""
+        with self._one_at_a_time:
+            record = self._record(key)
+            done = "activated" if intake else "deactivated"
+            if record.intake is intake:
+                return _outcome(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
+            self._store.set_intake(key, intake)
+            self._service.set_intake(key, intake)
+        follows = "workers take events in for it" if intake else "workers take no events in for it, its state is kept"
+        return _outcome(key, record.epoch, f"{key.plan} was {done}: {follows}", changed=True)
+
+    def restart(self, key: PlanKey) -> Outcome:
+        """See `ManagerView.restart`."""
+        with self._one_at_a_time:
+            return self._restart(self._record(key), f"{key.plan} is restarted; {STARTS_EMPTY}")
+
+    def rebalance(self, key: PlanKey, workers: int) -> Outcome:
+        """See `ManagerView.rebalance`."""
+        if not 1 <= workers <= MOST_WORKERS:
+            raise BadRequestError(f"workers must be a whole number from 1 to {MOST_WORKERS:,}, not {workers}")
+        with self._one_at_a_time:
+            record = self._record(key)
+            _refuse_during(record, "update")
+            text, now_on = record.target()
+            if workers == now_on:
+                message = f"{key.plan} has {workers} topology workers already; nothing was changed"
+                return _outcome(key, record.epoch, message)
+            compiled = compile_plan(text, self._scripts)
+            return self._change(record, "rebalance", text, compiled, workers)
+
+    def _add(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
+        stored = self._store.add(key, text, self._clock.now_ms())
+        self._service.put_plan(plan_to_run(stored, compiled))
+        return _outcome(key, stored.epoch, f"{key.plan} was deployed", created=True, changed=True)
+
+    def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan) -> Outcome:
+        name = record.key.plan
+        if record.trial is not None:
+            return _outcome(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
+        if record.compiled is None:
+            return self._change(record, "update", text, compiled, record.workers_asked)
+        if record.state is PlanState.FAILED:
+            return self._restart(record, f"{name} was deployed again")
+        return _outcome(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
+
+    def _change(
+        self, record: PlanRecord, kind: ChangeKind, text: str, compiled: CompiledPlan, workers: int | None
+    ) -> Outcome:
+        key = record.key
+        nothing_runs = record.state is PlanState.FAILED and record.change() is None
+        former = former_of(record) if not nothing_runs else None
+        kept = _stored_version(former) if former is not None else None
+        stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms())
+        if stored is None:
+            raise unknown_plan(key)
+        self._service.put_plan(plan_to_run(stored, compiled))
+        done = "updated" if kind == "update" else "rebalanced"
+        message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {STARTS_EMPTY}"
+        return _outcome(key, stored.epoch, message, changed=True)
+
+    def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
+        to = PlanKey(key.tenant, compiled.name)
+        stored = self._store.rename(key, to, text, self._clock.now_ms())
+        if stored is None:
+            raise unknown_plan(key)
+        self._service.rename_plan(key, plan_to_run(stored, compiled))
+        return _outcome(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
+
+    def _restart(self, record: PlanRecord, message: str) -> Outcome:
+        _refuse_during(record, "update", "rebalance")
+        epoch = self._store.raise_epoch(record.key)
+        self._service.restart_plan(record.key, epoch)
+        return _outcome(record.key, epoch, message, changed=True)
+
+    def _live_snapshot(self) -> Snapshot:
+        if not self._service.alive():
+            raise ManagerUnavailableError("the control loop does not run")
+        return self._service.snapshot()
+
+    def _record(self, key: PlanKey) -> PlanRecord:
+        record = self._live_snapshot().plans.get(key)
+        if record is None:
+            raise unknown_plan(key)
+        return record
+
+
+def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False) -> PlanToRun:
+    """What the control loop is told of a stored plan."""
+    return PlanToRun(
+        key=stored.key,
+        text=stored.text,
+        compiled=compiled,
+        epoch=stored.epoch,
+        created_ms=stored.created_ms,
+        updated_ms=stored.updated_ms,
+        sent_before=sent_before,
+        intake=stored.intake,
+        workers=stored.workers,
+        origin=stored.origin,
+        change=stored.change,
+    )
+
+
+def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledPlan | str) -> PlanToRun:
+    """What the plan was before a change that an earlier manager process began."""
+    before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None)
+    return plan_to_run(before, compiled, sent_before=True)
+
+
+def unknown_plan(key: PlanKey) -> UnknownPlanError:
+    """There is no such plan."""
+    return UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+
+
+def _refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
+    change = record.change()
+    if change in changes:
+        doing = "updated" if change == "update" else "rebalanced"
+        raise ChangeUnderWayError(f"{record.key.plan} is being {doing}; wait until that has come to its end")
+
+
+def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | None:
+    """The number asked for by rebalancing holds until a text says another one than the text before."""
+    asked = record.trial.version.workers_asked if record.trial is not None else record.workers_asked
+    before = record.trial.version.compiled if record.trial is not None else record.compiled
+    return asked if before is not None and before.workers == compiled.workers else None
+
+
+def _stored_version(version: PlanVersion) -> StoredVersion:
+    return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+
+
+def _outcome(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
+    return Outcome(
+        plan=key.plan,
+        tenant=key.tenant,
+        topology=key.topology(),
+        epoch=epoch,
+        created=created,
+        changed=changed,
+        message=message,
+    )

@@ -1,0 +1,79 @@
+"""The tables of the plan store, and how a database of an earlier version of the manager is brought up to date."""
+
+from __future__ import annotations
+
+import sqlalchemy
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
+
+SCHEMA_VERSION = 2
+
+METADATA = MetaData()
+VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+PLANS = Table(
+    "cep_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+    # The epoch under which the plan runs, and the one that was counted for its present text and workers.
+    Column("epoch", BigInteger, nullable=False),
+    Column("changed_epoch", BigInteger, nullable=False),
+    Column("intake", Boolean, nullable=False),
+    Column("workers", Integer),
+    Column("origin", Text, nullable=False),
+)
+
+# What a plan was before a change, for as long as it is not certain that the change works.
+FORMER = Table(
+    "cep_former_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("change", String(16), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("workers", Integer),
+)
+
+# Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
+EPOCHS = Table(
+    "cep_epochs",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+)
+
+
+def bring_up_to_date(connection: Connection) -> int:
+    """The version of the tables: `SCHEMA_VERSION`, after those of an empty or older database were made so, or the one
+    that is there when this manager does not know it; then nothing was changed."""
+    VERSION.create(connection, checkfirst=True)
+    version = connection.scalar(sqlalchemy.select(VERSION.c.version))
+    if version is None:
+        METADATA.create_all(connection)
+        connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
+        return SCHEMA_VERSION
+    if version == 1:
+        for statement in _FROM_1_TO_2:
+            connection.execute(text(statement))
+        FORMER.create(connection)
+        connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+        return SCHEMA_VERSION
+    return int(version)
+
+
+_COUNTED = "SELECT e.epoch FROM cep_epochs e WHERE e.tenant = cep_plans.tenant AND e.name = cep_plans.name"
+
+_FROM_1_TO_2 = (
+    "ALTER TABLE cep_plans ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE cep_plans ADD COLUMN changed_epoch BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE cep_plans ADD COLUMN intake BOOLEAN NOT NULL DEFAULT TRUE",
+    "ALTER TABLE cep_plans ADD COLUMN workers INTEGER",
+    "ALTER TABLE cep_plans ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
+    f"UPDATE cep_plans SET epoch = ({_COUNTED}), changed_epoch = ({_COUNTED})",  # noqa: S608 - our own constant
+)

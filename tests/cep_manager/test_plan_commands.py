@@ -1,0 +1,323 @@
+"""The life of a plan through a whole manager: REST in, orders to the driver out, and a SQLite file in between."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import zmq
+from manager_world import free_port, task
+from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, status
+
+from cep_common.ids import PlanKey
+from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
+from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.main import ManagerProcess
+
+OTHER = PLAN.replace("60", "90")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ManagerConfig:
+    return ManagerConfig(
+        control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=600),
+        http=HttpConfig(port=free_port()),
+        database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),
+    )
+
+
+@pytest.fixture
+def address(config: ManagerConfig) -> str:
+    return f"http://127.0.0.1:{config.http.port}/api/v1"
+
+
+@pytest.fixture
+def peer(zmq_context: zmq.Context[zmq.Socket[bytes]], config: ManagerConfig) -> Iterator[Peer]:
+    made = Peer(zmq_context, config)
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def manager(config: ManagerConfig, peer: Peer, address: str) -> Iterator[ManagerProcess]:
+    """The plan runs under epoch 1."""
+    process = ManagerProcess(config)
+    deploy(address)
+    peer.next_push()
+    beat(peer, running(1))
+    assert eventually(state_is(address, "active"))
+    yield process
+    process.close()
+
+
+def running(epoch: int, state: RunState = "running", reason: str = "", key: PlanKey = KEY) -> TopologyReport:
+    return TopologyReport(key, epoch, state, reason)
+
+
+def beat(peer: Peer, *topologies: TopologyReport) -> None:
+    """The driver tells of `topologies`, and the tasks of those that run are heard."""
+    peer.drive(*topologies)
+    for topology in topologies:
+        if topology.state == "running":
+            peer.ask(task(key=topology.key, epoch=topology.epoch))
+
+
+def post(address: str, action: str, body: dict[str, Any] | None = None, plan: str = "Storms") -> requests.Response:
+    return requests.post(f"{address}/plans/{plan}/{action}", json=body, timeout=5)
+
+
+def put(address: str, text: str, **parameters: str) -> requests.Response:
+    return requests.put(f"{address}/plans/Storms", data=text.encode(), params=parameters, timeout=5)
+
+
+def details(address: str, plan: str = "Storms") -> dict[str, Any]:
+    found: dict[str, Any] = requests.get(f"{address}/plans/{plan}", timeout=5).json()
+    return found
+
+
+def names(address: str) -> list[str]:
+    return [plan["plan"] for plan in requests.get(f"{address}/plans", timeout=5).json()["plans"]]
+
+
+def stored(config: ManagerConfig) -> list[tuple[Any, ...]]:
+    """Name, epoch and whether the text is the first one, of each plan in the database; then of what is kept to go
+    back to."""
+    with sqlite3.connect(config.database.url.removeprefix("sqlite:///")) as database:
+        rows = [
+            (name, epoch, "60" in text)
+            for table in ("cep_plans", "cep_former_plans")
+            for name, epoch, text in database.execute(f"SELECT name, epoch, text FROM {table}")  # noqa: S608
+        ]
+    database.close()
+    return rows
+
+
+def test_an_edited_plan_is_tried_beside_the_running_one_and_then_takes_over(
+    manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
+) -> None:
+    answer = put(address, OTHER)
+    assert (answer.status_code, answer.json()["epoch"], answer.json()["changed"]) == (200, 2, True)
+    assert "being updated" in answer.json()["message"]
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.epoch, submitted.beside) == (2, True)
+    found = details(address)
+    assert (found["text"], found["epoch"]) == (PLAN, 1)
+    assert (found["status"]["topology"]["state"], found["status"]["topology"]["change"]) == ("updating", "update")
+    assert stored(config) == [("Storms", 2, False), ("Storms", 1, True)]
+    again = put(address, OTHER)
+    assert (again.json()["changed"], "being updated to that text" in again.json()["message"]) == (False, True)
+    for refused in (post(address, "restart"), post(address, "rebalance", {"workers": 2})):
+        assert (refused.status_code, refused.json()["code"]) == (409, "change-under-way")
+
+    beat(peer, running(1), running(2))
+    assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
+    found = details(address)
+    assert (found["text"], found["epoch"], found["status"]["topology"]["state"]) == (OTHER, 2, "active")
+    assert eventually(lambda: stored(config) == [("Storms", 2, False)])
+
+
+def test_an_edit_that_cannot_run_leaves_the_old_plan_running_and_says_why(
+    manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
+) -> None:
+    put(address, OTHER)
+    peer.next_push(running(1))
+    assert peer.next_push(running(1), running(2, "failed", "no such driver library")) == KillTopology(KEY, 2)
+    found = details(address)
+    assert (found["text"], found["epoch"], found["status"]["topology"]["state"]) == (PLAN, 1, "active")
+    assert found["status"]["topology"]["change_error"] == "no such driver library"
+    assert eventually(lambda: stored(config) == [("Storms", 1, True)])
+
+
+def test_a_manager_that_died_during_a_change_that_then_works_goes_on_with_it(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    put(address, OTHER)
+    peer.next_push(running(1))
+    manager.close()
+
+    second = ManagerProcess(config)
+    try:
+        beat(peer, running(1), running(2, "starting"))
+        assert eventually(state_is(address, "updating"))
+        assert details(address)["text"] == PLAN
+        beat(peer, running(1), running(2))
+        assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
+        assert (details(address)["text"], details(address)["epoch"]) == (OTHER, 2)
+        assert eventually(lambda: stored(config) == [("Storms", 2, False)])
+    finally:
+        second.close()
+
+
+def test_a_manager_that_died_during_a_change_that_then_fails_brings_back_what_was(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    put(address, OTHER)
+    peer.next_push(running(1))
+    manager.close()
+
+    second = ManagerProcess(config)
+    try:
+        beat(peer, running(1), running(2, "starting"))
+        assert peer.next_push(running(1), running(2, "failed", "no")) == KillTopology(KEY, 2)
+        assert eventually(state_is(address, "active"))
+        assert eventually(lambda: stored(config) == [("Storms", 1, True)])
+    finally:
+        second.close()
+    third = ManagerProcess(config)
+    try:
+        beat(peer, running(1))
+        assert eventually(state_is(address, "active"))
+        assert peer.pushed == [], "the topology of the first epoch is the one that should run"
+    finally:
+        third.close()
+
+
+def test_a_deactivated_plan_runs_on_without_intake_and_stays_so_when_the_manager_starts_again(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    answer = post(address, "deactivate")
+    assert (answer.status_code, answer.json()["changed"]) == (200, True)
+    assert (status(address)["topology"]["state"], status(address)["topology"]["intake"]) == ("inactive", False)
+    assert post(address, "deactivate").json()["message"] == "Storms is deactivated already; nothing was changed"
+    manager.close()
+
+    second = ManagerProcess(config)
+    try:
+        beat(peer, running(1))
+        assert eventually(state_is(address, "inactive"))
+        listed = peer.ask(ListPlans())
+        assert isinstance(listed, PlansListed)
+        assert [plan.intake for plan in listed.plans] == [False]
+        assert post(address, "activate").json()["changed"] is True
+        assert eventually(state_is(address, "active"))
+        listed = peer.ask(ListPlans())
+        assert isinstance(listed, PlansListed)
+        assert [plan.intake for plan in listed.plans] == [True]
+        assert peer.pushed == [], "the topology runs on"
+    finally:
+        second.close()
+
+
+def test_a_rebalanced_plan_keeps_its_number_of_workers_until_its_text_says_another(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    assert post(address, "rebalance", {"workers": 1}).json()["changed"] is False
+    answer = post(address, "rebalance", {"workers": 2})
+    assert (answer.status_code, answer.json()["epoch"]) == (200, 2)
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.workers, submitted.beside) == (2, True)
+    assert status(address)["topology"]["change"] == "rebalance"
+    beat(peer, running(1), running(2))
+    peer.ask(task(key=KEY, epoch=2, number=1))
+    assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
+    peer.drive(running(2))
+    peer.pushed.clear()
+
+    assert put(address, OTHER).json()["epoch"] == 3
+    edited = peer.next_push(running(2))
+    assert isinstance(edited, SubmitTopology)
+    assert edited.workers == 2
+    put(address, f"@Plan:dist(workers='1')\n{OTHER}")
+    assert peer.next_push(running(2), running(3, "starting")) == KillTopology(KEY, 3)
+    written = peer.next_push(running(2))
+    assert isinstance(written, SubmitTopology)
+    assert (written.epoch, written.workers) == (4, 1)
+
+
+@pytest.mark.parametrize("body", [{"workers": 0}, {"workers": "two"}, {"workers": 1.5}, {}, {"worker": 2}])
+def test_a_number_of_workers_that_cannot_be_is_refused(
+    manager: ManagerProcess, address: str, body: dict[str, Any]
+) -> None:
+    refused = post(address, "rebalance", body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad-request")
+    assert "workers" in refused.json()["message"]
+
+
+def test_a_restarted_plan_is_submitted_anew_under_the_next_epoch(
+    manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
+) -> None:
+    answer = post(address, "restart")
+    assert (answer.status_code, answer.json()["epoch"]) == (200, 2)
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.epoch, submitted.beside) == (2, False)
+    assert status(address)["topology"]["state"] == "restarting"
+    assert stored(config) == [("Storms", 2, True)]
+    beat(peer, running(2))
+    assert eventually(state_is(address, "active"))
+
+
+def test_a_renamed_plan_leaves_nothing_of_its_former_name(
+    manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
+) -> None:
+    post(address, "deactivate")
+    answer = post(address, "rename", {"name": "Gales"})
+    assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 1)
+    assert peer.next_push(running(1)) == KillTopology(KEY)
+    submitted = peer.next_push()
+    assert isinstance(submitted, SubmitTopology)
+    assert submitted.key == PlanKey(KEY.tenant, "Gales")
+    found = details(address, "Gales")
+    assert found["text"] == PLAN.replace("'Storms'", "'Gales'")
+    assert found["status"]["topology"]["intake"] is False
+    assert names(address) == ["Gales"]
+    assert [name for name, _, _ in stored(config)] == ["Gales"]
+
+
+def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    put(address, PLAN.replace("'Storms'", "'Gales'"), rename="true")
+    manager.close()
+    peer.pushed.clear()
+    second = ManagerProcess(config)
+    try:
+        orders = [peer.next_push(running(1)), peer.next_push(running(1))]
+        assert KillTopology(KEY) in orders
+        eventually(lambda: names(address) == ["Gales"])
+        eventually(lambda: any(_submits(order, "Gales") for order in [*orders, peer.next_push(running(1))]))
+    finally:
+        second.close()
+
+
+def _submits(order: object, plan: str) -> bool:
+    return isinstance(order, SubmitTopology) and order.key.plan == plan
+
+
+def test_a_rename_is_refused_when_it_is_not_asked_for_or_the_name_is_taken_or_cannot_be(
+    manager: ManagerProcess, address: str
+) -> None:
+    gales = PLAN.replace("'Storms'", "'Gales'")
+    unasked = put(address, gales)
+    assert (unasked.status_code, unasked.json()["code"]) == (400, "bad-request")
+    assert "?rename=true" in unasked.json()["message"]
+    deploy(address, gales)
+    for refused in (put(address, gales, rename="true"), post(address, "rename", {"name": "Gales"})):
+        assert (refused.status_code, refused.json()["code"]) == (409, "plan-exists")
+    assert post(address, "rename", {"name": "a'b"}).status_code == 400
+    assert post(address, "rename", {"name": "a/b"}).status_code in (400, 422)
+    assert post(address, "rename", {"name": "Storms"}).json()["changed"] is False
+    assert sorted(names(address)) == ["Gales", "Storms"]
+
+
+@pytest.mark.parametrize(
+    ("action", "body"),
+    [
+        ("activate", None),
+        ("deactivate", None),
+        ("restart", None),
+        ("rebalance", {"workers": 2}),
+        ("rename", {"name": "Gales"}),
+    ],
+)
+def test_what_is_not_deployed_cannot_be_changed(
+    manager: ManagerProcess, address: str, action: str, body: dict[str, Any] | None
+) -> None:
+    refused = post(address, action, body, plan="Nothing")
+    assert (refused.status_code, refused.json()["code"]) == (404, "unknown-plan")
+    renamed = requests.put(f"{address}/plans/Nothing?rename=true", data=PLAN.replace("'Storms'", "'New'"), timeout=5)
+    assert renamed.status_code == 404
