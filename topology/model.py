@@ -12,6 +12,7 @@ from cep_common.ids import PlanKey, instance_name
 from cep_common.messages import ComponentKind, StreamSchema
 from query_plan.model import Grouping, GroupingKind, QueryPlan
 from siddhi.language import ast
+from topology.placement import Stage, Way, place
 
 RECEIVER: Final = "receiver"
 PROCESSOR: Final = "processor"
@@ -74,17 +75,10 @@ class Topology:
 
     @cached_property
     def placement(self) -> dict[str, int]:
-        """The task of every instance: evenly spread, instances of one component apart; on ties the lower task."""
-        loads: Counter[int] = Counter()
-        placed: dict[str, int] = {}
-        for component in self.components:
-            siblings: Counter[int] = Counter()
-            for instance in component.instances():
-                task = min(range(self.tasks), key=lambda one: (siblings[one], loads[one], one))
-                placed[instance] = task
-                siblings[task] += 1
-                loads[task] += 1
-        return placed
+        """The task of every instance: evenly spread, instances of one component apart, neighbours together."""
+        stages = [Stage(component.name, component.instances()) for component in self.components]
+        pairs = dict.fromkeys((link.producer, link.consumer) for link in self.plan.links())
+        return place(stages, [Way(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
 
     def component(self, name: str) -> Component:
         """The component called `name`; KeyError when there is none."""
@@ -121,6 +115,22 @@ class Topology:
         ways = self._ways(consumer)
         through_parallel = {origin for origin, counts in ways.items() if counts["parallel"]}
         return {origin: ways[origin]["all"] for origin in sorted(through_parallel)}
+
+    def _is_pairwise(self, producer: str, consumer: str) -> bool:
+        """True when events go from instance i of one stage to instance i of another of the same size.
+
+        So it is between two stateless stages, where the ticket decides, and when both share events by the same
+        attribute. That a stage may give the attribute another value is not looked at: then events cross, and no more.
+        """
+        giving, taking = self.component(producer), self.component(consumer)
+        if giving.parallel != taking.parallel or giving.kind != PROCESSOR or taking.kind != PROCESSOR:
+            return False
+        if self.keeps_tickets(giving) and self.keeps_tickets(taking):
+            return True
+        links = self.plan.links()
+        given = {link.grouping for link in links if link.consumer == producer}
+        taken = {link.grouping for link in links if link.producer == producer and link.consumer == consumer}
+        return given == taken and {grouping.kind for grouping in given} == {GroupingKind.FIELDS}
 
     def _ways(self, consumer: Component) -> dict[str, Counter[str]]:
         ways: dict[str, Counter[str]] = {}

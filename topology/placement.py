@@ -1,0 +1,96 @@
+"""Which task each instance of a topology runs in. Pure.
+
+First of all the work is spread: instances of one stage stand in as many tasks as there are, and no task holds two
+instances more than another where that can be. Within these bounds an instance goes to the task that most of its events
+come from, so that they need not leave the process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage to be placed: the names of its instances."""
+
+    name: str
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Events go from stage `producer` to stage `consumer`. `pairwise` says that instance i of the one gives all its
+    events to instance i of the other; otherwise every instance gives its share to each."""
+
+    producer: str
+    consumer: str
+    pairwise: bool = False
+
+
+def place(stages: Sequence[Stage], ways: Iterable[Way], tasks: int) -> dict[str, int]:
+    """The task of every instance, 0 ≤ task < `tasks`; the same for the same arguments.
+
+    `stages` stand so that producers come before their consumers.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    producers: dict[str, list[Way]] = {stage.name: [] for stage in stages}
+    for way in ways:
+        producers[way.consumer].append(way)
+    room = _Room(sum(len(stage.instances) for stage in stages), tasks)
+    placed: dict[str, int] = {}
+    for stage in stages:
+        sources = [(by_name[way.producer], way.pairwise) for way in producers[stage.name]]
+        room.next_stage()
+        for index, instance in enumerate(stage.instances):
+            placed[instance] = room.take(_nearness(index, sources, placed))
+    return placed
+
+
+def _nearness(index: int, sources: Iterable[tuple[Stage, bool]], placed: Mapping[str, int]) -> Counter[int]:
+    """How many stages' worth of events instance `index` gets from each task, in thousandths: whole numbers tie."""
+    nearness: Counter[int] = Counter()
+    for producer, pairwise in sources:
+        givers = (producer.instances[index],) if pairwise else producer.instances
+        for giver in givers:
+            nearness[placed[giver]] += 1_000 // len(givers)
+    return nearness
+
+
+class _Room:
+    """How full the tasks are, as instances are put into them one after the other."""
+
+    def __init__(self, instances: int, tasks: int) -> None:
+        self._floor, self._fuller = divmod(instances, tasks)
+        self._loads = [0] * tasks
+        self._siblings = [0] * tasks
+
+    def next_stage(self) -> None:
+        """What is taken from here on are instances of one other stage."""
+        self._siblings = [0] * len(self._loads)
+
+    def take(self, nearness: Mapping[int, int]) -> int:
+        """The task that the next instance goes to: away from its siblings, where there is room, near its producers,
+        else where least runs; on ties the lowest."""
+        task = min(
+            range(len(self._loads)),
+            key=lambda one: (
+                self._siblings[one],
+                not self._has_room(one),
+                -nearness.get(one, 0),
+                self._loads[one],
+                one,
+            ),
+        )
+        self._siblings[task] += 1
+        self._loads[task] += 1
+        return task
+
+    def _has_room(self, task: int) -> bool:
+        """False where one more would leave other tasks with less than their part of all instances."""
+        load = self._loads[task]
+        if load < self._floor:
+            return True
+        return load == self._floor and sum(other > self._floor for other in self._loads) < self._fuller
