@@ -16,6 +16,7 @@ from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
 from siddhi.language import ast
 
+_OBJECT = ast.AttributeType.OBJECT
 _STREAM_KINDS = (model.SourceKind.STREAM, model.SourceKind.TRIGGER)
 _STATE_KINDS = (model.SourceKind.TABLE, model.SourceKind.WINDOW, model.SourceKind.AGGREGATION)
 STATELESS_STREAM_FUNCTIONS = frozenset({("", "log"), ("", "pol2Cart")})
@@ -112,7 +113,7 @@ def _element(
     handled: frozenset[str],
 ) -> Member:
     queries = queries_of(element)
-    parts = tuple(_walk(element))
+    parts = tuple(parts_of(element))
     used = _unique(
         (
             *(state for query in queries for state in _state_used(query)),
@@ -155,7 +156,7 @@ def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
     if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
         return
     for key in query.selection.group_by:
-        if isinstance(key, model.AttributeValue) and key.name in source.schema:
+        if isinstance(key, model.AttributeValue) and key.name in source.schema and key.type is not _OBJECT:
             yield key.name
 
 
@@ -231,7 +232,7 @@ def _aggregation(aggregation: model.AnalysedAggregation) -> Member:
         reads=(Read(source.source, GLOBAL, source.syntax.span if source.syntax else aggregation.syntax.span),),
         writes=(),
         state=(aggregation.schema.id,),
-        functions=_scripts(_walk(aggregation)),
+        functions=_scripts(parts_of(aggregation)),
         keeps="an aggregation",
     )
 
@@ -240,16 +241,16 @@ def _scripts(parts: Iterable[object]) -> tuple[str, ...]:
     return _unique(part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None)
 
 
-def _walk(node: object) -> Iterator[object]:
+def parts_of(node: object) -> Iterator[object]:
     """`node` and every part of it, without the syntax that it came from."""
     yield node
     if isinstance(node, tuple):
         for part in node:
-            yield from _walk(part)
+            yield from parts_of(part)
     elif dataclasses.is_dataclass(node):
         for one in dataclasses.fields(node):
             if one.name != "syntax":
-                yield from _walk(getattr(node, one.name))
+                yield from parts_of(getattr(node, one.name))
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from query_plan.checks import bindings, groups, header
+from query_plan.checks import bindings, crossings, groups, header
 from query_plan.findings import Finding, Rule
 from query_plan.groupings import OBSTACLES
 from query_plan.survey import Survey
@@ -53,9 +53,13 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.stage_names_are_unique, (groups.DUPLICATE_NAME,)),
     PlanCheck(groups.groups_agree_on_parallel, (groups.PARALLEL_DIFFERS,)),
     PlanCheck(groups.parallel_groups_can_be_parallel, OBSTACLES),
+    PlanCheck(groups.partition_keys_have_texts, (groups.OBJECT_KEY,)),
     PlanCheck(groups.state_stays_in_one_group, (groups.SHARED_STATE, groups.SHARED_PRIVATE)),
     PlanCheck(groups.received_streams_are_not_handed_on, (groups.HANDED_ON,)),
     PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),
+    PlanCheck(crossings.objects_stay_in_one_group, (crossings.OBJECT_CROSSES,)),
+    PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),
+    PlanCheck(crossings.store_updates_keep_their_order, (crossings.STORE_ORDER,)),
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
     PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
     PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from query_plan.model import Grouping, GroupingKind
 from topology.bundle import Bundle
 
-NULL_HASH = 0
+NULL_HASH: Final = zlib.crc32(b"null")
+"""A query that groups by a key takes null and the text 'null' for the same, as Java's texts of them are."""
 
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 KeySharer = Callable[[pa.RecordBatch, int], Iterable[tuple[int, BoolArray]]]
@@ -78,8 +79,11 @@ def _shares(
 def key_hashes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """A stable hash of each value (CRC-32 of its text): equal values have equal hashes on every host and at every time.
 
-    Numbers are hashed by the text of their value in the column's own type; null is a key like any other.
+    `column` is of any type but binary (objects). Numbers are hashed by the text of their value in the column's own
+    type, so that a whole number and its text meet; 0.0 and -0.0 meet, as do all NaN; null is a key like any other.
     """
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
     encoded = column.dictionary_encode()
     texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
     hashes = np.array([zlib.crc32(text.encode()) for text in texts] + [NULL_HASH], dtype=np.uint32)

@@ -9,6 +9,7 @@ from query_plan.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of, obstacles
 from query_plan.groups import Group, loops
+from query_plan.members import Member
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -26,6 +27,11 @@ PARALLEL_DIFFERS = error_rule(
     "parallel-differs-in-group",
     "members of one `execGroup` have different `parallel`",
     "write the same number on each of them",
+)
+OBJECT_KEY = error_rule(
+    "partition-key-object",
+    "the key of a partition is an object, which has no text of its own to tell keys apart by",
+    "partition by an attribute of another type",
 )
 SHARED_STATE = error_rule(
     "state-shared-between-groups",
@@ -111,22 +117,50 @@ def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
 def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
     """All members of a group run in every one of its instances."""
     for group in plan.groups:
-        for member in group.members[1:]:
-            if member.parallel != group.parallel:
-                parallel = member.distribution.parallel
+        named = [member for member in group.members if member.group is not None]
+        for member in named[1:]:
+            if member.parallel != named[0].parallel:
                 yield PARALLEL_DIFFERS.broken(
-                    f"{member.name} has parallel {member.parallel}, but {group.members[0].name} of the same group"
-                    f" {group.name} has {group.parallel}",
-                    f"write parallel='{group.parallel}' on both, or give them different execGroups",
-                    parallel.span if parallel else member.span,
+                    f"{member.name} has parallel {member.parallel}, but {named[0].name} of the same group"
+                    f" {group.name} has {named[0].parallel}",
+                    f"write parallel='{named[0].parallel}' on both, or give them different execGroups",
+                    _parallel_span_of(member),
                 )
+        yield from _brought_together(group)
+
+
+def _brought_together(group: Group) -> Iterator[Finding]:
+    """Members without execGroup that must run with others, because they share something or form a loop."""
+    most = max(group.members, key=lambda member: member.parallel)
+    for member in group.members:
+        if member.parallel != most.parallel and None in (member.group, most.group):
+            yield PARALLEL_DIFFERS.broken(
+                f"{most.name} has parallel {most.parallel}, but must run together with {member.name}, which has"
+                f" {member.parallel}: they share state, or feed each other in a circle",
+                f"take parallel out, or write parallel='{most.parallel}' on both",
+                _parallel_span_of(most),
+            )
+            return
 
 
 def parallel_groups_can_be_parallel(plan: Survey) -> Iterator[Finding]:
     """Whatever keeps state over all events runs in one instance."""
     for group in plan.groups:
-        if any(member.parallel > 1 for member in group.members):
+        if any(member.parallel > 1 for member in group.members) and not any(_brought_together(group)):
             yield from obstacles(plan, group)
+
+
+def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
+    """Instances and hosts must agree which keys are equal."""
+    for element in plan.app.elements:
+        if isinstance(element, model.AnalysedPartition):
+            for key, syntax in zip(element.keys, syntax_of(element).keys, strict=True):
+                if key.expression is not None and key.expression.type is ast.AttributeType.OBJECT:
+                    yield OBJECT_KEY.broken(
+                        f"{element.name} is partitioned by an object of {key.stream}",
+                        "partition by an attribute of another type, made by a query before if need be",
+                        syntax.span,
+                    )
 
 
 def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
@@ -225,6 +259,10 @@ def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
 def _parallel_span(group: Group) -> ast.Span:
     written = (member.distribution.parallel for member in group.members)
     return next((one.span for one in written if one is not None), _group_span(group))
+
+
+def _parallel_span_of(member: Member) -> ast.Span:
+    return member.distribution.parallel.span if member.distribution.parallel else member.span
 
 
 def _kind(plan: Survey, name: str) -> str:

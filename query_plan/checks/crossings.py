@@ -1,0 +1,154 @@
+"""Rules about what a stream loses on its way from one execution group to another, or to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from query_plan.elements import queries_of, sources
+from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.groupings import grouping_of
+from query_plan.groups import Group
+from query_plan.members import Member, parts_of
+from query_plan.model import GroupingKind
+from query_plan.survey import Survey
+from siddhi.analysis import model
+from siddhi.language import ast
+
+OBJECT_CROSSES = error_rule(
+    "object-across-groups",
+    "a stream carries an object that the plan makes from one group to another; on the way it becomes JSON, in which a"
+    " set is a list",
+    "give both the same `execGroup`, or send the values that the other needs",
+)
+CHUNK_NEEDED = error_rule(
+    "chunk-across-groups",
+    "`order by`, `limit`, `offset` or `#window.batch()` works on events that come together, but they come from another"
+    " group, one by one",
+    "give both the same `execGroup`",
+)
+CHUNK_COUNTED = warning_rule(
+    "chunk-counted-singly",
+    "an aggregate or `group by` reads what another group gives out several events at a time; one engine would give one"
+    " result for them all, several groups give one for each",
+    "give both the same `execGroup` if only the last result is wanted",
+)
+STORE_ORDER = warning_rule(
+    "store-updated-in-parallel",
+    "the instances of a parallel group change rows of a table in a store, in no order between them",
+    "take `parallel` out, or put the query into a partition by the key of the rows",
+)
+
+_ONE_FOR_ONE = frozenset({("", "length"), ("", "time"), ("", "externalTime"), ("", "timeLength"), ("", "sort")})
+"""The windows that hand each event on as it comes, alone."""
+
+
+def objects_stay_in_one_group(plan: Survey) -> Iterator[Finding]:
+    """Objects that come from outside are JSON already; those that queries make may be sets."""
+    if not any(_makes_objects(member) for member in plan.members):
+        return
+    for reader in plan.groups:
+        for read in reader.reads:
+            attributes = plan.app.streams[read.stream].schema.attributes
+            carried = next((name for name, type_ in attributes if type_ is ast.AttributeType.OBJECT), None)
+            writer = next(_writers(plan, read.stream, reader), None)
+            if carried is not None and writer is not None:
+                yield OBJECT_CROSSES.broken(
+                    f"{read.stream} carries the object {carried} from group {writer.name} to group {reader.name}, as"
+                    " JSON, in which a set is a list",
+                    f"give both the same execGroup, or let group {writer.name} send values instead of {carried}",
+                    read.span,
+                )
+
+
+def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
+    """Events that leave a query together (a batch window's, the matches of a join) are one chunk to the next query of
+    the same engine; between stages every event is by itself."""
+    for group in plan.groups:
+        chunked = {
+            name: writer
+            for name in group.streams_read
+            for writer in _writers(plan, name, group)
+            if _chunks(name, writer, frozenset())
+        }
+        for query in _queries(group) if chunked else ():
+            source = query.input
+            if isinstance(source, model.SourceInput) and source.source in chunked:
+                yield from _seen_singly(query, source, group, chunked[source.source])
+
+
+def store_updates_keep_their_order(plan: Survey) -> Iterator[Finding]:
+    """Two updates of one row by two instances reach the store in any order."""
+    for group in plan.groups:
+        keyed = any(grouping_of(group, read.stream).kind in _KEYED for read in group.reads)
+        for query in () if group.parallel == 1 or keyed else _queries(group):
+            if query.output.kind is model.TargetKind.TABLE and query.output.action != "insert":
+                yield STORE_ORDER.broken(
+                    f"{group.parallel} instances of group {group.name} change rows of {query.output.target}, in no"
+                    " order between them",
+                    "take parallel out, or put the query into a partition by the key of the rows",
+                    query.syntax.output.span,
+                )
+
+
+_KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
+
+
+def _writers(plan: Survey, stream: str, reader: Group) -> Iterator[Group]:
+    return (group for group in plan.groups if group is not reader and stream in group.streams_written)
+
+
+def _queries(group: Group) -> Iterator[model.AnalysedQuery]:
+    for member in group.members:
+        if not isinstance(member.element, model.AnalysedAggregation):
+            yield from queries_of(member.element)
+
+
+def _makes_objects(member: Member) -> bool:
+    return any(
+        isinstance(part, model.Call | model.Aggregate) and part.type is ast.AttributeType.OBJECT
+        for part in parts_of(member.element)
+    )
+
+
+def _seen_singly(
+    query: model.AnalysedQuery, source: model.SourceInput, reader: Group, writer: Group
+) -> Iterator[Finding]:
+    selection, window = query.selection, source.window
+    together = f"give both the same execGroup ('{writer.name}')"
+    span = source.syntax.span if source.syntax else query.syntax.span
+    found = f"{source.source} comes from group {writer.name} one event at a time, but group {reader.name}"
+    slides = window is None or (window.namespace, window.name) in _ONE_FOR_ONE
+    if window is not None and (window.namespace, window.name) == ("", "batch"):
+        yield CHUNK_NEEDED.broken(f"{found} takes those that come together into a window", together, span)
+    elif slides and (selection.order_by or selection.limit is not None or selection.offset is not None):
+        yield CHUNK_NEEDED.broken(f"{found} puts those that come together in order or limits them", together, span)
+    elif slides and (selection.aggregates or selection.group_by):
+        yield CHUNK_COUNTED.broken(
+            f"{source.source} comes from group {writer.name} one event at a time, also where several are made at once:"
+            f" group {reader.name} gives a result for each of them",
+            f"if only the last is wanted, {together}",
+            span,
+        )
+
+
+def _chunks(stream: str, group: Group, behind: frozenset[str]) -> bool:
+    """True when a query of `group` may write several events at once to `stream`."""
+    return any(
+        query.output.kind is model.TargetKind.STREAM
+        and query.output.target == stream
+        and _writes_chunks(query, group, behind | {stream})
+        for query in _queries(group)
+    )
+
+
+def _writes_chunks(query: model.AnalysedQuery, group: Group, behind: frozenset[str]) -> bool:
+    selection, current = query.selection, query.output.events is ast.EventType.CURRENT
+    if query.rate is None and (selection.limit == 1 or (selection.aggregates and not selection.group_by and current)):
+        return False
+    (source,) = sources(query)[:1]
+    if query.rate is not None or source is not query.input or source.kind is model.SourceKind.WINDOW:
+        return True
+    window = source.window
+    if window is not None and (not current or (window.namespace, window.name) not in _ONE_FOR_ONE):
+        return True
+    return source.source not in behind and _chunks(source.source, group, behind)
