@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
@@ -21,7 +19,7 @@ from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Operat
 from siddhi.engine.partitions.instances import HeadPerInstance
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.pattern.references import selection_references
-from siddhi.engine.pattern.state_machine import StateMachineOperator
+from siddhi.engine.pattern.state_machine import build_state_machine
 from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
@@ -54,7 +52,6 @@ class Query(GraphNode):
         self.name = analysed.name
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
-        self.gathers = False
         self.partition = partition
         self.listener = -1 if partition is None else partition.instances.listener()
         self.limiter = build_limiter(analysed, context.pool)
@@ -107,8 +104,7 @@ class Query(GraphNode):
             )
             return
         if isinstance(source, model.StateMachine):
-            self.head = StateMachineOperator(source, selection_references(self.analysed), context)
-            self.gathers = _gathers_matches(source)
+            self.head = build_state_machine(source, selection_references(self.analysed), context)
         else:
             self.head = self._build_join(source, compiler, context, environment)
             for side in (source.left, source.right):
@@ -146,8 +142,6 @@ class Query(GraphNode):
         if self.partition is not None:
             step = self.partition.instances.tell(self.listener, step)
         batch = self.head.process(MergedRows(inputs, self.arrival), step) if self.head else inputs[0]
-        if self.gathers and batch.size > 1:
-            batch = batch.with_chunks(batch.chunks, _same_event(batch))
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
                 batch = operator.process(batch, step)
@@ -182,29 +176,3 @@ def plainly_selected(selection: model.AnalysedSelection) -> tuple[str, ...]:
     """The input attributes that `selection` selects as they are."""
     expressions = (output.expression for output in selection.attributes)
     return tuple(expression.name for expression in expressions if isinstance(expression, model.AttributeValue))
-
-
-def _gathers_matches(machine: model.StateMachine) -> bool:
-    """True when all matches that one event completes leave the query as one chunk.
-
-    As in Siddhi they do when the stream of the last element feeds several elements; otherwise each leaves alone.
-    """
-    last = machine.steps[-1]
-    while isinstance(last, model.EveryScope | model.BoundScope):
-        last = last.steps[-1]
-    ends = (last.left, last.right) if isinstance(last, model.LogicalPair) else (last,)
-    fed = [source_key(element.input) for element in machine.slots]
-    return all(fed.count(source_key(element.input)) > 1 for element in ends)
-
-
-def _same_event(batch: EventBatch) -> Int64Array:
-    """A number for each row that is the same for neighbours which one event completed."""
-    starts = np.ones(batch.size, dtype=np.int64)
-    starts[1:] = (
-        (np.diff(batch.orders) != 0)
-        | (np.diff(batch.timestamps) != 0)
-        | (batch.orders[1:] & 1 == 0)
-        | (np.diff(batch.partitions) != 0 if batch.partitions is not None else False)
-    )
-    numbers: Int64Array = np.cumsum(starts)
-    return numbers

@@ -26,6 +26,7 @@ from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
 from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
 from siddhi.engine.pattern.chain_sequence import run_sequence
+from siddhi.engine.pattern.deliveries import gathers_matches
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
@@ -57,6 +58,7 @@ class ChainOperator(MergingOperator):
         self._texts = layout.texts
         self._rules = self._rules_of(plan, layout)
         self._sequence = machine.sequence
+        self._gathers = gathers_matches(machine)
         self._run = run_sequence if machine.sequence else run_pattern
         self._reader = EventReader(layout.columns, len(self.sources))
         self._output = ChainOutput(machine, read, context.pool)
@@ -218,6 +220,7 @@ class ChainOperator(MergingOperator):
             from_before = int(state.counters[memory.FROM_BEFORE + slot])
             events.append(SlotEvents(inputs.batches[source], rows, from_before))
         batch, last, _ = events[-1]
+        deliveries = causes if self._gathers and len(causes) > 1 else None
         orders = clocks = None
         if len(inputs.batches) > 1:
             causes = causes if places is None else places[causes]
@@ -230,6 +233,7 @@ class ChainOperator(MergingOperator):
             self._output.columns(events, partials),
             None,
             None if batch.partitions is None else batch.partitions[last],
+            deliveries,
             only_current=True,
             origin=(batch, last),
         )

@@ -15,6 +15,7 @@ from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext,
 from siddhi.engine.pattern.absent import Progress
 from siddhi.engine.pattern.columns import SlotReader, layouts
 from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
+from siddhi.engine.pattern.deliveries import gathers_matches
 from siddhi.engine.pattern.element_reader import ElementReader
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
@@ -31,14 +32,30 @@ WHOLE_APP = 0
 
 @dataclass(slots=True)
 class _Output:
-    """The matches of a step, with the order, clock and partition instance of each."""
+    """The matches of a step, with the order, clock and partition instance of each, and the number of what completed
+    it: those of one event have one number, those of silence a number each."""
 
     matches: list[Match]
     orders: list[int]
     clocks: list[int]
     partitions: list[int]
+    causes: list[int]
+    cause: int = 0
 
-    def add(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
+    def next_event(self) -> None:
+        """Matches from now on are completed by another event."""
+        self.cause += 1
+
+    def add_of_event(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
+        self._add(matches, order, clock, partition)
+        self.causes.extend([self.cause] * len(matches))
+
+    def add_of_silence(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
+        self._add(matches, order, clock, partition)
+        self.causes.extend(range(self.cause + 1, self.cause + 1 + len(matches)))
+        self.cause += len(matches)
+
+    def _add(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
         self.matches.extend(matches)
         count = len(matches)
         self.orders.extend([order] * count)
@@ -82,6 +99,7 @@ class EventMachineOperator(MergingOperator):
             tuple(slot for slot in offered if source_key(machine.slots[slot].input) == source)
             for source in self.sources
         )
+        self._gathers = gathers_matches(machine)
         self._timed = any(element.absent for element in machine.slots)
         self._progress = Progress()
         self._machines: dict[int, Machine] = {}
@@ -137,7 +155,7 @@ class EventMachineOperator(MergingOperator):
     # ---- a step
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        output = _Output([], [], [], [])
+        output = _Output([], [], [], [], [])
         self._progress.step += 1
         for key, order, clock in zip(
             step.opened.tolist(), step.opened_orders.tolist(), step.opened_clocks.tolist(), strict=True
@@ -186,13 +204,14 @@ class EventMachineOperator(MergingOperator):
             machine = self._machines[key]
             slots = self._offered[source]
             self._progress.order = order
+            output.next_event()
             machine.prepare(slots, events[slots[0]][row].timestamp)
             for slot in slots:
                 condition = self._conditions[slot]
                 condition.clock, condition.partition = clock, key
                 matches = machine.offer(slot, events[slot][row], passes=passing[slot][row])
                 if matches and machine.hands_out(slots):
-                    output.add(matches, order, clock, key)
+                    output.add_of_event(matches, order, clock, key)
                 self._book_failure(slot, order, step)
 
     def _prepare(self, inputs: MergedRows, step: Step) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:
@@ -219,7 +238,7 @@ class EventMachineOperator(MergingOperator):
             key = self._first_of([key for place, key in waiting if place == (due_order, due)])
             now = max(due, step.floor, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
-            output.add(self._machines[key].wake(now), due_order, now, key)
+            output.add_of_silence(self._machines[key].wake(now), due_order, now, key)
 
     def _first_of(self, keys: list[int]) -> int:
         """Which of the partition instances whose alarms are due at one moment is answered first."""
@@ -248,4 +267,5 @@ class EventMachineOperator(MergingOperator):
             {name: reader.column(rows) for name, reader in self._readers.items()},
             None,
             np.array(output.partitions, dtype=np.int64) if self._context.partitioned else None,
+            np.array(output.causes, dtype=np.int64) if self._gathers and len(matches) > 1 else None,
         )

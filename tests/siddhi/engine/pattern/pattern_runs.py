@@ -19,7 +19,7 @@ from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.references import selection_references
-from siddhi.engine.pattern.state_machine import StateMachineOperator
+from siddhi.engine.pattern.state_machine import build_state_machine
 from siddhi.engine.state import decode_state, encode_state
 from siddhi.engine.strings import StringPool
 from siddhi.language.parser import parse
@@ -48,7 +48,7 @@ def analysed(query: str) -> model.AnalysedApp:
 class PatternRun:
     """One query's operator with its events; `answers` collects (timestamp, selected attributes in order)."""
 
-    def __init__(self, query: str, make: Make = StateMachineOperator, *, partitioned: bool = False) -> None:
+    def __init__(self, query: str, make: Make = build_state_machine, *, partitioned: bool = False) -> None:
         app = analysed(query)
         self.query = app.elements[0]
         self.pool = StringPool()
@@ -127,7 +127,7 @@ def answers(
     events: Sequence[Event],
     cuts: Iterable[int] = (),
     restarts: Iterable[int] = (),
-    make: Make = StateMachineOperator,
+    make: Make = build_state_machine,
     *,
     partitioned: bool = False,
 ) -> list[Output]:
