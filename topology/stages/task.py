@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import zmq
 
@@ -19,24 +18,23 @@ from cep_common.ids import Endpoint
 from cep_common.messages import ComponentReport, EndpointAssigned
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
-from topology.grouping import KeySharer, split
-from topology.model import PROCESSOR, Component, Consumer, Topology
+from topology.model import Component, Topology
 from topology.resequencer import Resequencer
-from topology.stages.contract import Emit, StageInstance
+from topology.stages.contract import StageInstance
 from topology.stages.exchange import Exchange
-from topology.stages.partition_keys import ComputedKeys
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
+from topology.stages.routing import Routing
 from topology.stages.settings import StageSettings
 from topology.stages.trigger import Trigger
 
 logger = logging.getLogger(__name__)
 
 TICK_MS = 250
-MEASURE_MS = 2_000
-"""So often stages look how much state they hold."""
 """How often links beat and the counters are published."""
+MEASURE_MS = 2_000
+"""How often stages look how much state they hold."""
 
 
 class Task:
@@ -64,6 +62,7 @@ class Task:
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
+        self._routing = Routing(topology, settings.scripts, self._hand_over)
         self._instances: dict[str, StageInstance] = {}
         self.receivers: list[Receiver] = []
         self.publishers: list[Publisher] = []
@@ -202,58 +201,27 @@ class Task:
         match component.kind:
             case "receiver":
                 receiver = Receiver(
-                    name, topology, self._emitter(component), self._context, settings.host, settings.ports,
+                    name, topology, self._routing.emitter(component), self._context, settings.host, settings.ports,
                     settings.window_rows,
                 )  # fmt: skip
                 self.receivers.append(receiver)
                 return receiver
             case "processor":
                 stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
-                return Processor(name, topology, stage, self._emitter(component), settings)
+                return Processor(name, topology, stage, self._routing.emitter(component), settings)
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
-                return Trigger(name, trigger, self._emitter(component))
+                return Trigger(name, trigger, self._routing.emitter(component))
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
                 publisher = Publisher(name, topology, self._context, settings.publisher_queue_rows, resequencer)
                 self.publishers.append(publisher)
                 return publisher
 
-    def _emitter(self, component: Component) -> Emit:
-        """What instances of `component` give their bundles to: every consumer's instances, here or in other tasks."""
-        consumers = tuple((consumer, self._keys(consumer)) for consumer in self.topology.consumers(component))
-
-        def emit(bundle: Bundle) -> None:
-            for consumer, keys in consumers:
-                self._route(consumer, keys, bundle)
-
-        return emit
-
-    def _keys(self, consumer: Consumer) -> dict[str, KeySharer]:
-        """What computes the keys by which the instances of `consumer` share streams."""
-        if consumer.component.kind != PROCESSOR or consumer.component.parallel == 1:
-            return {}
-        plan = self.topology.plan
-        stage = plan.processor(consumer.component.name)
-        return {
-            one.stream.id: ComputedKeys(plan, stage, one, self._settings.scripts)
-            for one in stage.inputs
-            if one.grouping.partition is not None and one.stream.id in consumer.groupings
-        }
-
-    def _route(self, consumer: Consumer, keys: Mapping[str, KeySharer], bundle: Bundle) -> None:
-        if not any(stream in consumer.groupings for stream in bundle.streams):
-            if not consumer.every_ticket:
-                return
-            bundle = replace(bundle, channel="", streams=(), batches=())
-        targets = consumer.component.instances()
-        shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance, keys)
-        for target, share in zip(targets, shares, strict=True):
-            if share is None:
-                continue
-            task = self.topology.placement[target]
-            if task == self.index:
-                share.hold()
-                self._work.append((target, share))
-            else:
-                self.exchange.send(task, target, share)
+    def _hand_over(self, target: str, share: Bundle) -> None:
+        task = self.topology.placement[target]
+        if task == self.index:
+            share.hold()
+            self._work.append((target, share))
+        else:
+            self.exchange.send(task, target, share)
