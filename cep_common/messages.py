@@ -123,12 +123,21 @@ class RegisterWorker(Message, frozen=True):
     egress: Endpoint | None = None
 
 
+class TenantLimit(msgspec.Struct, frozen=True):
+    """A worker takes in at most so many events a second for the tenant's plans."""
+
+    tenant: int
+    events_per_s: Annotated[int, msgspec.Meta(ge=1)]
+
+
 class WorkerRegistered(Message, frozen=True):
-    """`revision` is the manager's plan list; a worker with another one asks for it."""
+    """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
+    what tenants may send; those that are not named may send any number of events."""
 
     TYPE = "worker-registered"
     heartbeat_ms: int
     revision: int
+    limits: tuple[TenantLimit, ...] = ()
 
 
 class StreamBinding(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ class Declared:
 
     def tenant(self) -> int:
         """Whose stream it is."""
-        return self.stream.members[0].key.tenant
+        return self.stream.tenant()
 
 
 def read_artefacts(directory: str) -> tuple[Artefact, ...]:

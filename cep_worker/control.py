@@ -24,6 +24,7 @@ from cep_common.messages import (
     RegisterEndpoint,
     RegisterWorker,
     RequestEndpoint,
+    TenantLimit,
     WorkerRegistered,
 )
 from cep_common.transport import ControlClient
@@ -42,6 +43,9 @@ class Flows(Protocol):
 
     def apply(self, plans: tuple[DeployedPlan, ...]) -> None:
         """Exactly these plans are to be served."""
+
+    def limit(self, limits: tuple[TenantLimit, ...]) -> None:
+        """Exactly these tenants are limited."""
 
     def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
         """An inflow is to be linked to a receiver."""
@@ -138,6 +142,7 @@ class ControlLoop:
         )
         if isinstance(answer, WorkerRegistered):
             self._worker_pace.interval_ms = answer.heartbeat_ms
+            self._flows.limit(answer.limits)
             if answer.revision != self._revision:
                 self._list_plans()
 

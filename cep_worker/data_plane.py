@@ -13,7 +13,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import DeployedPlan, StreamSchema
+from cep_common.messages import DeployedPlan, StreamSchema, TenantLimit
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.egress import Egress
@@ -30,6 +30,7 @@ from cep_worker.sinks.running import RunningSinks
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.running import RunningSources
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
+from cep_worker.tenant_limits import TenantLimits
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class DataPlane:
         self._connector_problems: dict[PlanKey, str] = {}
         self._snapshots: tuple[PlanSnapshot, ...] = ()
         self._leaving = False
+        self._limits = TenantLimits()
         self._tick_ms = 0
         self._surroundings = Surroundings(worker, config, self._reactor, context, self._changed, self._room)
         self._intake = Intake(self._reactor, self._make_route, clock.monotonic_ms)
@@ -101,6 +103,10 @@ class DataPlane:
         """Exactly `plans` will be served."""
         self._reactor.post(lambda: self._apply(plans))
 
+    def limit(self, limits: tuple[TenantLimit, ...]) -> None:
+        """Exactly these tenants may not send as much as they like."""
+        self._reactor.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
+
     def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
         """The inflow of an imported stream will be linked to `receiver` at `endpoint`, if it still has no link."""
         self._reactor.post(lambda: self._connect(key, epoch, stream, endpoint, receiver))
@@ -121,6 +127,9 @@ class DataPlane:
 
     def http_source(self, path: str) -> HttpSource | None:
         return self._fronts.source(path)
+
+    def over_limit(self, tenant: int) -> bool:
+        return not self._limits.of(tenant, self._clock.monotonic_ms()).has_room()
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -153,6 +162,7 @@ class DataPlane:
             self._tick(now_ms)
 
     def _tick(self, now_ms: int) -> None:
+        self._limits.refill(now_ms)
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
         for flow in self._flows.values():
@@ -237,13 +247,21 @@ class DataPlane:
         return self._imported.resolve(name, tenant)
 
     def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
+        """A stream that plans share goes to those of them that are active; InputError when none is."""
+        name = stream.schema.stream
         try:
-            inflows = [self._inflows[member.key, member.binding.stream] for member in stream.members]
+            inflows = [
+                self._inflows[member.key, member.binding.stream]
+                for member in stream.members
+                if self._flows[member.key].plan.intake
+            ]
         except KeyError as error:
-            raise InputError(
-                "unknown-stream", f"{stream.schema.stream} is gone: its plan has been undeployed"
-            ) from error
-        return Route(source, offered.attributes, inflows)
+            raise InputError("unknown-stream", f"{name} is gone: its plan has been undeployed") from error
+        if not inflows:
+            plans = ", ".join(sorted({member.key.plan for member in stream.members}))
+            raise InputError("inactive", f"{name} takes no events now: {plans} was deactivated; send them again later")
+        limit = self._limits.of(stream.tenant(), self._clock.monotonic_ms())
+        return Route(source, offered.attributes, inflows, limit)
 
     def _source_context(self, declaration: Declared) -> SourceContext:
         return SourceContext(

@@ -34,8 +34,10 @@ STATUS = {
     "unknown-stream": 404,
     "unknown-path": 404,
     "too-large": 413,
+    "over-limit": 429,
     "no-room": 503,
     "leaving": 503,
+    "inactive": 503,
 }
 """Refusals that are not simply 400."""
 
@@ -61,6 +63,9 @@ class Gateway(Protocol):
 
     def http_source(self, path: str) -> HttpSource | None:
         """The source that is declared for `path`, if any."""
+
+    def over_limit(self, tenant: int) -> bool:
+        """True when the tenant has sent more events than it may."""
 
     def now_ms(self) -> int:
         """The worker's clock."""
@@ -134,6 +139,9 @@ def _submit(gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms
         taken.result(timeout=wait_ms / 1000)
     except TimeoutError:
         if taken.cancel():
+            if gateway.over_limit(source.stream.tenant()):
+                message = f"tenant {source.stream.tenant()} sends more events than it may; send these again later"
+                raise _RoomError("over-limit", message) from None
             message = f"{source.stream.schema.stream} is busy; send the events again"
             raise _RoomError("no-room", message) from None
         taken.result()  # taken in this very moment
@@ -196,7 +204,7 @@ def _refusal(error: InputError) -> Response:
     details = error.details if isinstance(error, EventsRefusedError) else ()
     body = {"code": error.reason_code, "message": error.message, "details": details}
     response = _json(body, STATUS.get(error.reason_code, 400))
-    if response.status_code == 503:
+    if response.status_code in (429, 503):
         response.headers["Retry-After"] = "1"
     return response
 

@@ -111,18 +111,20 @@ class LinkIngress:
             return Rejected("wrong-endpoint", "this is a worker's ingress; links of a plan go to its stages")
         try:
             for offered in opening.streams:
-                check_schema(offered, self._resolve(offered.stream, opening.tenant).schema)
+                self._route(None, offered, opening.tenant)
         except InputError as error:
             return Rejected(error.reason_code, error.message)
         return None
 
     def _routes(self, link: Link) -> dict[str, Route]:
-        routes = {}
-        for offered in link.opening.streams:
-            stream = self._resolve(offered.stream, link.opening.tenant)
-            check_schema(offered, stream.schema)
-            routes[offered.stream] = self._make_route(("link", id(self), link.peer), offered, stream)
-        return routes
+        source = ("link", id(self), link.peer)
+        opening = link.opening
+        return {offered.stream: self._route(source, offered, opening.tenant) for offered in opening.streams}
+
+    def _route(self, source: Hashable, offered: StreamSchema, tenant: int) -> Route:
+        stream = self._resolve(offered.stream, tenant)
+        check_schema(offered, stream.schema)
+        return self._make_route(source, offered, stream)
 
     def _handle(self, now_ms: int) -> None:
         server = self._server

@@ -9,22 +9,25 @@ import pyarrow as pa
 
 from cep_worker.inflow import Inflow
 from cep_worker.streams import Attributes, column_order
+from cep_worker.tenant_limits import RateLimit
 
 
 class Route:
     """Hands batches whose attributes are `offered` to `inflows`, columns put in each inflow's order.
 
-    Either every inflow takes a batch or none does, so that a source can wait or be told to come again.
+    Either every inflow takes a batch or none does, so that a source can wait or be told to come again. `limit` is the
+    one of the tenant to whom all the inflows belong.
     """
 
-    def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow]) -> None:
+    def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:
         self.source = source
+        self.limit = limit
         self.inflows = tuple(inflows)
         self._orders = [column_order(offered, inflow.binding.attributes) for inflow in inflows]
 
     def has_room(self) -> bool:
-        """True when all inflows would take a batch now."""
-        return all(inflow.has_room() for inflow in self.inflows)
+        """True when all inflows would take a batch now, and the tenant may send one."""
+        return self.limit.has_room() and all(inflow.has_room() for inflow in self.inflows)
 
     def join(self, now_ms: int) -> None:
         """The source may send from now on."""
@@ -33,6 +36,7 @@ class Route:
 
     def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
         """All inflows have taken `batch`; the caller has asked `has_room`."""
+        self.limit.take(batch.num_rows)
         for inflow, order in zip(self.inflows, self._orders, strict=True):
             if order is None:
                 inflow.offer(self.source, batch, body, promised_ms, now_ms)

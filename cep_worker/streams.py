@@ -39,6 +39,10 @@ class EventStream:
     schema: StreamSchema
     members: tuple[PlanStream, ...]
 
+    def tenant(self) -> int:
+        """Whose stream it is: all members belong to one tenant."""
+        return self.members[0].key.tenant
+
 
 class StreamDirectory:
     """The streams that a name may mean, all imported or all exported ones. Immutable, so any thread may use it."""

@@ -71,6 +71,47 @@ def test_an_event_stream_that_plans_share_feeds_them_all(world: World) -> None:
     assert second.rows() == [(1, 1.5, 5, "UA")]
 
 
+def test_a_deactivated_plan_takes_no_events_until_it_is_activated_and_loses_none(world: World) -> None:
+    inactive = msgspec.structs.replace(PLAN, intake=False)
+    world.start(PLAN)
+    receiver = world.connected_receiver()
+    sender = world.sender()
+    sender.send(departures((1, "UA", 1, None)))
+    sender.flush(5_000)
+
+    world.manager.deploy(inactive)
+    with pytest.raises(InputError, match="KnockOnDelays was deactivated") as dropped:
+        until(lambda: sender.flush(5_000) or sender.send(departures((2, "UA", 2, None))), receiver)
+    assert dropped.value.reason_code == "inactive"
+    with pytest.raises(InputError, match="takes no events now"):
+        world.sender()
+    event = {"carrier": "AA", "dep_delay": 5, "price": 1.5}
+    refused = requests.post(world.url("/events/Departures"), json=event, timeout=5)
+    assert (refused.status_code, refused.json()["code"]) == (503, "inactive")
+    assert refused.headers["Retry-After"] == "1"
+
+    world.manager.deploy(PLAN)
+    until(lambda: requests.post(world.url("/events/Departures"), json=event, timeout=5).ok, receiver)
+    until(lambda: "AA" in [row[1] for row in receiver.rows()], receiver)
+    before = [row for row in receiver.rows() if row[1] == "UA"]
+    assert len(before) >= sender.acknowledged_rows >= 1, "what was acknowledged has come"
+    assert len(receiver.openings) == 1, "the link to the topology stood all the time"
+
+
+def test_of_plans_that_share_an_event_stream_those_that_are_active_get_the_events(world: World) -> None:
+    binding = StreamBinding("D", "Departures:1.0.0", DEPARTURES)
+    other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=(binding,), exported=(), intake=False)
+    world.start(PLAN, other)
+    first, second = world.connected_receiver("Departures"), world.connected_receiver("D")
+    sender = world.sender()
+    sender.send(departures((1, "UA", 1, None)))
+    until(lambda: first.frames, first, second)
+    sender.flush(5_000)
+    world.manager.deploy(PLAN, msgspec.structs.replace(other, intake=True))
+    until(lambda: sender.send(departures((2, "UA", 2, None))) or second.frames, first, second)
+    assert {row[0] for row in second.rows()} == {2}
+
+
 def test_events_that_came_before_the_topology_wait_for_it_in_order(world: World) -> None:
     world.start(PLAN)
     sender = world.sender()

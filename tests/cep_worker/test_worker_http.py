@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 import requests
-from worker_world import DEPARTURES, PLAN, World, departures, until
+from worker_world import DEPARTURES, EVENT, PLAN, World, departures, until
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import StreamBinding, StreamSchema
 from cep_worker.client import EventSender
 from cep_worker.config import HttpConfig, InflowConfig
 
-EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}
 BARE = {key: value for key, value in EVENT.items() if key != "_timestamp"}
 ROW = (1, "UA", 5, 1.5)
 SCHEMA = StreamSchema("Departures:1.0.0", DEPARTURES)

@@ -30,6 +30,7 @@ from cep_common.messages import (
     RequestEndpoint,
     StreamBinding,
     StreamSchema,
+    TenantLimit,
     WorkerRegistered,
 )
 from cep_common.transport import ControlServer
@@ -51,6 +52,7 @@ DEADLINE_MS = 8_000
 KEY = PlanKey(-1234, "KnockOnDelays")
 DEPARTURES = (("carrier", "string"), ("dep_delay", "int"), ("price", "double"))
 ALERTS = (("carrier", "string"), ("late", "long"))
+EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}
 PLAN = DeployedPlan(
     key=KEY,
     epoch=7,
@@ -105,6 +107,7 @@ class FakeManager:
     receivers: dict[str, Endpoint] = field(default_factory=dict)
     heard: list[Message] = field(default_factory=list)
     refuse: set[str] = field(default_factory=set)
+    limits: tuple[TenantLimit, ...] = ()
     _stopping: bool = False
     _thread: threading.Thread | None = None
 
@@ -145,7 +148,7 @@ class FakeManager:
             return Rejected("refused", "as the test wishes")
         match message:
             case RegisterWorker():
-                return WorkerRegistered(self.heartbeat_ms, self.revision)
+                return WorkerRegistered(self.heartbeat_ms, self.revision, self.limits)
             case ListPlans():
                 return PlansListed(self.revision, self.plans)
             case RegisterEndpoint():

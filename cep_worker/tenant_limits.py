@@ -1,0 +1,73 @@
+"""How many events a second the worker takes in for each tenant: the manager says it, and may change it at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cep_common.messages import TenantLimit
+
+BURST_MS = 1_000
+"""A tenant that was silent for so long, or longer, may send as many events at once as it may send in this time."""
+
+
+class RateLimit:
+    """A budget of events that grows with time. Pure: time is an argument.
+
+    Whole batches are taken while anything is left, so the budget may fall below nothing: what comes next then waits for
+    longer, and the rate holds in the long run.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is limited until `set`."""
+        self.events_per_s = 0
+        self._left = 0.0
+        self._refilled_ms = 0
+
+    def set(self, events_per_s: int, now_ms: int) -> None:
+        """At most so many events a second are taken from now on; 0: any number."""
+        if not self.events_per_s:
+            self._left, self._refilled_ms = events_per_s * BURST_MS / 1_000, now_ms
+        self.refill(now_ms)
+        self.events_per_s = events_per_s
+
+    def refill(self, now_ms: int) -> None:
+        """The budget has grown by the time that has passed."""
+        gained = self.events_per_s * (now_ms - self._refilled_ms) / 1_000
+        self._left = min(self._left + gained, self.events_per_s * BURST_MS / 1_000)
+        self._refilled_ms = now_ms
+
+    def has_room(self) -> bool:
+        """True when another batch may be taken."""
+        return not self.events_per_s or self._left > 0
+
+    def take(self, events: int) -> None:
+        """So many events were taken in."""
+        if self.events_per_s:
+            self._left -= events
+
+
+class TenantLimits:
+    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, RateLimit] = {}
+        self._told: dict[int, int] = {}
+
+    def of(self, tenant: int, now_ms: int) -> RateLimit:
+        """The tenant's limit."""
+        limit = self._limits.get(tenant)
+        if limit is None:
+            limit = self._limits[tenant] = RateLimit()
+            limit.set(self._told.get(tenant, 0), now_ms)
+        return limit
+
+    def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
+        """These are the limits now; tenants that are not named have none."""
+        self._told = {one.tenant: one.events_per_s for one in told}
+        for tenant, limit in self._limits.items():
+            limit.set(self._told.get(tenant, 0), now_ms)
+
+    def refill(self, now_ms: int) -> None:
+        """Time has passed for every budget."""
+        for limit in self._limits.values():
+            limit.refill(now_ms)
