@@ -21,7 +21,8 @@ import pyarrow as pa
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp, Schema
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.batch import ARROW_TYPES, KIND, TIMESTAMP
+from siddhi.engine.batch import KIND, TIMESTAMP
+from siddhi.engine.column import ARROW_TYPES
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import Problem, SiddhiError, SiddhiRuntimeError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from siddhi.engine.arrays import Int64Array, filled
-from siddhi.engine.batch import ARROW_TYPES, TIMESTAMP, Column, EventBatch
+from siddhi.engine.batch import TIMESTAMP, EventBatch
+from siddhi.engine.column import ARROW_TYPES, Column
 from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType

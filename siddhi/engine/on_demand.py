@@ -7,7 +7,8 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.engine.aggregation.reader import AggregationReader
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation

@@ -12,7 +12,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import Column, EventBatch, renumber_chunks
+from siddhi.engine.batch import EventBatch, renumber_chunks
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.expressions.leaves import ColumnNode

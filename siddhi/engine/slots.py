@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES, Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.kernels import grown
 from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import StringPool

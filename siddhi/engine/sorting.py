@@ -8,7 +8,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.language.ast import AttributeType
 
 

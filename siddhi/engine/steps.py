@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
 from siddhi.engine.node import Node

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from siddhi.cron import CronSchedule, parse_cron
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext, Stateful, Step
 from siddhi.engine.state import State

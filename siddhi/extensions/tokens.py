@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.filters import drop_failed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES, Column
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.evaluation import as_type
 from siddhi.engine.hashing import KeyTable, key_bits
 from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask

@@ -24,7 +24,8 @@ from siddhi.engine.aggregation.retention import retention_of
 from siddhi.engine.aggregation.row_order import GroupTexts, hash_map_places
 from siddhi.engine.aggregation.slot_index import SlotIndex
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.filters import drop_failed

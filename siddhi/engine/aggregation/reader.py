@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from siddhi.analysis import model
 from siddhi.engine.aggregation.aggregation import Aggregation
 from siddhi.engine.aggregation.period import parse_duration, within_bounds
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.operator import OperatorContext

@@ -6,7 +6,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import objects
+from siddhi.engine.column import objects
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.kinds import CURRENT, EXPIRED

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from siddhi.engine.batch import DTYPES
+from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray
-from siddhi.engine.batch import DTYPES
+from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type, both_valid, broadcast
 from siddhi.language.ast import AttributeType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import Column
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, broadcast, to_column
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType

@@ -8,7 +8,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray
-from siddhi.engine.batch import DTYPES
+from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.compiler import FUNCTIONS
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, broadcast
 from siddhi.engine.expressions.operators import NUMERIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.batch import objects
+from siddhi.engine.column import objects
 from siddhi.engine.expressions.compiler import FUNCTIONS
 from siddhi.engine.expressions.evaluation import Evaluation, Value
 from siddhi.engine.functions.calls import CallNode, as_lists

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, to_column
 from siddhi.engine.expressions.leaves import ColumnNode, OutputNode

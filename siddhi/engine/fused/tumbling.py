@@ -33,7 +33,8 @@ from siddhi.engine.aggregators.moves import (
     kernel,
 )
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES, Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.fused import FusedSelection

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from siddhi.analysis import model
 from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import Column
 from siddhi.engine.chain import build_chain
+from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.joins.condition import JoinCondition

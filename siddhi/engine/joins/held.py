@@ -9,7 +9,8 @@ import numpy as np
 from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.side import Fetch, Held, Side

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.joins.side import Fetch, Side, with_nulls
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Failures

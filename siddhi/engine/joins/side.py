@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.operator import Failures, Operator, Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.strings import NULL_CODE, StringPool

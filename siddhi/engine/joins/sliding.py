@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.queues import (

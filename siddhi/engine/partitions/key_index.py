@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable
 from siddhi.engine.kernels import grown, state_kernel

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch, renumber_chunks
+from siddhi.engine.batch import EventBatch, renumber_chunks
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import ColumnNode

@@ -10,7 +10,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES, Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.kernels import grown
 from siddhi.engine.pattern.references import Reference, column_type
 from siddhi.engine.scope import EVENT_TIMESTAMP

@@ -9,7 +9,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, Int64Array
-from siddhi.engine.batch import DTYPES
+from siddhi.engine.column import DTYPES
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern import chain_memory as memory
 from siddhi.engine.pattern.chain_events import EventColumns

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import DTYPES, Column, EventBatch, objects
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import DTYPES, Column, objects
 from siddhi.engine.pattern.partial import EventChain, PatternEvent
 from siddhi.engine.pattern.references import Reference, column_type, pick
 from siddhi.engine.strings import NULL_CODE, StringPool

@@ -10,7 +10,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.pattern.columns import Layout

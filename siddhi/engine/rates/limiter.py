@@ -7,8 +7,9 @@ from abc import abstractmethod
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
 from siddhi.engine.batch_state import restore_batch, snapshot_batch
+from siddhi.engine.column import Column
 from siddhi.engine.operator import Operator
 from siddhi.engine.selector import GROUP, last_of_each_group
 from siddhi.engine.state import State

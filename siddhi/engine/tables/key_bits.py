@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES
+from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.kernels import NO_MASK, kernel_array
 from siddhi.engine.strings import NULL_CODE, StringPool

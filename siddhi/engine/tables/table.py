@@ -15,7 +15,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.batch import DTYPES, Column
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.kernels import grown
 from siddhi.engine.state import CodeChange, Codes, State, codes_in, map_codes

@@ -15,7 +15,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.expressions.operators import NUMERIC

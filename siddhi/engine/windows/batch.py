@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column
+from siddhi.engine.column import Column
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext

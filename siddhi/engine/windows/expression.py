@@ -17,7 +17,8 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.windows import analyse_window_condition
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.filters import drop_failed

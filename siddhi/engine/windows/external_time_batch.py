@@ -14,7 +14,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
 from siddhi.engine.kernels import kernel, kernel_array

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.slots import SlotStore

@@ -14,7 +14,8 @@ import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import Column, EventBatch
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.event_machine import EventMachineOperator

@@ -1,0 +1,201 @@
+"""The values of one attribute: Arrow or numpy, whichever is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
+from siddhi.language.ast import AttributeType
+
+DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
+    AttributeType.STRING: np.dtype(np.int64),
+    AttributeType.INT: np.dtype(np.int32),
+    AttributeType.LONG: np.dtype(np.int64),
+    AttributeType.FLOAT: np.dtype(np.float32),
+    AttributeType.DOUBLE: np.dtype(np.float64),
+    AttributeType.BOOL: np.dtype(np.bool_),
+    AttributeType.OBJECT: np.dtype(object),
+}
+ARROW_TYPES: dict[AttributeType, pa.DataType] = {
+    AttributeType.STRING: pa.utf8(),
+    AttributeType.INT: pa.int32(),
+    AttributeType.LONG: pa.int64(),
+    AttributeType.FLOAT: pa.float32(),
+    AttributeType.DOUBLE: pa.float64(),
+    AttributeType.BOOL: pa.bool_(),
+    AttributeType.OBJECT: pa.binary(),
+}
+"""How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
+_VIEWED = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
+"""The types of which Arrow and numpy hold values alike, but for nulls."""
+
+
+class Column:
+    """n values of one attribute type.
+
+    `values` holds numbers and bools in the type's own dtype, strings as int64 codes of `pool`, objects as a numpy
+    object array; `valid` is None when no value is null. What a column was made from, Arrow or numpy, is kept, and the
+    other form made only when asked for: rows that merely pass by are never decoded.
+    """
+
+    __slots__ = ("_arrow", "_valid", "_values", "pool", "type")
+
+    def __init__(
+        self,
+        type_: AttributeType,
+        pool: StringPool,
+        *,
+        values: AnyArray | None = None,
+        valid: BoolArray | None = None,
+        arrow: pa.Array | None = None,
+    ) -> None:
+        self.type = type_
+        self.pool = pool
+        self._values: Any = values
+        self._valid = valid
+        self._arrow: Any = arrow
+
+    def __len__(self) -> int:
+        return len(self._values) if self._values is not None else len(self._arrow)
+
+    @property
+    def values(self) -> AnyArray:
+        """The values as numpy; what stands at a null is unspecified (codes: `NULL_CODE`, objects: None)."""
+        if self._values is None:
+            self._load()
+        values: AnyArray = self._values
+        return values
+
+    @property
+    def valid(self) -> BoolArray | None:
+        """True where a value is not null, or None when all are valid."""
+        if self._values is None:
+            self._load()
+        if self._valid is None and self._values is not None:
+            if self.type is AttributeType.STRING:
+                return mask_or_none(self._values >= 0)
+            if self.type is AttributeType.OBJECT:
+                return mask_or_none(np.array([value is not None for value in self._values], dtype=np.bool_))
+        return self._valid
+
+    def _load(self) -> None:
+        array = self._arrow
+        if self.type is AttributeType.STRING:
+            self._values = self.pool.encode(array)
+        elif self.type is AttributeType.OBJECT:
+            self._values = objects(None if text is None else msgspec.json.decode(text) for text in array.to_pylist())
+        elif array.null_count == 0:
+            self._values = array.to_numpy(zero_copy_only=False)
+        else:
+            self._valid = array.is_valid().to_numpy(zero_copy_only=False)
+            self._values = array.fill_null(False if self.type is AttributeType.BOOL else 0).to_numpy(
+                zero_copy_only=False
+            )
+
+    def take(self, positions: Int64Array) -> Column:
+        """The column of the values at `positions`, in that order."""
+        if self._values is None:
+            array = self._arrow
+            if len(positions) == 0:
+                return Column(self.type, self.pool, arrow=array.slice(0, 0))
+            if self.type is AttributeType.STRING:
+                return Column(self.type, self.pool, arrow=take_strings(array, positions))
+            if self.type not in _VIEWED or array.null_count:
+                return Column(self.type, self.pool, arrow=array.take(pa.array(positions)))
+            self._load()  # a view without a copy, from which numpy takes much faster than Arrow
+        valid = None if self._valid is None else self._valid[positions]
+        return Column(self.type, self.pool, values=self._values[positions], valid=valid)
+
+    def to_arrow(self) -> pa.Array:
+        """The column as the Arrow type of `ARROW_TYPES`."""
+        array = self._arrow
+        if array is not None:
+            return array
+        if self.type is AttributeType.STRING:
+            return self.pool.decode(self._values)
+        if self.type is AttributeType.OBJECT:
+            texts = [None if value is None else msgspec.json.encode(value) for value in self._values]
+            return pa.array(texts, pa.binary())
+        if self._valid is not None:
+            return pa.array(self._values, mask=~self._valid)
+        return (
+            pa.array(self._values) if self.type is AttributeType.BOOL else viewed(ARROW_TYPES[self.type], self._values)
+        )
+
+    def to_list(self) -> list[object]:
+        """The values as Python objects, null as None."""
+        if self._values is None:
+            self._load()
+        if self.type is AttributeType.STRING:
+            return list(self.pool.texts(self._values))
+        values: list[object] = self._values.tolist()
+        if self._valid is None:
+            return values
+        return [value if valid else None for value, valid in zip(values, self._valid.tolist(), strict=True)]
+
+    @staticmethod
+    def of(type_: AttributeType, pool: StringPool, items: Sequence[object]) -> Column:
+        """The column of Python values, None as null."""
+        if type_ is AttributeType.STRING:
+            return Column(type_, pool, values=pool.codes(items))  # type: ignore[arg-type]
+        if type_ is AttributeType.OBJECT:
+            return Column(type_, pool, values=objects(items))
+        valid = np.array([item is not None for item in items], dtype=np.bool_)
+        values = np.array([0 if item is None else item for item in items], dtype=DTYPES[type_])
+        return Column(type_, pool, values=values, valid=mask_or_none(valid))
+
+    @staticmethod
+    def nulls(type_: AttributeType, pool: StringPool, count: int) -> Column:
+        """A column of `count` nulls."""
+        if type_ is AttributeType.STRING:
+            return Column(type_, pool, values=np.full(count, NULL_CODE, dtype=np.int64))
+        if type_ is AttributeType.OBJECT:
+            return Column(type_, pool, values=np.full(count, None, dtype=object))
+        return Column(type_, pool, values=np.zeros(count, dtype=DTYPES[type_]), valid=np.zeros(count, dtype=np.bool_))
+
+    @staticmethod
+    def concat(columns: Sequence[Column]) -> Column:
+        """The columns (at least one, all of one type) one after the other."""
+        first = columns[0]
+        if len(columns) == 1:
+            return first
+        if all(column._values is None for column in columns):
+            return Column(first.type, first.pool, arrow=pa.concat_arrays([column._arrow for column in columns]))
+        values = np.concatenate([column.values for column in columns])
+        if first.type in (AttributeType.STRING, AttributeType.OBJECT):
+            return Column(first.type, first.pool, values=values)
+        masks = [column.valid for column in columns]
+        if all(mask is None for mask in masks):
+            return Column(first.type, first.pool, values=values)
+        filled = [
+            np.ones(len(column), dtype=np.bool_) if mask is None else mask
+            for column, mask in zip(columns, masks, strict=True)
+        ]
+        return Column(first.type, first.pool, values=values, valid=np.concatenate(filled))
+
+
+def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
+    """The Arrow array of numbers without nulls, over the same memory where that lies in a row."""
+    if not values.flags.c_contiguous:
+        values = values.copy()
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
+
+
+def objects(items: Iterable[object]) -> AnyArray:
+    """A one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
+    listed = list(items)
+    array = np.empty(len(listed), dtype=object)
+    for position, item in enumerate(listed):
+        array[position] = item
+    return array
+
+
+def mask_or_none(mask: BoolArray) -> BoolArray | None:
+    """`mask` with None for one that is true everywhere."""
+    return None if mask.all() else mask
