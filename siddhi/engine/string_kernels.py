@@ -16,13 +16,16 @@ from siddhi.engine.memory import byte_at, fetch, offset_at, word_at
 
 kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
 called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
+once = numba.njit(_nrt=False, forceinline=True)  # type: ignore[call-overload]
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _SHORT = 8
+_NEAR = 4_096
+"""So many slots stay in the processor's own cache."""
 _BLOCK = 32
-"""So many rows are looked up together: their slots come from memory at one time."""
+"""So many rows are looked up together in a larger table: their slots come from memory at one time."""
 _TAG_BITS = np.uint64(0x7FFFFFF0)
 _CODE_BITS = 0xFFFFFFFF
 _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -50,6 +53,12 @@ def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
         for done in range(_SHORT, size, 8):
             mixed ^= mixed >> _HALF
             mixed = (mixed ^ _word(address + done, size - done, end)) * _MIX_A
+    return _mixed_tag(mixed, size)
+
+
+@called
+def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
+    """The tag of `size` bytes whose words have been mixed."""
     mixed ^= mixed >> _HALF
     mixed *= _MIX_B
     return np.int64((mixed >> _HALF) & _TAG_BITS) | min(size, _SHORT + 1)
@@ -70,6 +79,32 @@ def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-d
     return True
 
 
+@once
+def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type: ignore[no-untyped-def]
+    """The code of a string, `count` when it is new, and is then added; -1 when slots, starts or heap have no room."""
+    heap_at = np.int64(heap.ctypes.data)
+    mask = len(slots) - 1
+    slot = _place_of(tag, mask)
+    while slots[slot, 0] >= 0:
+        if slots[slot, 0] >> 32 == tag and slots[slot, 1] == head:
+            code = slots[slot, 0] & _CODE_BITS
+            kept = starts[code]
+            if size <= _SHORT or (
+                starts[code + 1] - kept == size and _same_tail(address, size, end, heap_at + kept, heap_at + len(heap))
+            ):
+                return code
+        slot = (slot + 1) & mask
+    used = starts[count]
+    if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
+        return np.int64(-1)
+    for byte in range(size):
+        heap[used + byte] = byte_at(address + byte)
+    slots[slot, 0] = tag << 32 | count
+    slots[slot, 1] = head
+    starts[count + 1] = used + size
+    return np.int64(count)
+
+
 @kernel
 def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots, starts, heap, count, codes):  # type: ignore[no-untyped-def]
     """Writes the codes of the strings from row `begin` on into `codes`; returns (rows done, strings in the pool).
@@ -78,55 +113,41 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     `data_end`) and its validity bits (0: nothing is null), `first` its own offset. New strings are added; the loop ends
     early when slots, starts or heap have no room for the next.
     """
-    heap_at = np.int64(heap.ctypes.data)
-    heap_end = heap_at + len(heap)
     slots_at = np.int64(slots.ctypes.data)
     mask = len(slots) - 1
+    far = len(slots) > _NEAR
     for block in range(begin, len(codes), _BLOCK):
-        stop = min(block + _BLOCK, len(codes))
-        for row in range(block, stop):  # tags first, which wait in `codes` while the slots come from memory
-            start = np.int64(offset_at(offsets_at + 4 * (first + row)))
-            size = np.int64(offset_at(offsets_at + 4 * (first + row) + 4)) - start
-            tag = _tag(data_at + start, size, data_end, _word(data_at + start, size, data_end))
-            codes[row] = tag
-            fetch(slots_at + 16 * _place_of(tag, mask))
-        for row in range(block, stop):
+        rows = min(block + _BLOCK, len(codes))
+        if far:
+            for row in range(block, rows):
+                start = np.int64(offset_at(offsets_at + 4 * (first + row)))
+                size = np.int64(offset_at(offsets_at + 4 * (first + row) + 4)) - start
+                tag = _tag(data_at + start, size, data_end, _word(data_at + start, size, data_end))
+                fetch(slots_at + 16 * _place_of(tag, mask))
+        stop = np.int64(offset_at(offsets_at + 4 * (first + block)))
+        for row in range(block, rows):
             place = first + row
+            start, stop = stop, np.int64(offset_at(offsets_at + 4 * place + 4))
             if valid_at != 0 and not (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
                 codes[row] = -1
                 continue
-            start = np.int64(offset_at(offsets_at + 4 * place))
-            size = np.int64(offset_at(offsets_at + 4 * place + 4)) - start
-            address = data_at + start
-            head = np.int64(_word(address, size, data_end))
-            tag = codes[row]
-            slot = _place_of(tag, mask)
-            while True:
-                entry = slots[slot, 0]
-                if entry < 0:
-                    used = starts[count]
-                    if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
-                        return row, count
-                    for byte in range(size):
-                        heap[used + byte] = byte_at(address + byte)
-                    slots[slot, 0] = tag << 32 | count
-                    slots[slot, 1] = head
-                    codes[row] = count
-                    count += 1
-                    starts[count] = used + size
-                    break
-                if entry >> 32 == tag and slots[slot, 1] == head:
-                    code = entry & _CODE_BITS
-                    if size <= _SHORT:
-                        codes[row] = code
-                        break
-                    kept = starts[code]
-                    if starts[code + 1] - kept == size and _same_tail(
-                        address, size, data_end, heap_at + kept, heap_end
-                    ):
-                        codes[row] = code
-                        break
-                slot = (slot + 1) & mask
+            address, size = data_at + start, stop - start
+            if 0 < size <= _SHORT and address + _SHORT <= data_end:
+                head = word_at(address) & _ALL_BYTES >> np.uint64(64 - 8 * size)
+                tag = _mixed_tag((head ^ (np.uint64(size) * _MIX_B)) * _MIX_A, size)
+                slot = _place_of(tag, mask)
+                if slots[slot, 0] >> 32 != tag or slots[slot, 1] != np.int64(head):
+                    slot = (slot + 1) & mask
+                if slots[slot, 0] >> 32 == tag and slots[slot, 1] == np.int64(head):
+                    codes[row] = slots[slot, 0] & _CODE_BITS
+                    continue
+            head = _word(address, size, data_end)
+            tag = _tag(address, size, data_end, head)
+            code = _code_of(address, size, data_end, np.int64(head), tag, slots, starts, heap, count)
+            if code < 0:
+                return row, count
+            count += code == count
+            codes[row] = code
     return len(codes), count
 
 
