@@ -1,4 +1,4 @@
-"""Commands on plans of a running system: deploy, undeploy, plans, status."""
+"""Commands on plans of a running system: what can be done to them, and how they fare."""
 
 from __future__ import annotations
 
@@ -36,20 +36,28 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+WAIT_OPTION = click.option(
+    "--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until all is connected."
+)
+
+
 @click.command("deploy")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--replace", is_flag=True, help="Replace a deployed plan of the same name.")
-@click.option("--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until all is connected.")
+@click.option(
+    "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
+)
+@click.option("--rename", "renamed", metavar="OLD", help="Deploy it in place of plan OLD, which had another name.")
+@WAIT_OPTION
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def deploy_command(file: Path, replace: bool, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+def deploy_command(
+    file: Path, replace: bool, renamed: str | None, wait_s: float, as_json: bool, manager: str, tenant: int
+) -> None:
     """Deploy the execution plan in FILE."""
     client = ManagerClient(manager, tenant)
-    deployed = client.deploy(file.read_text(encoding="utf-8"), replace)
-    if wait_s > 0:
-        wait_until_connected(client, deployed["plan"], wait_s)
-    click.echo(json.dumps(deployed) if as_json else f"{deployed['topology']}: {deployed['message']}")
+    text = file.read_text(encoding="utf-8")
+    _tell(client, client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace), wait_s, as_json)
 
 
 @click.command("undeploy")
@@ -60,6 +68,75 @@ def undeploy_command(plan: str, manager: str, tenant: int) -> None:
     """Remove PLAN and end its topology."""
     ManagerClient(manager, tenant).undeploy(plan)
     click.echo(f"{plan}: undeployed", err=True)
+
+
+@click.command("activate")
+@click.argument("plan")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def activate_command(plan: str, as_json: bool, manager: str, tenant: int) -> None:
+    """Let workers take events in for PLAN again."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "activate"), 0, as_json)
+
+
+@click.command("deactivate")
+@click.argument("plan")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def deactivate_command(plan: str, as_json: bool, manager: str, tenant: int) -> None:
+    """Let workers take no more events in for PLAN; its state is kept."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "deactivate"), 0, as_json)
+
+
+@click.command("restart")
+@click.argument("plan")
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def restart_command(plan: str, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+    """End the topology of PLAN and start it again, with empty state."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "restart"), wait_s, as_json)
+
+
+@click.command("rebalance")
+@click.argument("plan")
+@click.option("--workers", type=int, required=True, help="How many topology workers (Spark tasks) it is to have.")
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+    """Run PLAN on another number of topology workers; it runs on until the new topology does."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "rebalance", workers=workers), wait_s, as_json)
+
+
+@click.command("rename")
+@click.argument("plan")
+@click.argument("name")
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def rename_command(plan: str, name: str, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+    """Call PLAN NAME from now on; its topology starts again under that name."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "rename", name=name), wait_s, as_json)
+
+
+def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> None:
+    """Shows what a command did, once it has come about when there is time to wait. Raises RefusedError when not."""
+    if wait_s > 0:
+        topology = wait_until_connected(client, outcome["plan"], wait_s)["status"]["topology"]
+        if outcome["changed"] and topology["change_error"]:
+            raise RefusedError(f"{outcome['plan']} was not changed and runs as before: {topology['change_error']}")
+    click.echo(json.dumps(outcome) if as_json else f"{outcome['topology']}: {outcome['message']}")
 
 
 @click.command("plans")
@@ -98,7 +175,7 @@ def status_command(plan: str | None, watch: bool, as_json: bool, manager: str, t
 
 
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
-    """The plan's details once it is active and all its connections stand.
+    """The plan's details once it is active (or inactive, for one that is deactivated) and all its connections stand.
 
     Raises RefusedError when it fails, or is not there in time; the message holds its status.
     """
@@ -106,7 +183,7 @@ def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any
     while True:
         details = client.plan(plan)
         status = details["status"]
-        if status["topology"]["state"] == "active" and status["connected"]:
+        if status["topology"]["state"] in ("active", "inactive") and status["connected"]:
             return details
         if status["topology"]["state"] == "failed" or time.monotonic() > deadline:
             raise RefusedError(f"{plan} is not active and connected:\n{plan_status(details)}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import requests
 
 from cep_cli.errors import RefusedError
@@ -22,10 +24,18 @@ class ManagerClient:
 
     def deploy(self, text: str, replace: bool) -> Any:
         """What became of deploying the plan in `text`."""
-        return self._call("POST", "/plans", body=text, replace=str(replace).lower())
+        return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower())
+
+    def deploy_renamed(self, plan: str, text: str) -> Any:
+        """What became of deploying `text`, of another name, in place of `plan`."""
+        return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true")
+
+    def act(self, plan: str, action: str, **body: Any) -> Any:
+        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`) on the plan."""
+        return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def undeploy(self, plan: str) -> None:
-        self._call("DELETE", f"/plans/{plan}")
+        self._call("DELETE", f"/plans/{quote(plan)}")
 
     def plans(self) -> list[Any]:
         """Every plan of the tenant with its status."""
@@ -33,11 +43,11 @@ class ManagerClient:
         return plans
 
     def plan(self, plan: str) -> Any:
-        return self._call("GET", f"/plans/{plan}")
+        return self._call("GET", f"/plans/{quote(plan)}")
 
     def topology(self, plan: str) -> Any:
         """The plan's live graph."""
-        return self._call("GET", f"/plans/{plan}/topology")
+        return self._call("GET", f"/plans/{quote(plan)}/topology")
 
     def cluster(self) -> Any:
         return self._call("GET", "/cluster")
@@ -49,13 +59,13 @@ class ManagerClient:
         except requests.RequestException:
             return False
 
-    def _call(self, method: str, path: str, body: str | None = None, **parameters: str) -> Any:
+    def _call(self, method: str, path: str, body: bytes | None = None, **parameters: str) -> Any:
         try:
             answer = requests.request(
                 method,
                 f"{self.url}/api/v1{path}",
                 params={"tenant": str(self._tenant), **parameters},
-                data=body.encode() if body is not None else None,
+                data=body,
                 headers={"Content-Type": "text/plain; charset=utf-8"},
                 timeout=TIMEOUT_S,
             )

@@ -24,6 +24,10 @@ def plan_status(plan: Any) -> str:
         lines.append(f"\t{topology['reason']}")
     elif topology["interruption"]:
         lines.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
+    if not topology["intake"] and topology["state"] != "inactive":
+        lines.append("\tdeactivated: it takes no events in when it runs")
+    if topology["change_error"]:
+        lines.append(f"\tthe last change came to nothing: {topology['change_error']}")
     if topology["restarts"]:
         lines.append(f"\trestarts: {topology['restarts']}")
     if topology["last_error"]:

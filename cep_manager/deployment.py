@@ -16,10 +16,12 @@ from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, RegisterTask, SubmitTopology, TopologyReport
 from cep_manager import plan_change
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.config import QuotasConfig
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
+from cep_manager.quotas import held_back
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
@@ -32,8 +34,9 @@ Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
 class Deployments:
     """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
 
-    def __init__(self, lease_ms: int, default_workers: int) -> None:
+    def __init__(self, lease_ms: int, default_workers: int, quotas: QuotasConfig) -> None:
         self._lease_ms = lease_ms
+        self._quotas = quotas
         self._default_workers = default_workers
         self.plans: dict[PlanKey, PlanRecord] = {}
 
@@ -81,7 +84,7 @@ class Deployments:
         record = self.plans.get(key)
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
-        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
+        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="")
         return self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
@@ -194,6 +197,8 @@ class Deployments:
         # While the driver ends the plan's former topology it may be slow to take up the next one.
         lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
         match record.submission:
+            case Submission.NEW if self._held_back(record):
+                return []
             case Submission.NEW:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
                 return [
@@ -207,6 +212,9 @@ class Deployments:
             case _:
                 self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
                 return [RaiseEpoch(record.key)]
+
+    def _held_back(self, record: PlanRecord) -> str:
+        return held_back(self._quotas.of(record.key.tenant), record, self.plans)
 
     def _observe(
         self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
@@ -225,6 +233,7 @@ class Deployments:
             silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self._lease_ms)),
             intake=record.intake,
             change=trial.kind if trial is not None else None,
+            held_back=self._held_back(record) if record.submission is Submission.NEW else "",
             change_reason=f"epoch {trial.version.epoch} is to take over: {trial.reason}" if trial is not None else "",
         )
         if current is None and record.submission is Submission.RAISING and record.state is PlanState.FAILED:

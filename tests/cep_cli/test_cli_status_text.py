@@ -14,6 +14,9 @@ def plan(**changes: Any) -> dict[str, Any]:
         "restarts": 0,
         "interruption": "",
         "interrupted_ms": 0,
+        "intake": True,
+        "change": "",
+        "change_error": "",
         "last_error": "",
     } | changes.pop("topology", {})
     status = {
@@ -69,6 +72,23 @@ def test_a_line_names_the_state_and_its_reason() -> None:
 
     assert plan_line(waiting).split(maxsplit=1) == ["P[-1234]", "waiting, not all connected (no driver)"]
     assert plan_line(plan()).split(maxsplit=1) == ["P[-1234]", "active, all connected"]
+
+
+def test_a_change_that_came_to_nothing_is_told_with_its_reason() -> None:
+    assert plan_status(plan(topology={"change_error": "it needs 5 slots"})).splitlines()[1:3] == [
+        "Topology : ACTIVE",
+        "\tthe last change came to nothing: it needs 5 slots",
+    ]
+
+
+def test_a_plan_that_was_deactivated_while_it_waits_says_so() -> None:
+    waiting = plan(topology={"state": "waiting", "reason": "no driver", "intake": False})
+
+    assert plan_status(waiting).splitlines()[1:4] == [
+        "Topology : WAITING",
+        "\tno driver",
+        "\tdeactivated: it takes no events in when it runs",
+    ]
 
 
 def test_a_lost_worker_is_named_where_the_connections_are_missing() -> None:
