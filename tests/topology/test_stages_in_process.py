@@ -11,7 +11,7 @@ import pytest
 import zmq
 from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 
-from cep_common.clock import SystemClock
+from cep_common.clock import Clock, SystemClock
 from cep_common.messages import EndpointAssigned, OpenLink, StreamSchema
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
@@ -102,6 +102,10 @@ class Running:
         sockets = [sender.socket for sender in self.senders.values()]
         self.drive(self.step, reached, [*sockets, self.outflow.socket] if self.outflow else sockets, within_ms=20_000)
 
+    def until_every_task_has_ticked(self) -> None:
+        before = [(task, task.reports) for task in self.tasks]
+        self.until(lambda: all(task.reports is not old for task, old in before))
+
     def stop(self) -> None:
         for sender in self.senders.values():
             sender.close()
@@ -113,11 +117,20 @@ class Running:
             self.outflow.close()
 
 
+class AdjustedClock(SystemClock):
+    """The machine's clock, whose time of day somebody sets."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 @pytest.fixture
 def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callable[..., Running]]:
     running: list[Running] = []
 
-    def start(tasks: int = 1, header: str = "", text: str = PLAN, **settings: int) -> Running:
+    def start(tasks: int = 1, header: str = "", text: str = PLAN, clock: Clock | None = None) -> Running:
         plan = build(analyse(parse(text.format(header=header))))
         topology = Topology(KEY, EPOCH, plan, tasks)
         stages = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000)
@@ -125,7 +138,7 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callabl
             zmq_context,
             drive,
             topology,
-            [Task(topology, index, stages, zmq_context, SystemClock()) for index in range(tasks)],
+            [Task(topology, index, stages, zmq_context, clock or SystemClock()) for index in range(tasks)],
         )
         running.append(made)
         made.start()
@@ -214,6 +227,22 @@ def test_without_a_worker_no_more_than_the_windows_is_taken_in_and_nothing_is_lo
     send_all(running, "A", rows)
     running.until(lambda: len(running.out) == 1_000)
     assert [number for _, number in running.out] == list(range(1_000))
+
+
+def test_links_stand_when_somebody_sets_the_time_of_day(launch: Callable[..., Running]) -> None:
+    clock = AdjustedClock()
+    running = launch(2, clock=clock)
+    running.listen()
+    running.send("B", [(1, 1)])
+    running.until(lambda: len(running.out) == 1)
+    for ahead_ms in (3_600_000, -3_600_000):
+        clock.ahead_ms = ahead_ms
+        running.until_every_task_has_ticked()
+        running.until_every_task_has_ticked()
+    running.send("B", [(2, 2)])
+    running.until(lambda: len(running.out) == 2)
+    assert running.link("B").state is LinkState.OPEN
+    assert not running.failures
 
 
 def test_what_a_lost_worker_did_not_take_goes_to_the_next(launch: Callable[..., Running]) -> None:

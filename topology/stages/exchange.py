@@ -58,12 +58,12 @@ class Exchange:
         self._settled: dict[Link, list[int]] = {}
         self.server = LinkServer.listen(context, host, ports, UNBOUNDED_ROWS, self._accept)
 
-    def connect(self, addresses: Sequence[Endpoint], now_ms: int) -> None:
+    def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
         opening = OpenLink(sender=f"task {self._task}", streams=(), key=self._topology.key, epoch=self._topology.epoch)
         for task, endpoint in enumerate(addresses):
             if task != self._task:
-                self._ways[task] = _Way(LinkSender(self._context, endpoint, opening, now_ms))
+                self._ways[task] = _Way(LinkSender(self._context, endpoint, opening, monotonic_ms))
 
     def senders(self) -> Iterator[LinkSender]:
         """The links to other tasks."""
@@ -87,9 +87,9 @@ class Exchange:
                 raise TopologyError("task-lost", f"the link from task {self._task} to task {task} broke")
             self._pump(way)
 
-    def on_readable(self, now_ms: int) -> None:
+    def on_readable(self, monotonic_ms: int) -> None:
         """Delivers what other tasks sent."""
-        for event in self.server.receive(now_ms):
+        for event in self.server.receive(monotonic_ms):
             match event:
                 case FrameArrived(link=link, message=SendBundle() as message, bodies=bodies):
                     self._receive(link, message, bodies)
@@ -104,9 +104,9 @@ class Exchange:
             self.server.settle(link, sequences)
         self._settled.clear()
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, monotonic_ms: int) -> None:
         for way in self._ways.values():
-            way.link.tick(now_ms)
+            way.link.tick(monotonic_ms)
 
     def close(self) -> None:
         for way in self._ways.values():

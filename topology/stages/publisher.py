@@ -46,7 +46,7 @@ class Publisher:
     def open(self, now_ms: int) -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
-    def assign(self, endpoint: Endpoint, worker: str, now_ms: int) -> None:
+    def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
         """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again."""
         opening = OpenLink(
             sender=self.name,
@@ -54,7 +54,7 @@ class Publisher:
             key=self._topology.key,
             epoch=self._topology.epoch,
         )
-        self.link, self.worker = LinkSender(self._context, endpoint, opening, now_ms), worker
+        self.link, self.worker = LinkSender(self._context, endpoint, opening, monotonic_ms), worker
 
     def needs_worker(self) -> bool:
         """True when the manager must be asked for a worker."""
@@ -92,10 +92,12 @@ class Publisher:
         self.pump()
 
     def on_time(self, now_ms: int) -> None:
-        """Keeps the link alive."""
+        """Nothing waits for a time of day."""
+
+    def keep_alive(self, monotonic_ms: int) -> None:
+        """The link has beaten if that was due; one that does not open in time is lost."""
         if self.link is not None:
-            self.link.tick(now_ms)
-            self.on_readable(now_ms)
+            self.link.tick(monotonic_ms)
 
     def next_deadline_ms(self) -> int | None:
         return None

@@ -64,9 +64,9 @@ class Receiver:
     def open(self, now_ms: int) -> None:
         """Nothing to prepare: links open by themselves."""
 
-    def on_readable(self, now_ms: int) -> None:
+    def on_readable(self, monotonic_ms: int) -> None:
         """Takes in what the workers sent."""
-        for event in self.server.receive(now_ms):
+        for event in self.server.receive(monotonic_ms):
             self._take(event)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
@@ -74,7 +74,7 @@ class Receiver:
 
     def on_time(self, now_ms: int) -> None:
         """Forgets workers that have gone without a word, and repeats the watermarks of those that wait for us: who has
-        frames here that are unread or not acknowledged is not silent."""
+        frames here that are unread or not acknowledged is not silent. `now_ms` is the monotonic time."""
         for gone in self.server.expire(now_ms):
             self._take(gone)
         unread = readable(self.server.socket)

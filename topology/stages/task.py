@@ -88,7 +88,7 @@ class Task:
     def run(self, addresses: Sequence[Endpoint]) -> None:
         """Works until stopped; `addresses` are the exchanges of all tasks."""
         now_ms = self._clock.now_ms()
-        self.exchange.connect(addresses, now_ms)
+        self.exchange.connect(addresses, self._clock.monotonic_ms())
         for instance in self._instances.values():
             instance.open(now_ms)
         try:
@@ -101,31 +101,35 @@ class Task:
             raise self._failure
 
     def _loop(self) -> None:
+        """Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
         next_tick_ms, flush_ms = 0, None
         while not self._stopping:
             deadlines = self._deadlines()
-            until_ms = min(next_tick_ms, *deadlines.values(), flush_ms or next_tick_ms)
-            readable = self._wait(max(0, until_ms - self._clock.now_ms()))
-            now_ms = self._clock.now_ms()
-            self._take_in(readable, now_ms)
+            monotonic_ms = self._clock.monotonic_ms()
+            wait_ms = min(next_tick_ms, flush_ms or next_tick_ms) - monotonic_ms
+            if deadlines:
+                wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
+            readable = self._wait(max(0, wait_ms))
+            now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+            self._take_in(readable, now_ms, monotonic_ms)
             self._drain(now_ms)
             for name, deadline_ms in deadlines.items():
                 if deadline_ms <= now_ms:
                     self._instances[name].on_time(now_ms)
             self._drain(now_ms)
-            if now_ms >= next_tick_ms:
-                next_tick_ms = now_ms + TICK_MS
-                self._tick(now_ms)
-            flush_ms = self._flush(now_ms)
+            if monotonic_ms >= next_tick_ms:
+                next_tick_ms = monotonic_ms + TICK_MS
+                self._tick(now_ms, monotonic_ms)
+            flush_ms = self._flush(monotonic_ms)
 
     def _deadlines(self) -> dict[str, int]:
         """When each instance that waits for a time must be called."""
         deadlines = ((name, instance.next_deadline_ms()) for name, instance in self._instances.items())
         return {name: deadline_ms for name, deadline_ms in deadlines if deadline_ms is not None}
 
-    def _flush(self, now_ms: int) -> int | None:
+    def _flush(self, monotonic_ms: int) -> int | None:
         """Sends what is due back to senders; gives the time at which to look again, or None."""
-        times = [receiver.server.flush(now_ms) for receiver in self.receivers]
+        times = [receiver.server.flush(monotonic_ms) for receiver in self.receivers]
         self.exchange.flush()
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
@@ -145,35 +149,36 @@ class Task:
                 self._poller.register(socket, zmq.POLLIN)
         return {socket for socket, _ in self._poller.poll(timeout_ms)}
 
-    def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int) -> None:
+    def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int, monotonic_ms: int) -> None:
         for publisher in self.publishers:
             if publisher.link is not None and not readable.isdisjoint(publisher.link.sockets):
                 publisher.on_readable(now_ms)
         self.exchange.on_senders_readable()
         if self.exchange.server.socket in readable:
-            self.exchange.on_readable(now_ms)
+            self.exchange.on_readable(monotonic_ms)
         for receiver in self.receivers:
             if receiver.server.socket in readable:
-                receiver.on_readable(now_ms)
+                receiver.on_readable(monotonic_ms)
 
     def _drain(self, now_ms: int) -> None:
         while self._work:
             target, bundle = self._work.popleft()
             self._instances[target].on_bundle(bundle, now_ms)
 
-    def _tick(self, now_ms: int) -> None:
+    def _tick(self, now_ms: int, monotonic_ms: int) -> None:
         while not self._assigned.empty():
             name, assignment = self._assigned.get()
             for publisher in self.publishers:
                 if publisher.name == name and publisher.needs_worker():
-                    publisher.assign(assignment.endpoint, assignment.instance, now_ms)
+                    publisher.assign(assignment.endpoint, assignment.instance, monotonic_ms)
         for publisher in self.publishers:
-            publisher.on_time(now_ms)
+            publisher.keep_alive(monotonic_ms)
+            publisher.on_readable(now_ms)
         for receiver in self.receivers:
-            receiver.on_time(now_ms)
-        self.exchange.tick(now_ms)
-        if now_ms >= self._measure_ms:
-            self._measure_ms = now_ms + MEASURE_MS
+            receiver.on_time(monotonic_ms)
+        self.exchange.tick(monotonic_ms)
+        if monotonic_ms >= self._measure_ms:
+            self._measure_ms = monotonic_ms + MEASURE_MS
             for instance in self._instances.values():
                 if isinstance(instance, Processor):
                     instance.measure()
