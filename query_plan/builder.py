@@ -61,7 +61,7 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
     app = plan.app
     inputs, outputs = plan.inputs(group), plan.outputs(group)
     touched = group.streams_read | group.streams_written
-    used = {name for member in group.members for name in (*member.state, *member.stores)}
+    used = {name for member in group.members for name in member.state}
     functions = {name for member in group.members for name in member.functions}
     return ProcessingStage(
         name=group.name,

@@ -21,8 +21,7 @@ STATEFUL = error_rule(
 )
 SHARED_STATE = error_rule(
     "shared-state-parallel",
-    "a parallel group uses a table in memory, a named window or an aggregation, of which each instance would have its"
-    " own",
+    "a parallel group uses a table, a named window or an aggregation, of which each instance would have its own",
     "take `parallel` out, or move what can be parallel into a group that does without it",
 )
 KEYS_DIFFER = error_rule(

@@ -37,7 +37,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`state` are the tables, named windows and aggregations in memory that it uses, `stores` the tables kept outside.
+    """`state` are the tables, named windows and aggregations that it uses; all of them live in the memory of an engine.
 
     `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
     and `!S`, which whoever reads `S` may write. `keeps` says in words which state of its own forbids to run it in
@@ -52,7 +52,6 @@ class Member:
     reads: tuple[Read, ...]
     writes: tuple[str, ...]
     state: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     keeps: str | None = None
@@ -73,13 +72,8 @@ def members(app: model.AnalysedApp) -> tuple[Member, ...]:
     """Every query and partition in text order, then every aggregation in order of definition."""
     handled = _handled_faults(app)
     named = zip(app.elements, element_names(app), strict=True)
-    elements = tuple(_element(element, name, app, handled) for element, name in named)
+    elements = tuple(_element(element, name, handled) for element, name in named)
     return elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
-
-
-def in_memory(table: model.AnalysedTable) -> bool:
-    """True for a table whose rows live in the engine, False for one whose rows a store outside keeps."""
-    return not any(one.name.casefold() in ("store", "from") for one in table.syntax.annotations)
 
 
 def state_kept(query: model.AnalysedQuery) -> str | None:
@@ -109,20 +103,17 @@ def _kept_by_source(source: model.SourceInput) -> str | None:
 def _element(
     element: model.AnalysedQuery | model.AnalysedPartition,
     name: ElementName,
-    app: model.AnalysedApp,
     handled: frozenset[str],
 ) -> Member:
     queries = queries_of(element)
     parts = tuple(parts_of(element))
-    used = _unique(
+    state = _unique(
         (
             *(state for query in queries for state in _state_used(query)),
             *(part.table for part in parts if isinstance(part, model.InTable)),
         )
     )
     syntax = syntax_of(element)
-    in_store = {table for table in used if table in app.tables and not in_memory(app.tables[table])}
-    state = tuple(one for one in used if one not in in_store)
     return Member(
         name=name.name,
         element=element,
@@ -133,7 +124,6 @@ def _element(
         else _query_reads(element, state),
         writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
         state=state,
-        stores=tuple(one for one in used if one in in_store),
         functions=_scripts(parts),
         private=_unique(stream for query in queries for stream in _private(query, handled)),
         keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,

@@ -59,7 +59,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),
     PlanCheck(crossings.objects_stay_in_one_group, (crossings.OBJECT_CROSSES,)),
     PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),
-    PlanCheck(crossings.store_updates_keep_their_order, (crossings.STORE_ORDER,)),
+    PlanCheck(groups.tables_are_kept_in_memory, (groups.STORE_UNUSED,)),
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
     PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
     PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),

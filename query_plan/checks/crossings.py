@@ -1,4 +1,4 @@
-"""Rules about what a stream loses on its way from one execution group to another, or to a store."""
+"""Rules about what a stream loses on its way from one execution group to another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from query_plan.elements import queries_of, sources
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.groupings import grouping_of
 from query_plan.groups import Group
 from query_plan.members import Member, parts_of
-from query_plan.model import GroupingKind
 from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -32,12 +30,6 @@ CHUNK_COUNTED = warning_rule(
     " result for them all, several groups give one for each",
     "give both the same `execGroup` if only the last result is wanted",
 )
-STORE_ORDER = warning_rule(
-    "store-updated-in-parallel",
-    "the instances of a parallel group change rows of a table in a store, in no order between them",
-    "take `parallel` out, or put the query into a partition by the key of the rows",
-)
-
 _ONE_FOR_ONE = frozenset({("", "length"), ("", "time"), ("", "externalTime"), ("", "timeLength"), ("", "sort")})
 """The windows that hand each event on as it comes, alone."""
 
@@ -74,23 +66,6 @@ def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
             source = query.input
             if isinstance(source, model.SourceInput) and source.source in chunked:
                 yield from _seen_singly(query, source, group, chunked[source.source])
-
-
-def store_updates_keep_their_order(plan: Survey) -> Iterator[Finding]:
-    """Two updates of one row by two instances reach the store in any order."""
-    for group in plan.groups:
-        keyed = any(grouping_of(group, read.stream).kind in _KEYED for read in group.reads)
-        for query in () if group.parallel == 1 or keyed else _queries(group):
-            if query.output.kind is model.TargetKind.TABLE and query.output.action != "insert":
-                yield STORE_ORDER.broken(
-                    f"{group.parallel} instances of group {group.name} change rows of {query.output.target}, in no"
-                    " order between them",
-                    "take parallel out, or put the query into a partition by the key of the rows",
-                    query.syntax.output.span,
-                )
-
-
-_KEYED = (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES)
 
 
 def _writers(plan: Survey, stream: str, reader: Group) -> Iterator[Group]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import positive, written_name
+from query_plan.annotations import named, positive, written_name
 from query_plan.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of, obstacles
@@ -35,13 +35,18 @@ OBJECT_KEY = error_rule(
 )
 SHARED_STATE = error_rule(
     "state-shared-between-groups",
-    "a table in memory, named window or aggregation of one group is used by another",
-    "give all that use it the same `execGroup`, send the other group a stream, or keep the table in a store",
+    "a table, named window or aggregation of one group is used by another",
+    "give all that use it the same `execGroup`, or send the other group a stream",
 )
 SHARED_PRIVATE = error_rule(
     "private-stream-across-groups",
     "`!S` is read in another group than `S`, or `#S` (outside a partition) is used by two groups",
     "give all that use it the same `execGroup`",
+)
+STORE_UNUSED = warning_rule(
+    "store-kept-in-memory",
+    "a table asks for a store by `@store` or `@from`; its rows are kept in the memory of its group all the same",
+    "take the annotation out, and send rows that are kept elsewhere in as a stream",
 )
 LOOP = error_rule(
     "loop-across-groups",
@@ -164,7 +169,7 @@ def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
 
 
 def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
-    """A table, named window or aggregation in memory lives in one engine, and a private stream in one stage."""
+    """A table, named window or aggregation lives in one engine, and a private stream in one stage."""
     owners: dict[str, str] = {}
     for group in plan.groups:
         for member in group.members:
@@ -180,6 +185,17 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
                     together if private else f"{together}, or let group {owner} send what {member.name} needs",
                     member.distribution.group.span if member.distribution.group else member.span,
                 )
+
+
+def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
+    """Who asks for a store expects rows from outside, or that others see them."""
+    for name, table in plan.app.tables.items():
+        for annotation in named(table.syntax.annotations, "store", "from"):
+            yield STORE_UNUSED.broken(
+                f"@{annotation.name} of the table {name} has no effect: its rows are kept in memory",
+                f"take it out; rows that are kept elsewhere can be sent in as a stream and inserted into {name}",
+                annotation.span,
+            )
 
 
 def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:

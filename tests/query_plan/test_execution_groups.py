@@ -118,14 +118,14 @@ def test_a_query_without_exec_group_joins_the_group_that_uses_its_table() -> Non
     assert names(plan) == ["g"]
 
 
-def test_tables_kept_outside_bring_nobody_together() -> None:
+def test_a_table_that_asks_for_a_store_has_one_owner_like_any_other() -> None:
     plan = planned(
-        """@dist(execGroup='f') from A select * insert into T;
+        """@dist(parallel='2') from A select * insert into M;
+        from M select * insert into T;
         @dist(execGroup='g') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
         STREAMS + "@store(type='rdbms') define table T (k string, v int);",
     )
-    assert names(plan) == ["f", "g"]
-    assert [[table.id for table in stage.tables] for stage in plan.processors] == [["T"], ["T"]]
+    assert [[table.id for table in stage.tables] for stage in plan.processors] == [[], ["T"]]
 
 
 def test_a_loop_of_queries_without_exec_group_is_one_group() -> None:
