@@ -200,7 +200,8 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 
 class RegisterDriver(Message, frozen=True):
-    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat."""
+    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is the
+    time of day at which its process started."""
 
     TYPE = "register-driver"
     driver: str
@@ -211,6 +212,7 @@ class RegisterDriver(Message, frozen=True):
     slots_free: int
     topologies: tuple[TopologyReport, ...] = ()
     web_url: str = ""
+    started_ms: int = 0
 
 
 class DriverRegistered(Message, frozen=True):
@@ -221,7 +223,10 @@ class DriverRegistered(Message, frozen=True):
 
 class SubmitTopology(Message, frozen=True):
     """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
-    of older epochs have been ended, or, `beside` them, until the manager has one of both killed."""
+    of older epochs have been ended, or, `beside` them, until the manager has one of both killed.
+
+    Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
+    hosts must bear `labels`."""
 
     TYPE = "submit-topology"
     key: PlanKey
@@ -229,6 +234,9 @@ class SubmitTopology(Message, frozen=True):
     query_plan: str
     workers: int
     beside: bool = False
+    cores: Annotated[int, msgspec.Meta(ge=1)] = 1
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    labels: tuple[str, ...] = ()
 
 
 class KillTopology(Message, frozen=True):
@@ -284,7 +292,8 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
 
 class RegisterTask(Message, frozen=True):
-    """A task of a topology is alive, with what its components did; sent again it is the heartbeat."""
+    """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
+    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -293,6 +302,8 @@ class RegisterTask(Message, frozen=True):
     host: str
     process_id: int
     components: tuple[ComponentReport, ...] = ()
+    memory_bytes: int = 0
+    cpu_ms: int = 0
 
 
 class TaskRegistered(Message, frozen=True):
