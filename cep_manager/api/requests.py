@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 import msgspec
@@ -35,6 +36,13 @@ def read_flag(request: Request, name: str) -> bool:
     if flag is None:
         raise BadRequestError(f"{name} must be true or false, not {written[:40]!r}")
     return flag
+
+
+def read_number(written: str, name: str) -> int:
+    """What is `written` for `name` as a whole number. Raises BadRequestError."""
+    if not re.fullmatch(r"[0-9]{1,9}", written.strip(), re.ASCII):
+        raise BadRequestError(f"{name} must be a whole number, not {written[:40]!r}")
+    return int(written)
 
 
 def read_text(request: Request) -> str:

@@ -52,6 +52,7 @@ class StatusText(msgspec.Struct, frozen=True):
     reason: str
     facts: str
     interruption: str
+    change_error: str
     last_error: str
     inflow: tuple[Line, ...]
     outflow: Line
@@ -162,12 +163,15 @@ def present_status(status: PlanStatus) -> StatusText:
     ]
     if topology.restarts:
         facts.append(plural(topology.restarts, "restart", "restarts"))
+    if not topology.intake and topology.state is not PlanState.INACTIVE:
+        facts.append("deactivated")
     return StatusText(
         state=topology.state.value,
         tone=STATE_TONES[topology.state],
         reason=topology.reason,
         facts=" · ".join(facts),
         interruption=_interruption(topology),
+        change_error=f"came to nothing: {topology.change_error}" if topology.change_error else "",
         last_error=topology.last_error,
         inflow=(*(_inflow(worker) for worker in status.inflow), *(_lost(worker) for worker in status.lost_workers)),
         outflow=_outflow(status.outflow),

@@ -13,20 +13,26 @@ from werkzeug.wrappers import Response as AnyResponse
 from cep_common.errors import CepError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.api.failures import answer_http, status_of
-from cep_manager.api.requests import read_tenant
+from cep_manager.api.requests import read_number, read_tenant
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.highlight import siddhi_lines, xml_lines
 from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
-from cep_manager.errors import PlanExistsError, PlanInvalidError
-from cep_manager.manager_view import ManagerView
+from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError
+from cep_manager.manager_view import ManagerView, Outcome
 
 Page = tuple[str, int] | str | AnyResponse
 
 NOTICES = {
     "deployed": "{plan} was deployed.",
-    "redeployed": "{plan} was deployed again.",
+    "redeployed": "{plan} is being updated; what ran before runs on until the new topology does.",
     "unchanged": "{plan} is deployed with the same text; nothing was changed.",
     "undeployed": "{plan} was undeployed.",
+    "activate": "{plan} was activated: workers take events in for it.",
+    "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
+    "restart": "{plan} is restarted.",
+    "rebalance": "{plan} is being rebalanced; what ran before runs on until the new topology does.",
+    "rename": "{plan} has its new name.",
+    "as-before": "{plan} is as asked for already; nothing was changed.",
 }
 
 STARTING_TEXT = """\
@@ -54,6 +60,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     _list_pages(console, view)
     _deploy_pages(console, view)
     _plan_pages(console, view)
+    _life_cycle_actions(console, view)
     _cluster_pages(console, view)
     return console
 
@@ -76,7 +83,7 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
     def deploy_form() -> Page:
         name = request.args.get("plan")
         text = view.plan(PlanKey(read_tenant(request), name)).text if name else STARTING_TEXT
-        return _deploy_page(text, replace=bool(name))
+        return _deploy_page(text, replace=bool(name), edited=name or "")
 
     @console.post("/deploy")
     @_page
@@ -84,15 +91,17 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         # Browsers end the lines of a form's text with CR LF; what is stored is the text as it was written.
         text = request.form.get("text", "").replace("\r\n", "\n")
         replace = request.form.get("replace") == "yes"
+        edited = request.form.get("edited", "")
+        rename = request.form.get("rename") == "yes"
         if request.form.get("action") == "validate":
             found = view.validate(text)
-            return _deploy_page(text, replace, problems=found.problems, warnings=found.warnings, valid_plan=found.plan)
+            return _deploy_page(text, replace, edited, found.problems, warnings=found.warnings, valid_plan=found.plan)
         try:
-            deployed = view.deploy(read_tenant(request), text, replace)
+            deployed = view.deploy(read_tenant(request), text, replace, edited or None, rename)
         except PlanInvalidError as error:
-            return _deploy_page(text, replace, problems=error.problems), status_of(error)
-        except PlanExistsError as error:
-            return _deploy_page(text, replace, refusal=error.message), status_of(error)
+            return _deploy_page(text, replace, edited, error.problems), status_of(error)
+        except (PlanExistsError, BadRequestError) as error:
+            return _deploy_page(text, replace, edited, refusal=error.message), status_of(error)
         notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
         return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
 
@@ -100,6 +109,7 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
 def _deploy_page(
     text: str,
     replace: bool,
+    edited: str,
     problems: tuple[PlanProblem, ...] = (),
     warnings: tuple[PlanProblem, ...] = (),
     refusal: str = "",
@@ -109,6 +119,7 @@ def _deploy_page(
         "deploy.html",
         text=text,
         replace=replace,
+        edited=edited,
         problems=[present_problem(problem) for problem in problems],
         warnings=[present_problem(problem) for problem in warnings],
         refusal=refusal,
@@ -129,6 +140,8 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
             text=siddhi_lines(plan.text),
             query_plan=_query_plan(view, key),
             notice=_notice(name),
+            intake=plan.status.topology.intake,
+            workers=plan.status.topology.tasks_required,
         )
 
     @console.get("/fragments/plans/<name>")
@@ -148,6 +161,27 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     def undeploy_plan(name: str) -> Page:
         view.undeploy(PlanKey(read_tenant(request), name))
         return redirect(_link("console.list_plans", notice="undeployed", plan=name), code=303)
+
+
+def _life_cycle_actions(console: Blueprint, view: ManagerView) -> None:
+    @console.post("/plans/<name>/<any(activate, deactivate, restart, rebalance, rename):action>")
+    @_page
+    def act_on_plan(name: str, action: str) -> Page:
+        outcome = _act(view, PlanKey(read_tenant(request), name), action)
+        notice = action if outcome.changed else "as-before"
+        return redirect(_link("console.show_plan", name=outcome.plan, notice=notice), code=303)
+
+
+def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
+    match action:
+        case "rename":
+            return view.rename(key, request.form.get("name", "").strip())
+        case "rebalance":
+            return view.rebalance(key, read_number(request.form.get("workers", ""), "workers"))
+        case "restart":
+            return view.restart(key)
+        case _:
+            return view.set_intake(key, intake=action == "activate")
 
 
 def _cluster_pages(console: Blueprint, view: ManagerView) -> None:

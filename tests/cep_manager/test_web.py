@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
@@ -244,6 +245,42 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
     assert view.undeployed == [KEY]
 
 
+@pytest.mark.parametrize(
+    ("action", "form", "done", "notice"),
+    [
+        ("deactivate", {}, "deactivate", "its state is kept"),
+        ("activate", {}, "activate", "was activated"),
+        ("restart", {}, "restart", "is restarted"),
+        ("rebalance", {"workers": "3"}, "rebalance to 3", "is being rebalanced"),
+        ("rename", {"name": " Gales "}, "rename to Gales", "has its new name"),
+    ],
+)
+def test_the_life_cycle_is_in_the_plans_page(
+    client: FlaskClient, view: FakeView, action: str, form: dict[str, str], done: str, notice: str
+) -> None:
+    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=action != "activate"))
+    page = client.get("/plans/Storms").get_data(as_text=True)
+    assert f'action="/plans/Storms/{action}"' in page
+    answer = client.post(f"/plans/Storms/{action}", data=form)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/plans/Storms?notice={action}")
+    assert view.done == [(KEY, done)]
+    assert notice in client.get(answer.headers["Location"]).get_data(as_text=True)
+
+
+def test_a_number_that_is_none_is_refused_in_words(client: FlaskClient, view: FakeView) -> None:
+    answer = client.post("/plans/Storms/rebalance", data={"workers": "two"})
+    assert answer.status_code == 400
+    assert "workers must be a whole number" in answer.get_data(as_text=True)
+    assert view.done == []
+
+
+def test_an_edited_plan_is_renamed_when_that_is_ticked(client: FlaskClient, view: FakeView) -> None:
+    page = client.get("/deploy?plan=Storms").get_data(as_text=True)
+    assert 'name="edited" value="Storms"' in page
+    client.post("/deploy", data={"text": "text", "action": "deploy", "edited": "Storms", "rename": "yes"})
+    assert view.done == [(KEY, "rename Storms")]
+
+
 def test_links_stay_with_the_tenant(client: FlaskClient, view: FakeView) -> None:
     view.world.put(plan(key=PlanKey(7, "Theirs")))
     page = client.get("/?tenant=7").get_data(as_text=True)
@@ -287,6 +324,7 @@ def test_a_page_says_when_the_manager_cannot_answer(client: FlaskClient, view: F
         ("DELETE", "/api/v1/plans/Storms"),
         ("POST", "/deploy"),
         ("POST", "/plans/Storms/undeploy"),
+        ("POST", "/plans/Storms/restart"),
     ],
 )
 def test_other_sites_cannot_change_anything(
