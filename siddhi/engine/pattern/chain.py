@@ -10,6 +10,7 @@ Partial matches refer to rows of the batch while it runs; what is needed of thes
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -176,10 +177,7 @@ class ChainOperator(MergingOperator):
         """Takes all events through the state loop; the matches stand in order in the state."""
         counters = self._state.counters
         counters[memory.CURSOR] = 0
-        while True:
-            self._run(*self._state, *self._rules, *self._reader.events)
-            if counters[memory.CURSOR] == counters[memory.ROWS]:
-                return
+        while not self._run(*self._state, *self._rules, *self._reader.events):
             self._make_room()
 
     def _make_room(self) -> None:
@@ -249,7 +247,8 @@ class ChainOperator(MergingOperator):
         room = len(state.partials)
         for slot, source in enumerate(self._source_of[:-1]):
             own = slice(None) if self._count == 2 else slots == slot
-            self._output.keep(slot, partials[own], inputs.batches[source], rows[own] - offsets[source], room)
+            own_rows = rows[own] - offsets[source] if offsets[source] else rows[own]
+            self._output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
 
     # ---- what is held
 
@@ -315,9 +314,8 @@ class ChainOperator(MergingOperator):
         self._empty_table()
 
 
-def _offsets(batches: Sequence[EventBatch]) -> list[int]:
+def _offsets(batches: Sequence[EventBatch]) -> Sequence[int]:
     """Where the rows of each batch begin when all are laid end to end, and where the last ends."""
-    offsets = [0]
-    for batch in batches:
-        offsets.append(offsets[-1] + batch.size)
-    return offsets
+    if len(batches) == 1:
+        return (0, batches[0].size)
+    return list(itertools.accumulate((batch.size for batch in batches), initial=0))

@@ -21,7 +21,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, as_type, broadcast
 from siddhi.engine.expressions.operators import NUMERIC
-from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import MergedRows, OperatorContext
 from siddhi.engine.pattern.chain_memory import (
     EVENT_COLUMNS,
@@ -98,7 +98,8 @@ class EventReader:
             (number, len(columns.whole) + number, column) for number, column in enumerate(columns.fractions)
         ]
         self._computed = any(column.name is None for column in (*columns.whole, *columns.fractions))
-        self._sources = range(sources)
+        self._sources = sources
+        self._null_bits = bool(len(columns.texts))
         self._make_room(_LEAST_ROOM)
 
     def _make_room(self, count: int) -> None:
@@ -109,23 +110,25 @@ class EventReader:
         """`events` are those of `inputs`, the batch of source s from `offsets[s]` on; returns how many there are, and
         the place of each among all rows if some rows are no events."""
         total = offsets[-1]
-        whole = self.events.whole
-        if total > whole.shape[1]:
+        if total > self.events.whole.shape[1]:
             self._make_room(2 * total)
-            whole = self.events.whole
-        whole[EVENT_NULLS, :total] = 0
+        if self._null_bits:
+            self.events.whole[EVENT_NULLS, :total] = 0
+        only_events = True
         for source, batch in enumerate(inputs.batches):
             if batch.size:
                 self._read_batch(source, batch, offsets[source])
-        places = None
-        order = NO_POSITIONS
-        if len(inputs.batches) > 1:
-            order = inputs.rows + np.asarray(offsets)[inputs.sources]
-        if not all(batch.only_current or batch.kinds.max(initial=CURRENT) <= EXPIRED for batch in inputs.batches):
+                only_events = only_events and (batch.only_current or int(batch.kinds.max()) <= EXPIRED)
+        several = len(inputs.batches) > 1
+        order = inputs.rows + np.asarray(offsets)[inputs.sources] if several else NO_POSITIONS
+        if only_events:
+            places, count = None, total
+        else:
             places = self._events_among(inputs)
-            order = places if len(inputs.batches) == 1 else order[places]
-        self.events = self.events._replace(order=order)
-        return total if places is None else len(places), places
+            order, count = order[places] if several else places, len(places)
+        if order is not self.events.order:
+            self.events = self.events._replace(order=order)
+        return count, places
 
     def _events_among(self, inputs: MergedRows) -> Int64Array:
         """The rows of the whole that are events and no marks."""
@@ -139,7 +142,7 @@ class EventReader:
         stop = start + batch.size
         _, whole, fractions = self.events
         whole[EVENT_TIME, start:stop] = batch.timestamps
-        if len(self._sources) > 1:
+        if self._sources > 1:
             whole[EVENT_SOURCE, start:stop] = source
         if batch.partitions is not None:
             whole[EVENT_INSTANCE, start:stop] = batch.partitions
@@ -149,4 +152,5 @@ class EventReader:
                 if column.source == source:
                     valid = column.fill(target[row, start:stop], batch, evaluation)
                     if valid is not None:
+                        self._null_bits = True
                         whole[EVENT_NULLS, start:stop] |= (~valid).astype(np.int64) << bit

@@ -175,8 +175,8 @@ def run_pattern(  # type: ignore[no-untyped-def]
     """Takes the events of a batch through a pattern from place `counters[CURSOR]` on; the arguments are those of
     `ChainState`, `ChainRules` and `ChainEvents`.
 
-    Stops before an event for which the room in `partials` or `matches` might not do; the caller makes room and calls
-    again.
+    Returns False before an event for which the room in `partials` or `matches` might not do; the caller makes room and
+    calls again.
     """
     state = ChainState(partials, floats, lists, table, bounds, instances, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
@@ -191,7 +191,7 @@ def run_pattern(  # type: ignore[no-untyped-def]
         row = order[cursor] if order.shape[0] > 0 else cursor
         source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
         if not has_room(instance, partials, instances, counters, matches):
-            return
+            return False
         _begin_event(source, time, instance, state, rules)
         for position in range(offers.shape[1]):
             element = offers[source, position]
@@ -204,3 +204,4 @@ def run_pattern(  # type: ignore[no-untyped-def]
             else:
                 _offer(element, cursor, row, time, instance, state, rules, events)
     counters[CURSOR] = counters[ROWS]
+    return True

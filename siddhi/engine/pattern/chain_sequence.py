@@ -127,7 +127,7 @@ def run_sequence(  # type: ignore[no-untyped-def]
         row = order[cursor] if order.shape[0] > 0 else cursor
         source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
         if not has_room(instance, partials, instances, counters, matches):
-            return
+            return False
         _begin_event(time, instance, state, rules)
         for position in range(offers.shape[1]):
             element = offers[source, position]
@@ -141,3 +141,4 @@ def run_sequence(  # type: ignore[no-untyped-def]
             else:
                 instances[instance, SEEDS] = 0
     counters[CURSOR] = counters[ROWS]
+    return True
