@@ -10,6 +10,7 @@ from msgspec import Meta
 from siddhi.scripts.language import ScriptPolicy
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
+Count = Annotated[int, Meta(ge=0)]
 Host = Annotated[str, Meta(min_length=1)]
 
 
@@ -47,6 +48,31 @@ class TopologyConfig(msgspec.Struct, frozen=True):
     workers: Annotated[int, Meta(ge=1)] = 1
 
 
+class PlanFolderConfig(msgspec.Struct, frozen=True):
+    """A folder whose files are deployed; an empty path is none."""
+
+    path: str = ""
+    interval_ms: Annotated[int, Meta(ge=10)] = 1_000
+
+
+class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the plans of one tenant may use in all; 0 is no limit."""
+
+    plans: Count = 0
+    slots: Count = 0
+    events_per_s: Count = 0
+
+
+class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
+    """The quota of every tenant, but for `tenants` with quotas of their own, by their ids."""
+
+    tenants: dict[int, Quota] = {}
+
+    def of(self, tenant: int) -> Quota:
+        """The tenant's quota."""
+        return self.tenants.get(tenant, self)
+
+
 def _no_scripts() -> dict[str, bool]:
     return {"python": False}
 
@@ -59,6 +85,8 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()
     topology: TopologyConfig = TopologyConfig()
+    plan_folder: PlanFolderConfig = PlanFolderConfig()
+    quotas: QuotasConfig = QuotasConfig()
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 
     @property

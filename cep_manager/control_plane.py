@@ -22,10 +22,12 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.config import QuotasConfig
 from cep_manager.deployment import Deployments, describe_task, restarted
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
+from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.snapshot import Snapshot
 
@@ -33,14 +35,17 @@ from cep_manager.snapshot import Snapshot
 class ControlPlane:
     """Registry, members and deployments, and the rules between them. One thread uses it."""
 
-    def __init__(self, heartbeat_ms: int, lease_ms: int, default_workers: int, revision: int) -> None:
+    def __init__(
+        self, heartbeat_ms: int, lease_ms: int, default_workers: int, revision: int, quotas: QuotasConfig
+    ) -> None:
         """`revision` is where the plan list's count begins; it is above all that an earlier process gave out."""
         self._heartbeat_ms = heartbeat_ms
         self._lease_ms = lease_ms
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
-        self._deployments = Deployments(lease_ms, default_workers)
+        self._deployments = Deployments(lease_ms, default_workers, quotas)
+        self._quotas = quotas
         self._driver_lost = False
 
     # ---- messages --------------------------------------------------------------------------------------------------
@@ -81,7 +86,8 @@ class ControlPlane:
         if self._members.worker_heard(message, peer, now_ms):
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
-        return WorkerRegistered(heartbeat_ms=self._heartbeat_ms, revision=self._revision), notes
+        limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
+        return WorkerRegistered(self._heartbeat_ms, self._revision, limits), notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
         refusal = self._refuse_epoch(message.key, message.epoch)
@@ -140,6 +146,11 @@ class ControlPlane:
         """Workers take events in for the plan, or do not."""
         self._revision += 1
         return self._deployments.set_intake(key, intake)
+
+    def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
+        """The plan comes from the file that `origin` names."""
+        self._deployments.set_origin(key, origin)
+        return []
 
     def restart_plan(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan is submitted anew under `epoch`, which the plan store has counted."""

@@ -79,6 +79,11 @@ class Deployments:
         self._change(record, intake=intake)
         return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
 
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names."""
+        if key in self.plans:
+            self._change(self.plans[key], origin=origin)
+
     def restart(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan is submitted again under `epoch`, which the plan store has counted."""
         record = self.plans.get(key)

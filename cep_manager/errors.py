@@ -5,6 +5,7 @@ CepError
     ├── PlanExistsError         a plan of that name is deployed already
     ├── UnknownPlanError        no such plan
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
+    ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
     ├── BadRequestError         a request that cannot be understood
     ├── StoreError              the plan store cannot be read or written
@@ -39,6 +40,12 @@ class ChangeUnderWayError(ManagerError):
     """The plan is being changed; what was asked for must wait until that has come about or to nothing."""
 
     code = "change-under-way"
+
+
+class QuotaError(ManagerError):
+    """What was asked for is more than the tenant's quota (`quotas` in the manager's configuration)."""
+
+    code = "over-quota"
 
 
 class PlanInvalidError(ManagerError):

@@ -38,6 +38,9 @@ class ManagerProcess:
             stack.callback(web.stop)
             self.service.start()
             web.start()
+            if config.plan_folder.path:
+                stack.callback(self.manager.folder.stop)
+                self.manager.folder.start()
             self._stack = stack.pop_all()
 
     def close(self) -> None:

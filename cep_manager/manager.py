@@ -26,6 +26,7 @@ from cep_manager.manager_view import (
     Validation,
 )
 from cep_manager.plan_commands import PlanCommands, former_to_run, plan_to_run, unknown_plan
+from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.plan_store import PlanStore, StoredPlan
 from cep_manager.service import ManagerService
@@ -41,9 +42,10 @@ class Manager(PlanCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
     def __init__(self, config: ManagerConfig, store: PlanStore, service: ManagerService, clock: Clock) -> None:
-        super().__init__(store, service, clock, config.scripts)
+        super().__init__(store, service, clock, config)
         self._config = config
         self._started_ms = clock.monotonic_ms()
+        self.folder = PlanFolderWatch(config.plan_folder, self)
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._live_snapshot()
@@ -83,6 +85,7 @@ class Manager(PlanCommands):
             workers=worker_views(snapshot),
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
+            file_problems=self.folder.problems(),
         )
 
     def health(self) -> Health:

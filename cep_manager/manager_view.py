@@ -13,6 +13,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RunState, StreamBinding
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.graph_model import TopologyGraph
+from cep_manager.plan_folder import FileProblem
 from cep_manager.status import PlanStatus
 
 
@@ -155,7 +156,8 @@ class ManagerInfo(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked."""
+    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked.
+    `file_problems` names the files of the watched folder whose text is not what runs."""
 
     manager: ManagerInfo
     driver: DriverView | None
@@ -163,6 +165,7 @@ class Cluster(msgspec.Struct, frozen=True):
     workers: tuple[WorkerView, ...]
     tasks: tuple[TaskView, ...]
     endpoints: tuple[EndpointView, ...]
+    file_problems: tuple[FileProblem, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True):

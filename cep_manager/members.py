@@ -79,6 +79,10 @@ class Members:
             return self.driver
         return None
 
+    def live_workers(self, now_ms: int) -> int:
+        """How many workers are not silent."""
+        return sum(worker.live(now_ms, self._lease_ms) for worker in self.workers.values())
+
     def accepts_driver(self, report: RegisterDriver, now_ms: int) -> bool:
         """False while another driver is alive. A driver that was started again under its name takes over at once."""
         live = self.live_driver(now_ms)

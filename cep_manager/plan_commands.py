@@ -10,6 +10,7 @@ from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, with_name
+from cep_manager.config import ManagerConfig
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
@@ -19,12 +20,13 @@ from cep_manager.errors import (
 )
 from cep_manager.manager_view import Outcome
 from cep_manager.plan_change import former_of
+from cep_manager.plan_folder import Origin, parse_origin
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
+from cep_manager.quotas import check_plans, check_workers
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
-from siddhi.scripts.language import ScriptPolicy
 
 MOST_WORKERS = 10_000
 """No cluster has so many slots: a larger number is a slip."""
@@ -37,11 +39,13 @@ class PlanCommands:
     and what the loop are told must not cross. Every command raises ManagerUnavailableError when the loop does not
     answer and StoreError when the plan store cannot be used."""
 
-    def __init__(self, store: PlanStore, service: ManagerService, clock: Clock, scripts: ScriptPolicy) -> None:
+    def __init__(self, store: PlanStore, service: ManagerService, clock: Clock, config: ManagerConfig) -> None:
         self._store = store
         self._service = service
         self._clock = clock
-        self._scripts = scripts
+        self._scripts = config.scripts
+        self._quotas = config.quotas
+        self._default_workers = config.topology.workers
         self._one_at_a_time = threading.Lock()
 
     def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
@@ -50,23 +54,46 @@ class PlanCommands:
         key = PlanKey(tenant, compiled.name)
         if name is not None and compiled.name != name:
             if not rename:
-                raise BadRequestError(
-                    f"the text is of a plan named {compiled.name}, the address is of {name}; to rename {name}, say so "
-                    "(?rename=true)"
-                )
+                asked = f"renaming {name} must be asked for (rename=true)"
+                raise BadRequestError(f"the text is of a plan named {compiled.name}, not {name}; {asked}")
             with self._one_at_a_time:
                 return self._rename(PlanKey(tenant, name), text, compiled)
         with self._one_at_a_time:
             before = self._live_snapshot().plans.get(key)
             if before is None:
                 return self._add(key, text, compiled)
-            if before.target()[0] == text:
-                return self._deploy_same(before, text, compiled)
-            if not replace:
+            if before.target()[0] != text and not replace:
                 raise PlanExistsError(
                     f"a plan named {key.plan} is deployed with another text; replace it, or choose another name"
                 )
-            return self._change(before, "update", text, compiled, _workers_after_edit(before, compiled))
+            return self._deploy_over(before, text, compiled)
+
+    def origins(self) -> dict[PlanKey, Origin]:
+        """See `FilePlans.origins`."""
+        parsed = ((key, parse_origin(record.origin)) for key, record in self._live_snapshot().plans.items())
+        return {key: origin for key, origin in parsed if origin is not None}
+
+    def deploy_file(self, tenant: int, text: str, origin: Origin) -> None:
+        """See `FilePlans.deploy_file`."""
+        compiled = compile_plan(text, self._scripts)
+        key = PlanKey(tenant, compiled.name)
+        with self._one_at_a_time:
+            origins = self.origins()
+            former = next((plan for plan, one in origins.items() if one.name == origin.name), None)
+            before = self._live_snapshot().plans.get(key)
+            if before is not None and former != key and before.target()[0] != text:
+                source = f"from the file {origins[key].name}" if key in origins else "by hand"
+                raise PlanExistsError(
+                    f"a plan named {key.plan} with another text came {source}; undeploy it, or choose another name"
+                )
+            if before is not None:
+                self._deploy_over(before, text, compiled)
+            elif former is not None:
+                self._rename(former, text, compiled)
+            else:
+                self._add(key, text, compiled)
+            self._store.set_origin(key, origin.text())
+            self._service.set_origin(key, origin.text())
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
         """See `ManagerView.rename`."""
@@ -119,9 +146,16 @@ class PlanCommands:
             return self._change(record, "rebalance", text, compiled, workers)
 
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
+        check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
+        self._check_workers(key, compiled.workers)
         stored = self._store.add(key, text, self._clock.now_ms())
         self._service.put_plan(plan_to_run(stored, compiled))
         return _outcome(key, stored.epoch, f"{key.plan} was deployed", created=True, changed=True)
+
+    def _deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan) -> Outcome:
+        if before.target()[0] == text:
+            return self._deploy_same(before, text, compiled)
+        return self._change(before, "update", text, compiled, _workers_after_edit(before, compiled))
 
     def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan) -> Outcome:
         name = record.key.plan
@@ -137,8 +171,8 @@ class PlanCommands:
         self, record: PlanRecord, kind: ChangeKind, text: str, compiled: CompiledPlan, workers: int | None
     ) -> Outcome:
         key = record.key
-        nothing_runs = record.state is PlanState.FAILED and record.change() is None
-        former = former_of(record) if not nothing_runs else None
+        self._check_workers(key, workers or compiled.workers)
+        former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
         stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms())
         if stored is None:
@@ -161,6 +195,9 @@ class PlanCommands:
         epoch = self._store.raise_epoch(record.key)
         self._service.restart_plan(record.key, epoch)
         return _outcome(record.key, epoch, message, changed=True)
+
+    def _check_workers(self, key: PlanKey, workers: int | None) -> None:
+        check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers)
 
     def _live_snapshot(self) -> Snapshot:
         if not self._service.alive():

@@ -117,6 +117,13 @@ class PlanRecord(msgspec.Struct, frozen=True):
         version = self.trial.version if self.trial is not None else self
         return version.text, version.workers
 
+    def has_run(self) -> bool:
+        """False when the plan is known never to have run in its present form, or cannot run any more."""
+        if self.state is PlanState.FAILED:
+            return False
+        new = self.state in (PlanState.WAITING, PlanState.DEPLOYING) and not self.interruption
+        return not new or self.submission is Submission.UNKNOWN
+
     def change(self) -> ChangeKind | None:
         """The kind of the change that is under way."""
         if self.trial is not None:

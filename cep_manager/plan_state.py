@@ -100,9 +100,9 @@ class Observation(msgspec.Struct, frozen=True):
     """All that bears on a plan's state.
 
     `unusable` says why the plan cannot be run at all; `driver_missing` why no driver can be asked. `report` is the
-    driver's on the plan's current epoch. `tasks_live` of `tasks_required` tasks are heard; `silent_tasks` names those
-    that were heard once. `intake` is False when no events are to be taken in. `change` is under way, and
-    `change_reason` says how far it has got.
+    driver's on the plan's current epoch. `tasks_live` of `tasks_required` tasks are heard; `silent_tasks` names
+    those that were heard once. `held_back` says why the plan may not be submitted yet. `intake` is False when no
+    events are to be taken in. `change` is under way, and `change_reason` says how far it has got.
     """
 
     unusable: str
@@ -114,6 +114,7 @@ class Observation(msgspec.Struct, frozen=True):
     intake: bool = True
     change: ChangeKind | None = None
     change_reason: str = ""
+    held_back: str = ""
 
 
 def read_signal(observation: Observation) -> tuple[Signal, str]:
@@ -123,6 +124,8 @@ def read_signal(observation: Observation) -> tuple[Signal, str]:
     if observation.driver_missing:
         return Signal.NO_DRIVER, observation.driver_missing
     report = observation.report
+    if report is None and observation.held_back:
+        return Signal.QUEUED, observation.held_back
     if report is None:
         return Signal.UNLISTED, "submitted; the driver has not taken it up yet"
     match report.state:

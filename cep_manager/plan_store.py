@@ -132,6 +132,11 @@ class PlanStore:
         with self._transaction() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(intake=intake))
 
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names; empty: it was deployed by hand."""
+        with self._transaction() as connection:
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(origin=origin))
+
     def rename(self, key: PlanKey, to: PlanKey, text: str, now_ms: int) -> StoredPlan | None:
         """The plan is in the store as `to`, with another text and a new epoch, and not as `key`; None when there was
         none. Raises PlanExistsError when there is one of the new name."""

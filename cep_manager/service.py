@@ -69,6 +69,7 @@ class ManagerService:
             lease_ms=config.control.lease_ms,
             default_workers=config.topology.workers,
             revision=clock.now_ms(),
+            quotas=config.quotas,
         )
         for plan in plans:
             self._plane.put_plan(plan, clock.monotonic_ms())
@@ -123,6 +124,10 @@ class ManagerService:
     def set_intake(self, key: PlanKey, intake: bool) -> None:
         """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_intake(key, intake))
+
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
+        self._command(lambda _: self._plane.set_origin(key, origin))
 
     def restart_plan(self, key: PlanKey, epoch: int) -> None:
         """The plan is submitted anew under `epoch`. Raises ManagerUnavailableError."""

@@ -16,6 +16,7 @@ from cep_manager.errors import (
     ManagerUnavailableError,
     PlanExistsError,
     PlanInvalidError,
+    QuotaError,
     StoreError,
     UnknownPlanError,
 )
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 HTTP_STATUS: dict[type[CepError], int] = {
     BadRequestError: 400,
     UnknownPlanError: 404,
+    QuotaError: 403,
     PlanExistsError: 409,
     ChangeUnderWayError: 409,
     PlanInvalidError: 422,

@@ -23,6 +23,7 @@ from cep_common.messages import (
 )
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.config import QuotasConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.graph_model import TopologyGraph
@@ -33,6 +34,7 @@ from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
 
+NO_QUOTAS = QuotasConfig()
 LEASE_MS = 3_000
 HEARTBEAT_MS = 1_000
 FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "KnockOnDelays.siddhiql"
@@ -204,8 +206,8 @@ def request(
 class World:
     """A control plane with a clock that tests move; keeps every instruction."""
 
-    def __init__(self) -> None:
-        self.plane = ControlPlane(HEARTBEAT_MS, LEASE_MS, default_workers=1, revision=1_000)
+    def __init__(self, quotas: QuotasConfig = NO_QUOTAS) -> None:
+        self.plane = ControlPlane(HEARTBEAT_MS, LEASE_MS, default_workers=1, revision=1_000, quotas=quotas)
         self.now_ms = 0
         self.instructions: list[Instruction] = []
 

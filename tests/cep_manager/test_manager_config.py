@@ -21,7 +21,7 @@ def uncommented(text: str) -> str:
 
 
 def keys_of(values: dict[str, Any], prefix: str = "") -> set[str]:
-    nested = {key: value for key, value in values.items() if isinstance(value, dict)}
+    nested = {key: value for key, value in values.items() if isinstance(value, dict) and value}
     flat = {prefix + key for key in values if key not in nested}
     return flat.union(*(keys_of(value, f"{prefix}{key}.") for key, value in nested.items()))
 
@@ -51,6 +51,8 @@ def test_every_key_has_a_comment_above_it() -> None:
         ("CEP_MANAGER__CONTROL__LEASE_MS", "1500", "lease_ms: must be at least twice heartbeat_ms"),
         ("CEP_MANAGER__HTTP__PORTT", "1", "unknown key http.portt; did you mean port?"),
         ("CEP_MANAGER__TOPOLOGY__WORKERS", "0", "topology.workers"),
+        ("CEP_MANAGER__QUOTAS__SLOTS", "-1", "quotas.slots"),
+        ("CEP_MANAGER__QUOTAS__TENANTS", "{7: {slot: 1}}", "slot"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_key(name: str, value: str, message: str) -> None:
@@ -61,3 +63,10 @@ def test_a_wrong_value_is_refused_by_its_key(name: str, value: str, message: str
 def test_the_environment_overrides_the_file() -> None:
     found = load_config(ManagerConfig, SHIPPED, "manager", {"CEP_MANAGER__HTTP__PORT": "9999"})
     assert found.http.port == 9999
+
+
+def test_a_tenant_has_the_common_quota_unless_it_has_its_own() -> None:
+    given = {"CEP_MANAGER__QUOTAS__PLANS": "5", "CEP_MANAGER__QUOTAS__TENANTS": "{7: {slots: 2}}"}
+    quotas = load_config(ManagerConfig, None, "manager", given).quotas
+    assert (quotas.of(7).plans, quotas.of(7).slots) == (0, 2)
+    assert (quotas.of(8).plans, quotas.of(8).slots) == (5, 0)

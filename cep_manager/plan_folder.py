@@ -1,0 +1,109 @@
+"""A folder whose files are plans: which of them must be deployed now, and which plans are to go with their files. Pure.
+
+FOLDER/late.siddhiql       a plan of the super tenant
+FOLDER/7/late.siddhiql     a plan of tenant 7
+
+A file acts when it changes: what is done to its plan by other ways stands until the file changes again or goes. The
+plan keeps an origin, so that a manager that starts again knows what it has done: the file's name and the digest of its
+text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+
+SUFFIX = ".siddhiql"
+
+_ORIGIN = re.compile(r"(?P<name>.+) sha256:(?P<digest>[0-9a-f]{64})", re.DOTALL)
+
+Stamp = tuple[int, int]
+"""A file's time of change in nanoseconds and its size in bytes: when both stay, its contents have stayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file that a plan was deployed from, by its name within the folder, and the digest of the text it had."""
+
+    name: str
+    digest: str
+
+    def text(self) -> str:
+        """The origin as the plan store keeps it."""
+        return f"{self.name} sha256:{self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """Why the text that a file has now is not what runs."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """`changed` names the files to be read, `gone` the plans whose files are there no more."""
+
+    changed: tuple[str, ...]
+    gone: tuple[PlanKey, ...]
+
+
+@dataclass(slots=True)
+class PlanFolder:
+    """What is known of the folder's files from one look to the next."""
+
+    _seen: dict[str, Stamp] = field(default_factory=dict)
+    _handled: dict[str, Stamp] = field(default_factory=dict)
+    _problems: dict[str, str] = field(default_factory=dict)
+
+    def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, Origin]) -> Findings:
+        """What is to be done when the folder holds `files` and the deployed plans come from `origins`.
+
+        A file is read only once it has been the same in two looks: it may still be being written. A plan whose file has
+        gone waits until all others have been read, since a file under another name may have taken it over.
+        """
+        changed = tuple(
+            name
+            for name, stamp in sorted(files.items())
+            if self._seen.get(name) == stamp and self._handled.get(name) != stamp
+        )
+        settled = all(self._seen.get(name) == stamp for name, stamp in files.items())
+        self._seen = dict(files)
+        for known in (self._handled, self._problems):
+            for name in [name for name in known if name not in files]:
+                del known[name]
+        gone = tuple(key for key, origin in sorted(origins.items()) if origin.name not in files)
+        return Findings(changed, gone if settled and not changed else ())
+
+    def handled(self, name: str, problem: str = "") -> None:
+        """The file's text has been read and acted upon, or is refused because of `problem`."""
+        self._handled[name] = self._seen[name]
+        self._problems.pop(name, None)
+        if problem:
+            self._problems[name] = problem
+
+    def problems(self) -> tuple[FileProblem, ...]:
+        """Every file whose text is not what runs, in order of names."""
+        return tuple(FileProblem(name, problem) for name, problem in sorted(self._problems.items()))
+
+
+def origin_of(name: str, contents: bytes) -> Origin:
+    """The origin of a plan that is deployed from the file called `name` with `contents`."""
+    return Origin(name, hashlib.sha256(contents).hexdigest())
+
+
+def parse_origin(text: str) -> Origin | None:
+    """The origin that the plan store has kept; None for a plan that was deployed by hand."""
+    found = _ORIGIN.fullmatch(text)
+    return Origin(found["name"], found["digest"]) if found else None
+
+
+def tenant_of(name: str) -> int:
+    """Whose plan the file holds: its folder names a tenant. ValueError when that is no tenant's number."""
+    folder, separator, _ = name.rpartition("/")
+    return parse_tenant(folder) if separator else SUPER_TENANT

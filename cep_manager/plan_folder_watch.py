@@ -1,0 +1,121 @@
+"""The watched folder in the manager's process: a thread that looks at the files and does what `PlanFolder` finds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_manager.config import PlanFolderConfig
+from cep_manager.plan_folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
+
+logger = logging.getLogger(__name__)
+
+
+class FilePlans(Protocol):
+    """The plans as the folder needs them; every method may raise CepError."""
+
+    def origins(self) -> Mapping[PlanKey, Origin]:
+        """The files from which deployed plans come."""
+
+    def deploy_file(self, tenant: int, text: str, origin: Origin) -> None:
+        """The plan in `text` is deployed in place of what came from its file before."""
+
+    def undeploy(self, key: PlanKey) -> None:
+        """The plan is not deployed any more."""
+
+
+class PlanFolderWatch:
+    """Looks at the folder until stopped. A folder that cannot be read is told of, and changes nothing."""
+
+    def __init__(self, config: PlanFolderConfig, plans: FilePlans) -> None:
+        self._config = config
+        self._path = Path(config.path)
+        self._plans = plans
+        self._folder = PlanFolder()
+        self._problems: tuple[FileProblem, ...] = ()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
+
+    def start(self) -> None:
+        """Files act from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The thread has ended."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def problems(self) -> tuple[FileProblem, ...]:
+        """Why files are not what runs; any thread may ask."""
+        return self._problems
+
+    def look(self) -> None:
+        """Looks at the folder once."""
+        try:
+            files = _files(self._path)
+        except OSError as error:
+            self._tell((FileProblem(str(self._path), f"the folder cannot be read: {error.strerror}"),))
+            return
+        try:
+            findings = self._folder.look(files, self._plans.origins())
+            for name in findings.changed:
+                self._deploy(name)
+            for key in findings.gone:
+                logger.info("file has gone, its plan goes plan=%s", key.topology())
+                self._plans.undeploy(key)
+        except CepError as error:  # the manager or its store cannot be asked now: the next look does what is left
+            self._tell((*self._folder.problems(), FileProblem(str(self._path), error.message)))
+            return
+        self._tell(self._folder.problems())
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._config.interval_ms / 1_000):
+            try:
+                self.look()
+            except Exception:
+                # The border of this thread: a defect in one look must not end all looks.
+                logger.exception("folder could not be looked at path=%s", self._path)
+
+    def _deploy(self, name: str) -> None:
+        try:
+            contents = (self._path / name).read_bytes()
+            origin = origin_of(name, contents)
+            if origin not in self._plans.origins().values():
+                self._plans.deploy_file(tenant_of(name), contents.decode("utf-8"), origin)
+        except UnicodeDecodeError as error:
+            self._folder.handled(name, f"it is not UTF-8 text (byte {error.start})")
+        except (ValueError, OSError) as error:
+            self._folder.handled(name, str(error))
+        except CepError as error:
+            if error.code in _PASSING:
+                raise
+            self._folder.handled(name, error.message)
+        else:
+            self._folder.handled(name)
+
+    def _tell(self, problems: tuple[FileProblem, ...]) -> None:
+        for one in problems:
+            if one not in self._problems:
+                logger.warning("file is not deployed file=%s reason=%r", one.name, one.problem)
+        self._problems = problems
+
+
+_PASSING = frozenset({"plan-store", "manager-unavailable"})
+"""Errors that have nothing to do with the file: it is tried again."""
+
+
+def _files(folder: Path) -> dict[str, Stamp]:
+    """The files of the folder and of the tenants' folders in it, by their names within it. Raises OSError."""
+    found: dict[str, Stamp] = {}
+    for entry in folder.iterdir():
+        for path in entry.iterdir() if entry.is_dir() else (entry,):
+            if path.suffix == SUFFIX and path.is_file():
+                status = path.stat()
+                found[path.relative_to(folder).as_posix()] = (status.st_mtime_ns, status.st_size)
+    return found

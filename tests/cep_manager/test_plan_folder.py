@@ -1,0 +1,55 @@
+"""Which files of a watched folder are deployed, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.plan_folder import Findings, PlanFolder, origin_of, parse_origin, tenant_of
+
+LATE = PlanKey(SUPER_TENANT, "Late")
+ORIGIN = origin_of("late.siddhiql", b"...")
+
+
+def test_a_file_is_read_once_it_has_stayed_the_same_and_again_when_it_changes() -> None:
+    folder = PlanFolder()
+    assert folder.look({"late.siddhiql": (1, 10)}, {}) == Findings((), ())
+    assert folder.look({"late.siddhiql": (2, 20)}, {}) == Findings((), ())
+    assert folder.look({"late.siddhiql": (2, 20)}, {}) == Findings(("late.siddhiql",), ())
+    folder.handled("late.siddhiql")
+    assert folder.look({"late.siddhiql": (2, 20)}, {LATE: ORIGIN}) == Findings((), ())
+    folder.look({"late.siddhiql": (3, 20)}, {LATE: ORIGIN})
+    assert folder.look({"late.siddhiql": (3, 20)}, {LATE: ORIGIN}).changed == ("late.siddhiql",)
+
+
+def test_a_refused_file_is_told_until_it_changes_or_goes() -> None:
+    folder = PlanFolder()
+    for _ in range(2):
+        folder.look({"late.siddhiql": (1, 1)}, {})
+    folder.handled("late.siddhiql", "line 1, column 1: no")
+    assert folder.look({"late.siddhiql": (1, 1)}, {}).changed == ()
+    assert [(one.name, one.problem) for one in folder.problems()] == [("late.siddhiql", "line 1, column 1: no")]
+    folder.look({}, {})
+    assert folder.problems() == ()
+
+
+def test_a_plan_goes_with_its_file_but_not_while_another_file_may_take_it_over() -> None:
+    folder = PlanFolder()
+    assert folder.look({}, {LATE: ORIGIN}) == Findings((), (LATE,))
+    folder = PlanFolder()
+    renamed = {"renamed.siddhiql": (1, 1)}
+    assert folder.look(renamed, {LATE: ORIGIN}).gone == ()
+    assert folder.look(renamed, {LATE: ORIGIN}) == Findings(("renamed.siddhiql",), ())
+    folder.handled("renamed.siddhiql")
+    assert folder.look(renamed, {LATE: origin_of("renamed.siddhiql", b"...")}).gone == ()
+
+
+def test_an_origin_survives_the_plan_store() -> None:
+    assert parse_origin(ORIGIN.text()) == ORIGIN
+    assert parse_origin("") is None
+
+
+def test_the_folder_of_a_file_is_its_tenant() -> None:
+    assert (tenant_of("late.siddhiql"), tenant_of("7/late.siddhiql")) == (SUPER_TENANT, 7)
+    with pytest.raises(ValueError, match="'seven'"):
+        tenant_of("seven/late.siddhiql")

@@ -1,0 +1,172 @@
+"""A watched folder on a real manager: files come, change, are wrong, and go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from manager_world import free_port
+from test_manager_process import PLAN, eventually
+
+from cep_common.ids import SUPER_TENANT
+from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, PlanFolderConfig, QuotasConfig
+from cep_manager.main import ManagerProcess
+from cep_manager.plan_folder_watch import PlanFolderWatch
+
+NAME = "Storms"
+OTHER = PLAN.replace("60", "90")
+
+
+def named(text: str, name: str) -> str:
+    return text.replace(f"'{NAME}'", f"'{name}'")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ManagerConfig:
+    return ManagerConfig(
+        control=ControlConfig(port=free_port()),
+        http=HttpConfig(port=free_port()),
+        database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}"),
+        quotas=QuotasConfig(plans=2),
+    )
+
+
+@pytest.fixture
+def process(config: ManagerConfig) -> Iterator[ManagerProcess]:
+    made = ManagerProcess(config)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "plans"
+    made.mkdir()
+    return made
+
+
+def watch(folder: Path, process: ManagerProcess) -> PlanFolderWatch:
+    return PlanFolderWatch(PlanFolderConfig(str(folder)), process.manager)
+
+
+def look(watching: PlanFolderWatch) -> None:
+    """As often as a change needs to act."""
+    for _ in range(3):
+        watching.look()
+
+
+def texts(process: ManagerProcess, tenant: int = SUPER_TENANT) -> dict[str, str]:
+    """What the tenant's plans are, or are to be as soon as that runs."""
+    plans = process.service.snapshot().plans
+    return {key.plan: record.target()[0] for key, record in plans.items() if key.tenant == tenant}
+
+
+def write(path: Path, text: str) -> None:
+    """The file has `text`, and a time of change that no earlier writing had."""
+    before_ns = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(text)
+    os.utime(path, ns=(before_ns + 1_000_000, before_ns + 1_000_000))
+
+
+def test_files_deploy_change_and_undeploy_plans_of_their_tenants(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    (folder / "7").mkdir()
+    write(folder / "7" / "storms.siddhiql", OTHER)
+    write(folder / "notes.txt", "no plan")
+    look(watching)
+    assert (texts(process), texts(process, 7)) == ({NAME: PLAN}, {NAME: OTHER})
+    write(folder / "storms.siddhiql", OTHER)
+    look(watching)
+    assert texts(process) == {NAME: OTHER}
+    (folder / "storms.siddhiql").unlink()
+    look(watching)
+    assert (texts(process), texts(process, 7)) == ({}, {NAME: OTHER})
+
+
+def test_a_wrong_file_is_told_and_leaves_its_plan_alone(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    write(folder / "storms.siddhiql", PLAN + "from Nowhere select * insert into X;")
+    look(watching)
+    assert texts(process) == {NAME: PLAN}
+    assert [one.name for one in watching.problems()] == ["storms.siddhiql"]
+    assert "Nowhere" in watching.problems()[0].problem
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    assert watching.problems() == ()
+
+
+def test_another_name_in_the_same_file_renames_and_another_file_name_changes_nothing(
+    folder: Path, process: ManagerProcess
+) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    write(folder / "storms.siddhiql", named(PLAN, "Gales"))
+    look(watching)
+    assert list(texts(process)) == ["Gales"]
+    epoch = process.manager.plans(SUPER_TENANT)[0].epoch
+    (folder / "storms.siddhiql").rename(folder / "gales.siddhiql")
+    look(watching)
+    assert [(one.plan, one.epoch) for one in process.manager.plans(SUPER_TENANT)] == [("Gales", epoch)]
+    (folder / "gales.siddhiql").unlink()
+    look(watching)
+    assert texts(process) == {}
+
+
+def test_what_was_done_by_hand_stands_until_the_file_changes_also_over_a_restart(
+    folder: Path, config: ManagerConfig, process: ManagerProcess
+) -> None:
+    write(folder / "storms.siddhiql", PLAN)
+    look(watch(folder, process))
+    process.manager.deploy(SUPER_TENANT, OTHER, replace=True)
+    process.close()
+    again = ManagerProcess(config)
+    try:
+        watching = watch(folder, again)
+        look(watching)
+        assert texts(again) == {NAME: OTHER}
+        write(folder / "storms.siddhiql", PLAN + "\n")
+        look(watching)
+        assert texts(again) == {NAME: PLAN + "\n"}
+    finally:
+        again.close()
+
+
+def test_a_plan_of_another_origin_and_a_full_quota_are_not_overridden(folder: Path, process: ManagerProcess) -> None:
+    process.manager.deploy(SUPER_TENANT, PLAN, replace=False)
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", OTHER)
+    write(folder / "two.siddhiql", named(PLAN, "Two"))
+    write(folder / "x-three.siddhiql", named(PLAN, "Three"))
+    look(watching)
+    assert texts(process) == {NAME: PLAN, "Two": named(PLAN, "Two")}
+    told = {one.name: one.problem for one in watching.problems()}
+    assert "came by hand" in told["storms.siddhiql"]
+    assert "may have 2" in told["x-three.siddhiql"]
+
+
+def test_a_folder_that_is_gone_changes_nothing(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    folder.rename(folder.with_name("moved"))
+    look(watching)
+    assert texts(process) == {NAME: PLAN}
+    assert "cannot be read" in watching.problems()[0].problem
+
+
+def test_the_manager_looks_by_itself_and_tells_what_is_wrong(config: ManagerConfig, folder: Path) -> None:
+    write(folder / "storms.siddhiql", PLAN)
+    write(folder / "broken.siddhiql", "no plan")
+    process = ManagerProcess(msgspec.structs.replace(config, plan_folder=PlanFolderConfig(str(folder), 10)))
+    try:
+        eventually(lambda: texts(process))
+        assert eventually(lambda: process.manager.cluster().file_problems)[0].name == "broken.siddhiql"
+    finally:
+        process.close()

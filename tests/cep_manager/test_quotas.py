@@ -1,0 +1,71 @@
+"""What tenants may use: plans, slots, events."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from manager_world import COMPILED, World, driver, plan, topology, worker
+
+from cep_common.ids import PlanKey
+from cep_common.messages import SubmitTopology, TenantLimit
+from cep_manager.config import Quota, QuotasConfig
+from cep_manager.errors import QuotaError
+from cep_manager.instructions import PushToDriver
+from cep_manager.quotas import check_plans, check_workers, share_of_events
+
+ONE, TWO, THREE = (PlanKey(7, name) for name in ("One", "Two", "Three"))
+OTHER = PlanKey(8, "One")
+
+
+def submitted(world: World) -> list[PlanKey]:
+    pushed = [one.message for one in world.taken(PushToDriver)]
+    return [message.key for message in pushed if isinstance(message, SubmitTopology)]
+
+
+def test_a_plan_waits_for_the_slots_of_its_tenant_and_is_not_overtaken() -> None:
+    world = World(QuotasConfig(tenants={7: Quota(slots=2)}))
+    world.put(plan(ONE))
+    two_workers = plan(TWO, compiled=msgspec.structs.replace(COMPILED, workers=2))
+    world.put(two_workers)
+    world.put(plan(THREE))
+    world.put(plan(OTHER))
+    world.hear(driver(), peer=b"driver")
+    assert submitted(world) == [ONE, OTHER]
+    waiting = world.snapshot().plans[TWO]
+    assert waiting.state.value == "waiting"
+    assert waiting.reason == "needs 2 slots; tenant 7 may use 2, its other plans use 1 of them"
+    world.instructions += world.plane.remove_plan(ONE, world.now_ms)
+    world.tick()
+    assert submitted(world) == [TWO]
+
+
+def test_a_plan_that_was_submitted_keeps_its_slots() -> None:
+    world = World(QuotasConfig(slots=1))
+    world.put(plan(ONE))
+    world.hear(driver(), peer=b"driver")
+    world.hear(driver(topology("running", key=ONE)), peer=b"driver")
+    world.put(plan(TWO))
+    world.tick(500)
+    assert submitted(world) == [ONE]
+
+
+def test_more_plans_or_workers_than_the_quota_are_refused() -> None:
+    check_plans(Quota(plans=2), THREE, [ONE, OTHER])
+    with pytest.raises(QuotaError, match="tenant 7 has 2 plans deployed and may have 2"):
+        check_plans(Quota(plans=2), THREE, [ONE, TWO, OTHER])
+    check_workers(Quota(slots=2), ONE, 2)
+    with pytest.raises(QuotaError, match="asks for 3 topology workers, tenant 7 may use 2 slots in all"):
+        check_workers(Quota(slots=2), ONE, 3)
+    check_plans(Quota(), THREE, [ONE, TWO])
+    check_workers(Quota(), ONE, 1_000)
+
+
+def test_live_workers_share_what_a_tenant_may_send() -> None:
+    quotas = QuotasConfig(tenants={7: Quota(events_per_s=1_000), 9: Quota(events_per_s=5)})
+    assert share_of_events(quotas, [ONE, TWO, OTHER], workers=3) == (TenantLimit(7, 333),)
+    assert share_of_events(quotas, [PlanKey(9, "One")], workers=8) == (TenantLimit(9, 1),)
+    world = World(quotas)
+    world.put(plan(ONE))
+    world.hear(worker(name="first"))
+    answer = world.hear(worker(name="second"))
+    assert answer.limits == (TenantLimit(7, 500),)  # type: ignore[attr-defined]
