@@ -40,10 +40,21 @@ def plan_status(plan: Any) -> str:
     for lost in status["lost_workers"]:
         lines.append(f"\tlost: {lost['worker']} on {lost['host']}, not heard for {lost['silent_ms'] // 1000} s")
     lines.append(f"Outflow connections : {_share(outflow['connected'], outflow['required'])}")
+    if status["tasks"]:
+        lines.append("Tasks :")
+        lines += [f"\t{_task(task)}" for task in status["tasks"]]
     if status["state"]:
         lines.append("State :")
         lines += [f"\t{_held(part)}" for part in status["state"]]
     return "\n".join(lines)
+
+
+def _task(task: Any) -> str:
+    """Where a task runs, what it uses and which stage instances are in it."""
+    silent = "" if task["live"] else ", silent"
+    used = f"{_size(task['memory_bytes'])}, {task['cpu_ms'] / 1000:.1f} s of processor time"
+    where = f"{task['task']} on {task['host']} (process {task['process_id']}{silent}; {used})"
+    return f"{where} : {', '.join(task['instances'])}"
 
 
 _COUNTS = {

@@ -67,9 +67,22 @@ class OutflowStatus(msgspec.Struct, frozen=True):
     required: int
 
 
+class TaskStatus(msgspec.Struct, frozen=True):
+    """A task of the topology and the stage instances that run in it. Its process holds `memory_bytes` and has used
+    `cpu_ms` of processor time."""
+
+    task: int
+    host: str
+    process_id: int
+    live: bool
+    instances: tuple[str, ...]
+    memory_bytes: int
+    cpu_ms: int
+
+
 class PlanStatus(msgspec.Struct, frozen=True):
     """`connected` is True when every connection of the live workers, in and out, is established. `state` is what
-    the plan's stages hold in memory, parallel instances added up."""
+    the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them runs."""
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
@@ -77,6 +90,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     connected: bool
     lost_workers: tuple[LostWorker, ...] = ()
     state: tuple[HeldState, ...] = ()
+    tasks: tuple[TaskStatus, ...] = ()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -110,6 +124,18 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             if any(report.key == key for report in worker.latest.plans)
         ),
         state=_held(tasks),
+        tasks=tuple(
+            TaskStatus(
+                task=task.latest.task,
+                host=task.latest.host,
+                process_id=task.latest.process_id,
+                live=task.live(snapshot.now_ms, snapshot.lease_ms),
+                instances=tuple(component.instance for component in task.latest.components),
+                memory_bytes=task.latest.memory_bytes,
+                cpu_ms=task.latest.cpu_ms,
+            )
+            for task in tasks
+        ),
     )
 
 

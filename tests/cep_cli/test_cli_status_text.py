@@ -26,6 +26,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "connected": True,
         "lost_workers": [],
         "state": [],
+        "tasks": [],
     }
     return {"plan": "P", "topology": "P[-1234]", "epoch": 3, "status": status | changes}
 
@@ -72,6 +73,17 @@ def test_a_line_names_the_state_and_its_reason() -> None:
 
     assert plan_line(waiting).split(maxsplit=1) == ["P[-1234]", "waiting, not all connected (no driver)"]
     assert plan_line(plan()).split(maxsplit=1) == ["P[-1234]", "active, all connected"]
+
+
+def test_every_task_is_told_with_its_place_and_what_runs_in_it() -> None:
+    task = {
+        "task": 1, "host": "node-2", "process_id": 42, "live": False, "instances": ["late#1", "EventPublisher#0"],
+        "memory_bytes": 250_000_000, "cpu_ms": 61_240,
+    }  # fmt: skip
+    assert plan_status(plan(tasks=[task])).splitlines()[-2:] == [
+        "Tasks :",
+        "\t1 on node-2 (process 42, silent; 250.0 MB, 61.2 s of processor time) : late#1, EventPublisher#0",
+    ]
 
 
 def test_a_change_that_came_to_nothing_is_told_with_its_reason() -> None:

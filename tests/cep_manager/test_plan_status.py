@@ -104,6 +104,16 @@ def test_a_workers_error_is_shown_when_no_stage_has_one(world: World) -> None:
     assert status(world).topology.last_error == "worker-1: disk full"
 
 
+def test_every_task_is_told_with_its_place_and_what_it_uses(world: World) -> None:
+    world.hear(msgspec.structs.replace(task(), memory_bytes=5_000_000, cpu_ms=750))
+    (told,) = status(world).tasks
+    assert (told.task, told.host, told.process_id, told.live) == (0, "10.0.0.2", 200, True)
+    assert told.instances[0] == "EventReceiver#0"
+    assert (told.memory_bytes, told.cpu_ms) == (5_000_000, 750)
+    world.tick(LEASE_MS)
+    assert not status(world).tasks[0].live
+
+
 def test_what_parallel_instances_hold_is_added_up(world: World) -> None:
     first, second, *others = components()
     first = msgspec.structs.replace(first, held=(HeldState("query", "q", rows=3, bytes=100), HeldState("table", "T")))
