@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from siddhi.engine.arrays import AnyArray
 from siddhi.engine.expressions.compiler import FUNCTIONS
 from siddhi.engine.expressions.evaluation import Evaluation, Value, broadcast
 from siddhi.engine.functions.calls import CallNode, valid_mask
+from siddhi.engine.functions.conversion import number_as
 
 
 class _Extreme(CallNode):
-    """Nulls and NaNs are skipped; null when nothing is left. A single argument passes through."""
+    """Siddhi's extremes: doubles that start from a bound; nulls and NaNs do not count. One argument passes through.
 
-    largest: bool
+    So the answer is never null, longs beyond 2^53 lose digits, and no answer lies beyond the bound.
+    """
+
+    bound: ClassVar[float]
+    better: ClassVar[np.ufunc]
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        best = broadcast(self.arguments[0].evaluate(evaluation), evaluation.size)
-        if len(self.arguments) == 1:
-            return best
-        values, known = best.values, _comparable(best, evaluation.size)
-        for argument in self.arguments[1:]:
-            other = broadcast(argument.evaluate(evaluation), evaluation.size)
-            better = other.values > values if self.largest else other.values < values
-            taken = _comparable(other, evaluation.size) & (better | ~known)
-            values = np.where(taken, other.values, values)
-            known = known | taken
-        return Value(values, None if known.all() else known)
-
-
-def _comparable(value: Value, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    valid = valid_mask(value, size)
-    return valid & ~np.isnan(value.values) if value.values.dtype.kind == "f" else valid
+        values = [broadcast(argument.evaluate(evaluation), evaluation.size) for argument in self.arguments]
+        if len(values) == 1:
+            return values[0]
+        best: AnyArray = np.full(evaluation.size, self.bound)
+        for value in values:
+            counted = np.where(valid_mask(value, evaluation.size), value.values.astype(np.float64), np.nan)
+            best = self.better(best, counted)
+        with np.errstate(over="ignore"):
+            return Value(number_as(best, self.type))
 
 
 @FUNCTIONS.register("maximum")
 class Maximum(_Extreme):
-    """The largest of the arguments."""
+    """The largest of the arguments and the least positive double: 0 for whole numbers that are all negative."""
 
-    largest = True
+    bound = np.finfo(np.float64).smallest_subnormal
+    better = np.fmax
 
 
 @FUNCTIONS.register("minimum")
 class Minimum(_Extreme):
-    """The least of the arguments."""
+    """The least of the arguments; the largest number of the type when all are null."""
 
-    largest = False
+    bound = np.finfo(np.float64).max
+    better = np.fmin

@@ -42,7 +42,7 @@ class Snapshot(Limiter):
 
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
     hold aggregates: these show the newest value in every row. When all do, one row (of each group) stands for the
-    window.
+    window; a group that a tick finds empty is forgotten, and comes last when it is there again.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class Snapshot(Limiter):
         if all(self.aggregated):
             if not self.grouped:
                 return [group.newest for group in self.groups.values() if group.newest.kind == CURRENT]
-            return [group.newest for group in self.groups.values() if group.count > 0]
+            self.groups = {number: group for number, group in self.groups.items() if group.count > 0}
+            return [group.newest for group in self.groups.values()]
         if not any(self.aggregated):
             return list(self.held)
         rows = self.held
