@@ -5,6 +5,8 @@ Spark starts it by name (`spark.python.daemon.module`) wherever an executor runs
 
 from __future__ import annotations
 
+import gc
+
 from pyspark import daemon
 
 import topology.spark.task  # noqa: F401 - loaded once here, shared by all forked workers
@@ -12,4 +14,6 @@ from siddhi.engine.warm_up import warm_up
 
 if __name__ == "__main__":
     warm_up()
+    gc.collect()
+    gc.freeze()  # a collection in a worker would touch, and so copy, all that it shares with this process
     daemon.manager()
