@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from standalone_cluster import StandaloneCluster
 
 from cep_cli.local_system import LocalSystem, Ports
 
@@ -27,3 +29,18 @@ def system(running_system: LocalSystem) -> Iterator[LocalSystem]:
 def _undeploy_all(system: LocalSystem) -> None:
     for plan in system.client.plans():
         system.client.undeploy(plan["plan"])
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A standalone Spark cluster with 4 slots: two workers of two cores."""
+    with StandaloneCluster(tmp_path_factory.mktemp("spark"), workers=2, cores_each=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_system(spark_cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
+    """A system whose topologies run on that cluster, in four tasks each; a test leaves no plan behind."""
+    environment = {**os.environ, **spark_cluster.driver_settings(), "CEP_MANAGER__TOPOLOGY__WORKERS": "4"}
+    with LocalSystem(tmp_path_factory.mktemp("clustered"), Ports.free(), environment=environment) as started:
+        yield started

@@ -1,4 +1,4 @@
-"""A real standalone Spark cluster on this machine: one master and two workers, started from the pyspark package."""
+"""A real standalone Spark cluster on this machine: one master and workers, started from the pyspark package."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ import requests
 
 T = TypeVar("T")
 
-WORKERS = 2
-CORES_EACH = 1
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.2
@@ -31,6 +29,8 @@ class StandaloneCluster:
     """Runs while its context is open; `url` is the master's, for `spark.master`."""
 
     folder: Path
+    workers: int = 2
+    cores_each: int = 1
     url: str = ""
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -39,13 +39,13 @@ class StandaloneCluster:
             log = self._start("master", "master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
             self.url = self._wait_for(lambda: _found(r"Starting Spark master at (spark://\S+)", log), log)
             console = self._wait_for(lambda: _found(r"Bound MasterWebUI .*, and started at (http://\S+)", log), log)
-            for number in range(WORKERS):
+            for number in range(self.workers):
                 self._start(
                     f"worker-{number}", "worker.Worker", "--host", HOST, "--port", "0", "--webui-port", "0",
-                    "--cores", str(CORES_EACH), "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"),
-                    self.url,
+                    "--cores", str(self.cores_each), "--memory", "1g",
+                    "--work-dir", str(self.folder / f"work-{number}"), self.url,
                 )  # fmt: skip
-            self._wait_for(lambda: _alive_workers(console) == WORKERS, log)
+            self._wait_for(lambda: _alive_workers(console) == self.workers, log)
         except BaseException:
             self.stop()
             raise
@@ -53,6 +53,10 @@ class StandaloneCluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def driver_settings(self) -> dict[str, str]:
+        """The environment in which a driver runs its topologies here."""
+        return {"CEP_DRIVER__SPARK__MASTER": self.url, "CEP_DRIVER__SPARK__CONF": "{spark.executor.memory: 512m}"}
 
     def stop(self) -> None:
         """Workers, then the master, have left, and their executors with them."""

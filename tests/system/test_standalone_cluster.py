@@ -19,8 +19,7 @@ def test_every_row_is_found_when_the_stages_talk_between_two_executors(tmp_path:
     with StandaloneCluster(tmp_path) as cluster:
         environment = {
             **os.environ,
-            "CEP_DRIVER__SPARK__MASTER": cluster.url,
-            "CEP_DRIVER__SPARK__CONF": "{spark.executor.memory: 512m}",
+            **cluster.driver_settings(),
             "CEP_MANAGER__TOPOLOGY__WORKERS": "2",
         }
         with LocalSystem(tmp_path / "system", Ports.free(), environment=environment) as system:

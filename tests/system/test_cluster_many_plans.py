@@ -1,0 +1,43 @@
+"""More plans than there is room for: each runs or says why it waits, and the manager answers all the while."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import requests
+from late_plan import POLL_S, TEXT
+
+from cep_cli.local_system import LocalSystem
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+PLANS = 16
+SETTLED_S = 60.0
+ANSWER_S = 0.3
+
+
+def test_every_plan_runs_or_waits_with_a_reason_and_the_manager_answers_at_once(system: LocalSystem) -> None:
+    for number in range(PLANS):
+        system.client.deploy(TEXT.replace("LateFlights", f"Late{number}"), replace=False)
+
+    slots = system.client.cluster()["driver"]["slots_total"]
+    deadline = time.monotonic() + SETTLED_S
+    while True:
+        states = [plan["status"]["topology"] for plan in system.client.plans()]
+        waiting = [one for one in states if one["state"] == "waiting"]
+        if sum(one["state"] == "active" for one in states) == slots:
+            break
+        assert time.monotonic() < deadline, states
+        time.sleep(POLL_S)
+    answers = sorted(_answer_s(system, f"/api/v1/{path}") for path in ("plans", "cluster") for _ in range(50))
+
+    assert len(waiting) == PLANS - slots
+    assert all(one["reason"] for one in waiting), waiting
+    assert answers[98] < ANSWER_S, f"99 of 100 calls take up to {answers[98] * 1000:.0f} ms"
+
+
+def _answer_s(system: LocalSystem, path: str) -> float:
+    started = time.monotonic()
+    requests.get(f"{system.client.url}{path}", timeout=10).raise_for_status()
+    return time.monotonic() - started
