@@ -37,7 +37,7 @@ def driver_view(snapshot: Snapshot) -> DriverView | None:
                 state=report.state,
                 reason=report.reason,
                 restarts=report.restarts,
-                wanted=report.key in snapshot.plans and snapshot.plans[report.key].epoch == report.epoch,
+                wanted=report.key in snapshot.plans and report.epoch in snapshot.plans[report.key].epochs(),
             )
             for report in latest.topologies
         ),
