@@ -19,6 +19,7 @@ VERBS = {
     "rebalance": "cep_cli.plans:rebalance_command",
     "rename": "cep_cli.plans:rename_command",
     "restart": "cep_cli.plans:restart_command",
+    "trace": "cep_cli.plans:trace_command",
     "plans": "cep_cli.plans:plans_command",
     "status": "cep_cli.plans:status_command",
     "validate": "cep_cli.language:validate_command",

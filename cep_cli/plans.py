@@ -92,6 +92,18 @@ def deactivate_command(plan: str, as_json: bool, manager: str, tenant: int) -> N
     _tell(client, client.act(plan, "deactivate"), 0, as_json)
 
 
+@click.command("trace")
+@click.argument("plan")
+@click.argument("switch", type=click.Choice(["on", "off"]))
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def trace_command(plan: str, switch: str, as_json: bool, manager: str, tenant: int) -> None:
+    """Let workers write the events of PLAN to their logs, or write them no more; nothing is restarted."""
+    client = ManagerClient(manager, tenant)
+    _tell(client, client.act(plan, "trace", on=switch == "on"), 0, as_json)
+
+
 @click.command("restart")
 @click.argument("plan")
 @WAIT_OPTION

@@ -31,7 +31,7 @@ class ManagerClient:
         return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true")
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
-        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`) on the plan."""
+        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`) on the plan."""
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def undeploy(self, plan: str) -> None:

@@ -26,6 +26,8 @@ def plan_status(plan: Any) -> str:
         lines.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
     if not topology["intake"] and topology["state"] != "inactive":
         lines.append("\tdeactivated: it takes no events in when it runs")
+    if topology["trace"]:
+        lines.append("\ttraced: workers write its events to their logs")
     if topology["change_error"]:
         lines.append(f"\tthe last change came to nothing: {topology['change_error']}")
     if topology["restarts"]:

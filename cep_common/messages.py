@@ -160,7 +160,8 @@ class Connector(msgspec.Struct, frozen=True):
 
 
 class DeployedPlan(msgspec.Struct, frozen=True):
-    """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it."""
+    """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
+    is True it writes the plan's events to its log."""
 
     key: PlanKey
     epoch: int
@@ -170,6 +171,7 @@ class DeployedPlan(msgspec.Struct, frozen=True):
     sources: tuple[Connector, ...] = ()
     sinks: tuple[Connector, ...] = ()
     intake: bool = True
+    trace: bool = False
 
 
 class ListPlans(Message, frozen=True):

@@ -34,7 +34,7 @@ class PlannedComponent(msgspec.Struct, frozen=True):
 class CompiledPlan(msgspec.Struct, frozen=True):
     """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
 
-    `workers` None leaves the number of topology workers to the configuration.
+    `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says.
     """
 
     name: str
@@ -45,6 +45,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     exported: tuple[StreamBinding, ...]
     playback: bool = False
     workers: int | None = None
+    trace: bool = False
     sources: tuple[Connector, ...] = ()
     sinks: tuple[Connector, ...] = ()
 

@@ -84,6 +84,7 @@ def _compiled(compiled: Compiled) -> CompiledPlan:
         exported=tuple(_binding(one) for one in bound.exported),
         playback=plan.playback is not None,
         workers=plan.workers,
+        trace=read_header(app.syntax).trace,
         sources=read_connectors(app, "source"),
         sinks=read_connectors(app, "sink"),
     )

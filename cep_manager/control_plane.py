@@ -147,6 +147,12 @@ class ControlPlane:
         self._revision += 1
         return self._deployments.set_intake(key, intake)
 
+    def set_trace(self, key: PlanKey, trace: bool) -> list[Instruction]:
+        """Workers write the plan's events to their logs, or do not."""
+        self._revision += 1
+        self._deployments.set_trace(key, trace)
+        return []
+
     def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
         """The plan comes from the file that `origin` names."""
         self._deployments.set_origin(key, origin)
@@ -238,4 +244,5 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         sources=compiled.sources,
         sinks=compiled.sinks,
         intake=record.intake,
+        trace=record.traced(),
     )

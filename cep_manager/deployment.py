@@ -52,7 +52,7 @@ class Deployments:
             self.plans[plan.key] = record
             return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
         changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
-        before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin)
+        before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
         if before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver)):
             trial = Trial(plan.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
@@ -78,6 +78,11 @@ class Deployments:
             return []
         self._change(record, intake=intake)
         return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
+
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not."""
+        if key in self.plans:
+            self._change(self.plans[key], trace=trace)
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names."""
@@ -161,6 +166,7 @@ class Deployments:
             workers_asked=plan.workers,
             intake=plan.intake,
             origin=plan.origin,
+            trace=plan.trace,
         )
 
     def _change_in_place(

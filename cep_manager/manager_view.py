@@ -205,6 +205,9 @@ class ManagerView(Protocol):
         """The plan is called `name`, in its text too. Raises UnknownPlanError, PlanExistsError, and BadRequestError or
         PlanInvalidError for a name that cannot be."""
 
+    def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
+        """Workers write the plan's events to their logs, or do not; nothing is restarted. Raises UnknownPlanError."""
+
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
 

@@ -126,6 +126,18 @@ class PlanCommands:
         follows = "workers take events in for it" if intake else "workers take no events in for it, its state is kept"
         return _outcome(key, record.epoch, f"{key.plan} was {done}: {follows}", changed=True)
 
+    def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
+        """See `ManagerView.set_trace`."""
+        with self._one_at_a_time:
+            record = self._record(key)
+            done = "traced" if trace else "not traced"
+            if record.traced() is trace:
+                return _outcome(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
+            self._store.set_trace(key, trace)
+            self._service.set_trace(key, trace)
+        follows = f"workers write {'its' if trace else 'none of its'} events to their logs"
+        return _outcome(key, record.epoch, f"{key.plan} is {done} now: {follows}", changed=True)
+
     def restart(self, key: PlanKey) -> Outcome:
         """See `ManagerView.restart`."""
         with self._one_at_a_time:
@@ -224,6 +236,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         intake=stored.intake,
         workers=stored.workers,
         origin=stored.origin,
+        trace=stored.trace,
         change=stored.change,
     )
 

@@ -26,7 +26,8 @@ class Submission(Enum):
 class PlanToRun(msgspec.Struct, frozen=True):
     """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
 
-    `workers` None leaves their number to the text, and then to the configuration. `origin` is the file that the plan
+    `workers` None leaves their number to the text, and then to the configuration; `trace` None leaves it to the text
+    whether workers write the plan's events to their logs. `origin` is the file that the plan
     comes from, empty for one that was deployed by hand. `sent_before` says that an earlier manager process may have
     submitted it under this epoch. `change` says that the plan was deployed before and that the plan store keeps what
     it was: that runs on until this runs. `former` is what the store kept, when the manager has only just started.
@@ -42,6 +43,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     intake: bool = True
     workers: int | None = None
     origin: str = ""
+    trace: bool | None = None
     change: ChangeKind | None = None
     former: PlanToRun | None = None
 
@@ -98,6 +100,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     workers_asked: int | None = None
     intake: bool = True
     origin: str = ""
+    trace: bool | None = None
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
@@ -123,6 +126,12 @@ class PlanRecord(msgspec.Struct, frozen=True):
             return False
         new = self.state in (PlanState.WAITING, PlanState.DEPLOYING) and not self.interruption
         return not new or self.submission is Submission.UNKNOWN
+
+    def traced(self) -> bool:
+        """True when workers are to write the plan's events to their logs: somebody said so, else its text."""
+        if self.trace is not None:
+            return self.trace
+        return self.compiled is not None and self.compiled.trace
 
     def change(self) -> ChangeKind | None:
         """The kind of the change that is under way."""

@@ -24,6 +24,7 @@ PLANS = Table(
     Column("intake", Boolean, nullable=False),
     Column("workers", Integer),
     Column("origin", Text, nullable=False),
+    Column("trace", Boolean),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works.
@@ -75,5 +76,6 @@ _FROM_1_TO_2 = (
     "ALTER TABLE cep_plans ADD COLUMN intake BOOLEAN NOT NULL DEFAULT TRUE",
     "ALTER TABLE cep_plans ADD COLUMN workers INTEGER",
     "ALTER TABLE cep_plans ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN trace BOOLEAN",
     f"UPDATE cep_plans SET epoch = ({_COUNTED}), changed_epoch = ({_COUNTED})",  # noqa: S608 - our own constant
 )

@@ -43,6 +43,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     intake: bool = True
     workers: int | None = None
     origin: str = ""
+    trace: bool | None = None
     change: ChangeKind | None = None
     former: StoredVersion | None = None
 
@@ -131,6 +132,11 @@ class PlanStore:
         """Workers take events in for the plan, or do not."""
         with self._transaction() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(intake=intake))
+
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not, whatever its text says."""
+        with self._transaction() as connection:
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(trace=trace))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names; empty: it was deployed by hand."""
@@ -241,6 +247,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "intake": plan.intake,
         "workers": plan.workers,
         "origin": plan.origin,
+        "trace": plan.trace,
     }
     try:
         connection.execute(PLANS.insert().values(row))
@@ -267,6 +274,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> Sto
         intake=row.intake,
         workers=row.workers,
         origin=row.origin,
+        trace=row.trace,
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

@@ -125,6 +125,10 @@ class ManagerService:
         """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_intake(key, intake))
 
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
+        self._command(lambda _: self._plane.set_trace(key, trace))
+
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_origin(key, origin))

@@ -21,9 +21,10 @@ WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
-    """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this state.
-    `intake` is False when no events are taken in. `change` is the kind of the change that is under way, empty when none
-    is; `change_error` says why the last change came to nothing, empty when it did not.
+    """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this
+    state. `intake` is False when no events are taken in; `trace` says whether workers write its events to their logs.
+    `change` is the kind of the change that is under way, empty when none is; `change_error` says why the last change
+    came to nothing, empty when it did not.
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
@@ -40,6 +41,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     intake: bool
     change: ChangeKind | Literal[""]
     change_error: str
+    trace: bool
     last_error: str
 
 
@@ -111,6 +113,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             interruption=record.interruption,
             interrupted_ms=snapshot.now_ms - record.interrupted_ms if record.interruption else 0,
             intake=record.intake,
+            trace=record.traced(),
             change=record.change() or "",
             change_error=record.change_error,
             last_error=_last_error(tasks, reports),

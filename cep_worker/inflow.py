@@ -12,6 +12,7 @@ import zmq
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import DeployedPlan, InflowReport, OpenLink, StreamBinding, StreamSchema
 from cep_worker.config import WorkerConfig
+from cep_worker.event_trace import EventTrace
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
 from cep_worker.watermarks import InflowWatermark
@@ -38,6 +39,7 @@ class Inflow:
         self.epoch = plan.epoch
         self.binding = binding
         self.playback = plan.playback
+        self.trace = EventTrace(plan.key, binding, "before")
         self._receiver = ""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         limits = OutgoingLimits(
@@ -79,6 +81,8 @@ class Inflow:
                 return
         elif batch.num_rows == 0:
             return
+        if self.trace.on:
+            self.trace.note(batch, now_ms)
         self._out.offer(batch, body, self._watermark.watermark_ms)
 
     def rest(self, source: Hashable) -> None:

@@ -16,6 +16,7 @@ from cep_common.ids import Endpoint
 from cep_common.messages import Data, DeployedPlan, MarkIdle, OpenLink, OutflowReport, Rejected
 from cep_common.transport import readable
 from cep_worker.config import OutflowConfig
+from cep_worker.event_trace import EventTrace
 from cep_worker.reactor import Reactor
 from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
@@ -59,6 +60,7 @@ class Outflow:
         self._plan = plan
         self._schemas = {binding.stream: binding.attributes for binding in plan.exported}
         self._received = {binding.stream: 0 for binding in plan.exported}
+        self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
         self._changed = changed
         self._parked: dict[Link, None] = {}
@@ -89,7 +91,7 @@ class Outflow:
         """Frames that waited are taken as far as there is room now."""
         for link in list(self._parked):
             parked = link.attachment.parked
-            while parked and self._take(parked[0]):
+            while parked and self._take(parked[0], now_ms):
                 parked.popleft()
             if not parked:
                 del self._parked[link]
@@ -131,7 +133,7 @@ class Outflow:
                     self._changed()
                 case FrameArrived(link=link):
                     publisher = link.attachment
-                    if publisher.parked or not self._take(event):
+                    if publisher.parked or not self._take(event, now_ms):
                         publisher.parked.append(event)
                         self._parked[link] = None
                 case LinkGone():
@@ -151,7 +153,7 @@ class Outflow:
             if again_ms is not None:
                 self._reactor.call_at(again_ms, self._flush)
 
-    def _take(self, frame: FrameArrived) -> bool:
+    def _take(self, frame: FrameArrived, now_ms: int) -> bool:
         """True when the frame has been dealt with; False when a consumer has no room for it."""
         message = frame.message
         if isinstance(message, Data) and frame.batch is not None and message.rows:
@@ -161,6 +163,9 @@ class Outflow:
             for consumer in consumers:
                 consumer.offer(frame.batch, frame.bodies[0])
             self._received[message.stream] += message.rows
+            trace = self.traces[message.stream]
+            if trace.on:
+                trace.note(frame.batch, now_ms)
         elif not isinstance(message, Data | MarkIdle):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
         self._server.done(frame.link, frame.sequence)

@@ -59,6 +59,7 @@ class PlanFlow:
         """The flow serves `plan`, another deployment of the same: events that wait for streams which are the same are
         kept, links are made anew."""
         before, self.plan = self.plan, plan
+        self._switch_traces()
         if plan.epoch == before.epoch and plan.imported == before.imported and plan.exported == before.exported:
             return
         self._open_inflows(now_ms)
@@ -132,6 +133,11 @@ class PlanFlow:
         for inflow in before.values():
             self._close_inflow(inflow)
 
+    def _switch_traces(self) -> None:
+        outgoing = self._outflow.traces.values() if self._outflow is not None else ()
+        for trace in (*(inflow.trace for inflow in self.inflows.values()), *outgoing):
+            trace.on = self.plan.trace
+
     def _open_outflow(self) -> None:
         around = self._surroundings
         try:
@@ -145,6 +151,7 @@ class PlanFlow:
             self._outflow_error = error.message
         else:
             self._outflow_error = ""
+            self._switch_traces()
         around.changed()
 
     def _close_inflow(self, inflow: Inflow) -> None:

@@ -34,6 +34,7 @@ class Header:
     receiver_parallel: Written | None
     publisher_parallel: Written | None
     workers: Written | None
+    trace: bool
 
     @property
     def name(self) -> str | None:
@@ -87,6 +88,7 @@ def read_header(app: ast.App) -> Header:
         receiver_parallel=first(dist, "receiverParallelism"),
         publisher_parallel=first(dist, "publisherParallelism"),
         workers=first(dist, "workers"),
+        trace=any((one.value() or "").strip().casefold() == "true" for one in of_header(app, "trace")),
     )
 
 

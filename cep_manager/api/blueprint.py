@@ -25,6 +25,12 @@ class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: int
 
 
+class Tracing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a plan's events are to be written to the workers' logs."""
+
+    on: bool
+
+
 class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plan's other name."""
 
@@ -80,6 +86,10 @@ def _life_cycle_routes(api: Blueprint, view: ManagerView) -> None:
     @api.post("/plans/<name>/deactivate")
     def deactivate_plan(name: str) -> Response:
         return _json(view.set_intake(_key(name), intake=False))
+
+    @api.post("/plans/<name>/trace")
+    def trace_plan(name: str) -> Response:
+        return _json(view.set_trace(_key(name), read_json(request, Tracing).on))
 
     @api.post("/plans/<name>/restart")
     def restart_plan(name: str) -> Response:

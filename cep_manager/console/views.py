@@ -30,6 +30,8 @@ NOTICES = {
     "activate": "{plan} was activated: workers take events in for it.",
     "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
     "restart": "{plan} is restarted.",
+    "trace": "{plan} is traced: workers write its events to their logs.",
+    "untrace": "{plan} is not traced any more.",
     "rebalance": "{plan} is being rebalanced; what ran before runs on until the new topology does.",
     "rename": "{plan} has its new name.",
     "as-before": "{plan} is as asked for already; nothing was changed.",
@@ -141,6 +143,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
             query_plan=_query_plan(view, key),
             notice=_notice(name),
             intake=plan.status.topology.intake,
+            trace=plan.status.topology.trace,
             workers=plan.status.topology.tasks_required,
         )
 
@@ -164,7 +167,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _life_cycle_actions(console: Blueprint, view: ManagerView) -> None:
-    @console.post("/plans/<name>/<any(activate, deactivate, restart, rebalance, rename):action>")
+    @console.post("/plans/<name>/<any(activate, deactivate, trace, untrace, restart, rebalance, rename):action>")
     @_page
     def act_on_plan(name: str, action: str) -> Page:
         outcome = _act(view, PlanKey(read_tenant(request), name), action)
@@ -180,6 +183,8 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
             return view.rebalance(key, read_number(request.form.get("workers", ""), "workers"))
         case "restart":
             return view.restart(key)
+        case "trace" | "untrace":
+            return view.set_trace(key, trace=action == "trace")
         case _:
             return view.set_intake(key, intake=action == "activate")
 

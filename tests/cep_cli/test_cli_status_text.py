@@ -17,6 +17,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "intake": True,
         "change": "",
         "change_error": "",
+        "trace": False,
         "last_error": "",
     } | changes.pop("topology", {})
     status = {

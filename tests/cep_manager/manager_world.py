@@ -304,6 +304,9 @@ class FakeView:
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         return self._done(key, "activate" if intake else "deactivate")
 
+    def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
+        return self._done(key, "trace" if trace else "untrace")
+
     def restart(self, key: PlanKey) -> Outcome:
         return self._done(key, "restart")
 

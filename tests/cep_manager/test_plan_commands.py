@@ -177,6 +177,34 @@ def test_a_manager_that_died_during_a_change_that_then_fails_brings_back_what_wa
         third.close()
 
 
+def test_a_trace_is_switched_without_a_restart_and_outlives_the_manager_and_the_text(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    def traced() -> list[bool]:
+        listed = peer.ask(ListPlans())
+        assert isinstance(listed, PlansListed)
+        return [plan.trace for plan in listed.plans]
+
+    assert (traced(), status(address)["topology"]["trace"]) == ([False], False)
+    answer = post(address, "trace", {"on": True}).json()
+    assert (answer["changed"], answer["epoch"]) == (True, 1)
+    assert (traced(), status(address)["topology"]["trace"]) == ([True], True)
+    assert post(address, "trace", {"on": True}).json()["changed"] is False
+    manager.close()
+    second = ManagerProcess(config)
+    try:
+        assert traced() == [True]
+        assert post(address, "trace", {"on": False}).json()["changed"] is True
+        by_text = PLAN.replace("'Storms'", "'Gales'").replace(
+            "@Plan:description", "@Plan:trace('true')\n@Plan:description"
+        )
+        deploy(address, by_text)
+        assert traced() == [True, False]  # Gales, Storms
+        assert peer.pushed == []
+    finally:
+        second.close()
+
+
 def test_a_deactivated_plan_runs_on_without_intake_and_stays_so_when_the_manager_starts_again(
     config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
 ) -> None:
@@ -311,6 +339,7 @@ def test_a_rename_is_refused_when_it_is_not_asked_for_or_the_name_is_taken_or_ca
     [
         ("activate", None),
         ("deactivate", None),
+        ("trace", {"on": True}),
         ("restart", None),
         ("rebalance", {"workers": 2}),
         ("rename", {"name": "Gales"}),

@@ -250,6 +250,8 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
     [
         ("deactivate", {}, "deactivate", "its state is kept"),
         ("activate", {}, "activate", "was activated"),
+        ("trace", {}, "trace", "is traced"),
+        ("untrace", {}, "untrace", "not traced any more"),
         ("restart", {}, "restart", "is restarted"),
         ("rebalance", {"workers": "3"}, "rebalance to 3", "is being rebalanced"),
         ("rename", {"name": " Gales "}, "rename to Gales", "has its new name"),
@@ -258,7 +260,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
 def test_the_life_cycle_is_in_the_plans_page(
     client: FlaskClient, view: FakeView, action: str, form: dict[str, str], done: str, notice: str
 ) -> None:
-    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=action != "activate"))
+    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=action != "activate", trace=action == "untrace"))
     page = client.get("/plans/Storms").get_data(as_text=True)
     assert f'action="/plans/Storms/{action}"' in page
     answer = client.post(f"/plans/Storms/{action}", data=form)

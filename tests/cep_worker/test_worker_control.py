@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 
 import msgspec
 import pytest
-from worker_world import ALERTS, KEY, PLAN, World, departures, free_port, until
+from worker_world import ALERTS, KEY, PLAN, World, alerts, departures, free_port, until
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import PlanKey
@@ -19,6 +20,7 @@ from cep_common.messages import (
     StreamBinding,
 )
 from cep_worker.config import IngressConfig, OutflowConfig
+from cep_worker.event_trace import EVENTS_A_SECOND
 from cep_worker.main import Worker
 
 
@@ -142,3 +144,31 @@ def test_a_port_that_was_given_up_can_be_used_again(make_world: Callable[..., Wo
     first.worker = None
     second = make_world(ingress=IngressConfig(port=first.config.ingress.port), http=first.config.http)
     second.start()
+
+
+def test_a_traced_plan_has_its_events_in_the_log_and_no_longer_when_it_is_not(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "cep.trace")
+    traced = msgspec.structs.replace(PLAN, trace=True)
+    world.start(traced)
+    receiver = world.connected_receiver()
+    publisher = world.publisher().open()
+    sender = world.sender()
+    sender.send(departures(*[(1, "UA", 5, 1.5)] * (EVENTS_A_SECOND + 7)))
+    publisher.send("Alerts", alerts((2, "DL", 9)))
+    until(lambda: len(receiver.rows()) == EVENTS_A_SECOND + 7, receiver)
+    until(lambda: any("after processing" in line for line in caplog.messages), publisher)
+    before = [line for line in caplog.messages if "before processing: {" in line]
+    assert len(before) == EVENTS_A_SECOND
+    assert before[0] == (
+        "plan=KnockOnDelays[-1234] stream=Departures:1.0.0 (Departures) before processing: "
+        '{"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}'
+    )
+    assert '"late": 9' in next(line for line in caplog.messages if "after processing" in line)
+    world.manager.deploy(PLAN)
+    until(lambda: world.manager.last(RegisterWorker).revision == world.manager.revision)
+    caplog.clear()
+    sender.send(departures((1, "UA", 5, 1.5)))
+    until(lambda: len(receiver.rows()) == EVENTS_A_SECOND + 8, receiver)
+    assert not [line for line in caplog.messages if "processing: {" in line]

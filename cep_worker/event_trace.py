@@ -1,0 +1,44 @@
+"""The trace of a stream: events as they come into a plan and leave it, in the worker's log, while it is switched on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Literal
+
+import pyarrow as pa
+
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from topology.frames import KIND
+
+logger = logging.getLogger("cep.trace")
+
+EVENTS_A_SECOND = 100
+"""A trace writes no more of a stream's events: it is for looking at, and must not drown the worker."""
+
+SECOND_MS = 1_000
+
+
+class EventTrace:
+    """Writes the events of one stream of a plan; what is left out when too many come is counted in a line."""
+
+    def __init__(self, key: PlanKey, binding: StreamBinding, moment: Literal["before", "after"]) -> None:
+        self.on = False
+        self._what = f"plan={key.topology()} stream={binding.event_stream} ({binding.stream})"
+        self._moment = f"{moment} processing"
+        self._second = 0
+        self._written = 0
+        self._omitted = 0
+
+    def note(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Writes the events of `batch`, as far as there is room in this second."""
+        if now_ms // SECOND_MS != self._second:
+            if self._omitted:
+                logger.info("%s %s: %d further events in that second", self._what, self._moment, self._omitted)
+            self._second, self._written, self._omitted = now_ms // SECOND_MS, 0, 0
+        shown = batch.slice(0, EVENTS_A_SECOND - self._written)
+        for event in shown.drop_columns([KIND]).to_pylist():
+            logger.info("%s %s: %s", self._what, self._moment, json.dumps(event, default=repr))
+        self._written += shown.num_rows
+        self._omitted += batch.num_rows - shown.num_rows
