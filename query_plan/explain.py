@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from query_plan.annotations import written_name
+from query_plan.hints import hints, instances
 from query_plan.model import GroupingKind, Link, ProcessingStage, QueryPlan
+from query_plan.xml import partition_text
 from siddhi.language import ast
 
 
 def explain(plan: QueryPlan) -> str:
-    """`plan` as text for people, one block for each stage, then remarks; ends without a line break."""
+    """`plan` as text for people, one block for each stage, then hints; ends without a line break."""
     clock = "event time" if plan.playback is not None else "the system clock"
-    workers = f"{plan.workers} topology workers" if plan.workers is not None else "topology workers as configured"
-    lines = [f"{plan.name}: {len(plan.processors)} execution groups, driven by {clock}, {workers}"]
+    groups = len(plan.processors)
+    lines = [f"{plan.name}: {groups} execution {'group' if groups == 1 else 'groups'}, driven by {clock}"]
+    lines.append(f"  {_slots(plan)}")
     if plan.description:
         lines.append(f"  {plan.description}")
     lines += ["", _title(plan.receiver.name, plan.receiver.parallel)]
@@ -24,27 +27,18 @@ def explain(plan: QueryPlan) -> str:
         lines += ["", *_stage(plan, stage)]
     lines += ["", _title(plan.publisher.name, plan.publisher.parallel)]
     lines += [f"  takes  {link.stream} from {link.producer}" for link in _links_to(plan, plan.publisher.name)]
-    remarks = tuple(hot_spots(plan))
-    if remarks:
-        lines += ["", "Remarks", *(f"  {remark}" for remark in remarks)]
+    found = tuple(hints(plan))
+    if found:
+        lines += ["", "Hints", *(line for hint in found for line in (f"  {hint.message}", f"    {hint.change}"))]
     return "\n".join(lines)
 
 
-def hot_spots(plan: QueryPlan) -> Iterator[str]:
-    """Stages of one instance between parallel ones: everything goes through them."""
-    instances = {stage.name: stage.parallel for stage in plan.processors}
-    for stage in plan.processors:
-        before = [link.producer for link in _links_to(plan, stage.name) if instances.get(link.producer, 1) > 1]
-        after = [
-            link.consumer
-            for link in plan.links()
-            if link.producer == stage.name and instances.get(link.consumer, 1) > 1
-        ]
-        if stage.parallel == 1 and before and after:
-            yield (
-                f"hot spot: {stage.name} has one instance between {', '.join(dict.fromkeys(before))}"
-                f" and {', '.join(dict.fromkeys(after))}"
-            )
+def _slots(plan: QueryPlan) -> str:
+    """How much of the cluster the plan takes."""
+    spread = f"{instances(plan)} component instances"
+    if plan.workers is None:
+        return f"takes as many slots as the configuration says (topology.workers), for {spread}"
+    return f"takes {plan.workers} {'slot' if plan.workers == 1 else 'slots'}, for {spread}"
 
 
 def _stage(plan: QueryPlan, stage: ProcessingStage) -> Iterator[str]:
@@ -70,8 +64,8 @@ def _links_to(plan: QueryPlan, consumer: str) -> tuple[Link, ...]:
 
 def _share(link: Link, parallel: int) -> str:
     kind = link.grouping.kind
-    if kind is GroupingKind.FIELDS:
-        return f"fields({link.grouping.key})"
+    if kind in (GroupingKind.FIELDS, GroupingKind.EXPRESSION, GroupingKind.RANGES):
+        return f"{kind.value}({partition_text(link.grouping)})"
     return kind.value if parallel > 1 or kind is not GroupingKind.ALL else "all, to its only instance"
 
 

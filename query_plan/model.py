@@ -31,6 +31,8 @@ class GroupingKind(str, Enum):
     """Every instance gets every event."""
     GLOBAL = "global"
     """One instance gets all events: the readers keep state over all of them, so the stage cannot run in parallel."""
+    ORIGIN = "origin"
+    """All that one instance makes goes to the same instance, in its order: so the publishers share results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Grouping:
 SHUFFLE = Grouping(GroupingKind.SHUFFLE)
 ALL = Grouping(GroupingKind.ALL)
 GLOBAL = Grouping(GroupingKind.GLOBAL)
+ORIGIN = Grouping(GroupingKind.ORIGIN)
 
 
 def fields(key: str) -> Grouping:
@@ -145,7 +148,7 @@ class Playback:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Stage `producer` feeds `stream` to stage `consumer`. A publisher's grouping is shuffle."""
+    """Stage `producer` feeds `stream` to stage `consumer`. A publisher's grouping is by origin."""
 
     producer: str
     stream: str
@@ -188,7 +191,7 @@ class QueryPlan:
         A stage that writes and takes in one stream keeps its own events inside: no link leads from a stage to itself.
         """
         inputs = [(stage.name, one.stream.id, one.grouping) for stage in self.processors for one in stage.inputs]
-        inputs += [(self.publisher.name, stream.id, SHUFFLE) for stream in self.publisher.streams]
+        inputs += [(self.publisher.name, stream.id, ORIGIN) for stream in self.publisher.streams]
         return tuple(
             Link(producer, stream, consumer, grouping)
             for consumer, stream, grouping in inputs

@@ -1,4 +1,4 @@
-"""Which instances of a stage take which rows: shuffle, by key, all, or the only one."""
+"""Which instances of a stage take which rows: shuffle, by key or origin, all, or the only one."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def split(
     `keys` share out the streams that are grouped by an expression or by ranges.
 
     With `every_instance` each of them gets every ticket, possibly without rows, so that each can put the tickets in
-    order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn.
+    order by itself. Without it, a stage that shares everything by shuffle gets each ticket in one instance, in turn,
+    and one that shares by origin gets all tickets of an origin in the same.
     """
     batches = tuple(pair for pair in bundle.batches if pair[0] in groupings)
     whole = bundle if len(batches) == len(bundle.batches) else bundle.with_batches(batches)
     if instances == 1:
         return [whole]
-    turn = _turn(bundle.ticket, instances)
-    if not every_instance and all(grouping.kind is GroupingKind.SHUFFLE for grouping in groupings.values()):
+    kinds = {grouping.kind for grouping in groupings.values()}
+    turn = _place(bundle.origin, instances) if GroupingKind.ORIGIN in kinds else _turn(bundle.ticket, instances)
+    if not every_instance and kinds <= {GroupingKind.SHUFFLE, GroupingKind.ORIGIN}:
         return [whole if index == turn else None for index in range(instances)]
     shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
     for stream, batch in batches:
@@ -56,6 +58,12 @@ def _turn(ticket: int, instances: int) -> int:
     return (ticket * 0x9E3779B97F4A7C15 >> 32) % instances
 
 
+def _place(origin: str, instances: int) -> int:
+    """The instance that takes all of `origin`: neighbours for the instances of one component."""
+    component, _, index = origin.rpartition("#")
+    return (zlib.crc32(component.encode()) + int(index)) % instances
+
+
 def _shares(
     batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int, keys: KeySharer | None
 ) -> Iterable[tuple[int, pa.RecordBatch]]:
@@ -64,7 +72,7 @@ def _shares(
             return [(index, batch) for index in range(instances)]
         case GroupingKind.GLOBAL:
             return [(0, batch)]
-        case GroupingKind.SHUFFLE:
+        case GroupingKind.SHUFFLE | GroupingKind.ORIGIN:
             return [(turn, batch)]
         case GroupingKind.FIELDS:
             owners = key_hashes(batch.column(grouping.key)) % instances

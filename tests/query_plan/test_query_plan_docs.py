@@ -21,8 +21,12 @@ def test_the_example_is_a_golden_plan_with_its_xml_and_its_words() -> None:
     ]
 
 
+def test_the_hints_are_those_of_a_golden_plan() -> None:
+    assert (GOLDEN / "TradeAlerts.txt").read_text(encoding="utf-8").endswith("\n\n" + BLOCKS[3])
+
+
 def test_the_refused_plan_is_refused_with_these_words() -> None:
-    plan, words = BLOCKS[3:]
+    plan, words = BLOCKS[4:]
     assert words == "\n\n".join(render_finding(finding, plan) for finding in examine(plan).findings) + "\n"
 
 

@@ -16,7 +16,7 @@ from siddhi.language.parser import parse
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-EXPLAINED = ("RoomMonitor", "Sessions")
+EXPLAINED = ("RoomMonitor", "Sessions", "TradeAlerts")
 
 
 def main() -> None:
@@ -30,13 +30,14 @@ def main() -> None:
 
 
 def write_docs(page: Path) -> None:
-    """The page's blocks are the golden room monitor, its XML, its words, a refused plan and why."""
+    """The page's blocks are the golden room monitor, its XML, its words, hints, a refused plan and why."""
     golden = HERE / "golden" / "RoomMonitor"
     blocks = [golden.with_suffix(ending).read_text(encoding="utf-8") for ending in (".siddhiql", ".xml", ".txt")]
     text = page.read_text(encoding="utf-8")
-    refused = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[3]
+    hinted = (HERE / "golden" / "TradeAlerts.txt").read_text(encoding="utf-8")
+    refused = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[4]
     words = "\n\n".join(render_finding(finding, refused) for finding in examine(refused).findings) + "\n"
-    fresh = iter([*blocks, refused, words])
+    fresh = iter([*blocks, hinted[hinted.index("Hints") :], refused, words])
     text = re.sub(r"(```\w*\n).*?```", lambda block: f"{block[1]}{next(fresh)}```", text, flags=re.DOTALL)
     page.write_text(text[: text.index("| code |")] + rule_table(), encoding="utf-8")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_builders import bundle, rows_of
 
-from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, fields
+from query_plan.model import ALL, GLOBAL, ORIGIN, SHUFFLE, Grouping, fields
 from topology.bundle import Bundle
 from topology.grouping import NULL_HASH, key_hashes, split
 
@@ -84,6 +84,16 @@ def test_shuffle_gives_each_ticket_to_one_instance_and_spreads_them_evenly(step:
         (index,) = [index for index, part in enumerate(parts) if part is not None]
         taken[index] += 1
     assert min(taken) > 250
+
+
+def test_by_origin_all_tickets_of_an_instance_go_one_way_and_instances_of_a_stage_different_ways() -> None:
+    taken: dict[str, set[int]] = {}
+    for origin in ("rooms#0", "rooms#1", "floors#0"):
+        for ticket in range(9):
+            parts = split(bundle(("S", [(1, 1)]), origin=origin, ticket=ticket), {"S": ORIGIN}, 2, every_instance=False)
+            taken.setdefault(origin, set()).update(index for index, part in enumerate(parts) if part is not None)
+    assert all(len(places) == 1 for places in taken.values())
+    assert taken["rooms#0"] != taken["rooms#1"]
 
 
 def test_where_order_matters_an_instance_that_gets_no_rows_still_gets_the_ticket_and_the_watermark() -> None:
