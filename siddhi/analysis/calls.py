@@ -109,12 +109,12 @@ class CallChecker:
         self._problems.add("wrong-arguments", f"'{call.name}': {error}", span, error.hint)
 
     def _unknown(self, call: ast.FunctionCall, kinds: tuple[Kind, ...]) -> None:
-        known = [name for kind in kinds for name in self._registry.names(kind, call.namespace)]
+        known = [declaration.full_name for declaration in self._registry if declaration.kind in kinds]
         if Kind.FUNCTION in kinds and not call.namespace:
             known += self._functions
         written = f"{call.namespace}:{call.name}" if call.namespace else call.name
-        hint = did_you_mean(call.name, known)
-        if hint is None and kinds == (Kind.STREAM_FUNCTION,) and call.name in self._registry.names(Kind.WINDOW):
+        hint = did_you_mean(written, known)
+        if kinds == (Kind.STREAM_FUNCTION,) and call.name in self._registry.names(Kind.WINDOW):
             hint = f"windows are written #window.{call.name}(…)"
         older = self._registry.find(kinds[0], call.namespace, call.name, dialect_3x=True)
         if older is not None:

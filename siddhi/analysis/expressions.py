@@ -21,12 +21,13 @@ from siddhi.analysis.model import (
 from siddhi.analysis.problems import Problems
 from siddhi.analysis.scope import Scope
 from siddhi.analysis.symbols import Symbols
-from siddhi.analysis.types import arithmetic_type, comparison_type
+from siddhi.analysis.types import arithmetic_type, comparison_type, is_number
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 
 _ARITHMETIC = frozenset("+-*/%")
+_ORDERS = frozenset(["<", "<=", ">", ">="])
 
 
 class ExpressionAnalyser:
@@ -121,7 +122,10 @@ class ExpressionAnalyser:
                 return Comparison(operator, left, right, operands)
             verb, code = "compare", "not-comparable"
         self._problems.add(
-            code, f"'{operator}' cannot {verb} {left.type.value} and {right.type.value}", expression.span, None
+            code,
+            f"'{operator}' cannot {verb} {left.type.value} and {right.type.value}",
+            expression.span,
+            _common_type(operator, left, right),
         )
         return None
 
@@ -172,3 +176,13 @@ class ExpressionAnalyser:
             return True
         self._problems.add("not-a-condition", f"{place} must be a bool, not {typed.type.value}", syntax.span, hint)
         return False
+
+
+def _common_type(operator: str, left: TypedExpression, right: TypedExpression) -> str | None:
+    """How two operands that an operator cannot take might meet."""
+    types = {left.type, right.type}
+    if AttributeType.STRING in types and any(map(is_number, types)):
+        return "convert one of them, as in convert(…, 'double')"
+    if operator in _ORDERS and types <= {AttributeType.STRING, AttributeType.BOOL}:
+        return "strings and bools know `==` and `!=` only"
+    return None

@@ -91,6 +91,8 @@ class Scope:
             hint = f"write '{table.id}.{name}' for the table's attribute"
         elif name.casefold() == "null":
             hint = "test for null with `is null`"
+        elif hint is None and self.output is not None and self.place in {"having", "order by"}:
+            hint = f"{self.place} sees what is selected only: add '{name}' to `select`"
         where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in self.slots)
         message = f"there is no attribute '{name}' in {where}" if where else f"no attribute can stand here: '{name}'"
         problems.add("unknown-attribute", message, attribute.span, hint)

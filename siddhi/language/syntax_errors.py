@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from siddhi.errors import Problem, did_you_mean
+from siddhi.errors import Problem
+from siddhi.language.syntax_hints import UNITS, Mistake, hint, unclosed_bracket
 from siddhi.language.variables import span_between
 
 _EXPRESSION = frozenset(
@@ -16,7 +18,7 @@ _GROUPS: tuple[tuple[str, frozenset[str]], ...] = (
     ("an expression", _EXPRESSION),
     (
         "a time unit (sec, min, hour, …)",
-        frozenset(["YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"]),
+        UNITS,
     ),
     (
         "an operator",
@@ -73,17 +75,6 @@ _FIRST = ("RPAR", "RSQB", "RBRACE", "SEMICOLON", "$END", "COMMA")
 _MOST_WORDS = 8
 _TOKEN = re.compile(r"[^\W\d]\w*|\d\w*|&&|\|\||<>|\S")
 _QUOTE_HINT = '\'…\' holds no quotes and no line breaks, "…" holds \', and """…""" holds anything'
-_HINTS = {
-    "&&": "write `and`",
-    "||": "write `or`",
-    "=": "compare with `==`",
-    "between": "write `a >= x and a <= y`",
-    "like": "there is no `like`; use a string function",
-    "case": "write `ifThenElse(condition, a, b)`",
-    "when": "write `ifThenElse(condition, a, b)`",
-    "where": "filters stand in brackets: `from S[condition]`",
-}
-_SECTION_WORDS = frozenset(["select", "insert", "from", "having", "group", "order", "output", "within", "on", "as"])
 
 
 def problem_of(error: UnexpectedInput, text: str) -> Problem:
@@ -91,7 +82,8 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
         span = span_between(text, max(end - 1, 0), end)
-        return Problem("syntax-error", f"the text ends too early: {_expected(error)} expected", None, span)
+        message = f"the text ends too early: {_expected(error)} expected"
+        return Problem("syntax-error", message, unclosed_bracket(text, frozenset(_accepted(error))), span)
     start = error.pos_in_stream or 0
     found = _TOKEN.match(text, start)
     word = found[0] if found else text[start : start + 1]
@@ -101,25 +93,18 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     if word == "`":
         return Problem("unclosed-text", "this name in back-quotes does not end", None, span)
     message = f"'{word}' cannot stand here: {_expected(error)} expected"
-    keywords = (terminal.lstrip("_").casefold() for terminal in _accepted(error) if terminal not in _WORDS)
-    hint = _hint(text[:start], text[start:], word) or did_you_mean(word, keywords)
-    return Problem("syntax-error", message, hint, span)
+    accepted = frozenset(_accepted(error))
+    keywords = tuple(terminal.lstrip("_").casefold() for terminal in sorted(accepted - _WORDS.keys()))
+    mistake = Mistake(text[:start].rstrip(), text[start:], word, accepted, keywords, _keyword_before(error))
+    return Problem("syntax-error", message, hint(mistake), span)
 
 
-def _hint(before: str, behind: str, word: str) -> str | None:
-    before = before.rstrip()
-    folded = word.casefold()
-    if folded == "not" and before.casefold().endswith(" is"):
-        return "write `not (x is null)`"
-    if before.endswith("<") and folded == ">":
-        return "write `!=`"
-    if folded in _HINTS:
-        return _HINTS[folded]
-    if before.endswith(("-", "+")) and re.match(r"[A-Za-z_(]", behind):
-        return "only a number can carry a sign: write `0 - x`"
-    previous = re.search(r"([A-Za-z_]+)$", before)
-    if previous is not None and previous[1].casefold() in _SECTION_WORDS and re.match(r"\w", word):
-        return f"'{previous[1]}' was taken as a name here: something is missing in front of it"
+def _keyword_before(error: UnexpectedInput) -> str | None:
+    """The keyword that the parser has just read, None when it has read something else."""
+    parser = getattr(error, "interactive_parser", None)
+    read = parser.parser_state.value_stack if parser is not None else []
+    if read and isinstance(read[-1], Token) and read[-1].type.lstrip("_").casefold() == read[-1].casefold():
+        return str(read[-1]).casefold()
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from siddhi.errors import did_you_mean
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import ANY, BOOL, NUMERIC, OBJECT, STRING, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration, Kind, Overload
@@ -22,6 +23,7 @@ def _one_type(arguments: Arguments) -> AttributeType:
             raise CallError(
                 f"all arguments must have one type, but {arguments[0].type.value} and {argument.type.value} are given",
                 position,
+                "convert one of them: convert(…, 'double')",
             )
     return arguments[0].type
 
@@ -35,7 +37,8 @@ def _named_type(arguments: Arguments) -> AttributeType:
     try:
         return AttributeType(name.casefold())
     except ValueError:
-        raise CallError(f"'{name}' is no type", 1) from None
+        types = [type_.value for type_ in AttributeType]
+        raise CallError(f"'{name}' is no type", 1, did_you_mean(name, types) or f"use {', '.join(types)}") from None
 
 
 def _convertible_type(arguments: Arguments) -> AttributeType:

@@ -1,0 +1,165 @@
+"""Ways out of a syntax error: what was most likely meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from siddhi.errors import did_you_mean
+
+UNITS = frozenset(["YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"])
+_TYPES = ("string", "int", "long", "float", "double", "bool", "object")
+_SECTION_WORDS = frozenset(["select", "insert", "from", "having", "group", "order", "output", "within", "on", "as"])
+_WORDS = {
+    "&&": "write `and`",
+    "||": "write `or`",
+    "=": "compare with `==`",
+    "between": "write `a >= x and a <= y`",
+    "like": "there is no `like`; use a string function",
+    "case": "write `ifThenElse(condition, a, b)`",
+    "when": "write `ifThenElse(condition, a, b)`",
+    "where": "filters stand in brackets: `from S[condition]`",
+    "within": "`within` stands behind a pattern or the condition of a join, in front of `select`",
+}
+_OPENING = {")": "(", "]": "[", "}": "{"}
+_CLOSING = {"(": ("RPAR", ")"), "[": ("RSQB", "]"), "{": ("RBRACE", "}")}
+_SKIPPED = re.compile(r'"""(?:.|\n)*?"""|\'[^\'"\n]*\'|"[^"\n]*"|`[^`]*`|--[^\n]*|/\*(?:.|\n)*?\*/|[()\[\]{}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A word that cannot stand between what is `before` and what is `behind` it (which begins with the word).
+
+    `accepted`: the terminals that could stand here, `keywords` those of them that are words. `keyword`: the keyword in
+    front of the word, if that is what the parser took it for.
+    """
+
+    before: str
+    behind: str
+    word: str
+    accepted: frozenset[str]
+    keywords: tuple[str, ...]
+    keyword: str | None
+
+
+def hint(mistake: Mistake) -> str | None:
+    """The first way out that fits, or None."""
+    return next((way_out for rule in _RULES if (way_out := rule(mistake)) is not None), None)
+
+
+def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
+    """Which bracket of `text` still waits for its end, when that could stand behind it."""
+    opened = _open_brackets(text)
+    if not opened or _CLOSING[opened[-1][0]][0] not in accepted:
+        return None
+    bracket, place = opened[-1]
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return f"the '{bracket}' in line {line}, column {column} has no '{_CLOSING[bracket][1]}'"
+
+
+def _open_brackets(text: str) -> list[tuple[str, int]]:
+    """The brackets of `text` that have no end yet, with their places."""
+    opened: list[tuple[str, int]] = []
+    for found in _SKIPPED.finditer(text):
+        bracket = found[0]
+        if bracket in _CLOSING:
+            opened.append((bracket, found.start()))
+        elif bracket in _OPENING and opened:
+            opened.pop()
+    return opened
+
+
+def _of_word(mistake: Mistake) -> str | None:
+    folded = mistake.word.casefold()
+    if folded == "not" and mistake.before.casefold().endswith(" is"):
+        return "write `not (x is null)`"
+    if mistake.before.endswith("<") and folded == ">":
+        return "write `!=`"
+    if folded == "select" and "_FROM" in mistake.accepted:
+        return "a query begins with `from`, as in `from S select … insert into …`"
+    if folded in {"create", "declare"} and "_DEFINE" in mistake.accepted:
+        return "definitions begin with `define`"
+    return _WORDS.get(folded)
+
+
+def _of_sign(mistake: Mistake) -> str | None:
+    if mistake.before.endswith(("-", "+")) and re.match(r"[A-Za-z_(]", mistake.behind):
+        return "only a number can carry a sign: write `0 - x`"
+    return None
+
+
+def _of_quotes(mistake: Mistake) -> str | None:
+    if mistake.word == "'" and mistake.before.endswith("'"):
+        return "'…' holds no quotes: write \"it's\""
+    named = re.match(r"[A-Za-z_][\w.]*", mistake.behind)
+    if named and "STRING" in mistake.accepted and "ID" not in mistake.accepted:
+        return f"texts stand in quotes: '{named[0]}'"
+    return None
+
+
+def _of_star(mistake: Mistake) -> str | None:
+    if mistake.word == "," and re.search(r"\bselect\s*\*$", mistake.before, re.IGNORECASE):
+        return "`*` stands alone: to add more, name all attributes"
+    return None
+
+
+def _of_window(mistake: Mistake) -> str | None:
+    if re.search(r"\bdefine\s+window\s+\S+\s*\([^()]*\)$", mistake.before, re.IGNORECASE):
+        return "say what it holds, as in `define window W (a int) length(10)`"
+    return None
+
+
+def _of_keyword(mistake: Mistake) -> str | None:
+    if mistake.keyword == "insert" and "_INTO" in mistake.accepted:
+        return f"write `insert into {mistake.word}`"
+    return None
+
+
+def _of_similar(mistake: Mistake) -> str | None:
+    types = _TYPES if "ATTRIBUTE_TYPE" in mistake.accepted else ()
+    return did_you_mean(mistake.word, (*mistake.keywords, *types))
+
+
+def _of_time(mistake: Mistake) -> str | None:
+    if mistake.accepted >= UNITS and "PLUS" not in mistake.accepted and mistake.before[-1:].isdigit():
+        return "a time needs a unit, as in 5 sec"
+    return None
+
+
+def _of_brackets(mistake: Mistake) -> str | None:
+    folded = mistake.word.casefold()
+    opening = _OPENING.get(folded)
+    if opening is not None and all(bracket != opening for bracket, _ in _open_brackets(mistake.before)):
+        return f"there is no '{opening}' that it could close"
+    if opening is not None or folded == ";" or folded in _SECTION_WORDS:
+        return unclosed_bracket(mistake.before, mistake.accepted)
+    return None
+
+
+def _of_lost_keyword(mistake: Mistake) -> str | None:
+    previous = re.search(r"([A-Za-z_]+)$", mistake.before)
+    if mistake.keyword is None and previous and previous[1].casefold() in _SECTION_WORDS:
+        return f"'{previous[1]}' was taken as a name here: something is missing in front of it"
+    return None
+
+
+def _of_outputs(mistake: Mistake) -> str | None:
+    if mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
+        return "`,` stands between two outputs, `as` in front of a new name"
+    return None
+
+
+_RULES: tuple[Callable[[Mistake], str | None], ...] = (
+    _of_word,
+    _of_sign,
+    _of_quotes,
+    _of_star,
+    _of_window,
+    _of_keyword,
+    _of_lost_keyword,
+    _of_similar,
+    _of_time,
+    _of_brackets,
+    _of_outputs,
+)
