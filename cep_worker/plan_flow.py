@@ -19,6 +19,12 @@ from cep_worker.reactor import Reactor
 logger = logging.getLogger(__name__)
 
 
+FINISHING_MS = 1_000
+"""For so long publishers of an earlier epoch may still have results on their way: its topology is being ended."""
+LONGEST_FINISHING_MS = 30_000
+"""For so long consumers may take to make room for results of an earlier epoch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a plan's flow works with. `changed` is called when a connection came to stand or broke, `room` when a full
@@ -51,6 +57,8 @@ class PlanFlow:
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
         self._outflow: Outflow | None = None
+        self._former: list[tuple[Outflow, int]] = []
+        """Outflows of earlier epochs, and since when: what they have taken must still go on."""
         self._outflow_error = ""
         self._open_inflows(now_ms)
         self._open_outflow()
@@ -64,19 +72,22 @@ class PlanFlow:
             return
         self._open_inflows(now_ms)
         if self._outflow is not None:
-            self._outflow.close()
+            self._former.append((self._outflow, now_ms))
             self._outflow = None
         self._open_outflow()
 
     def retry(self, now_ms: int) -> None:
         """Consumers have room again."""
-        if self._outflow is not None and self._outflow.parked():
-            self._outflow.retry(now_ms)
+        outflows = [outflow for outflow, _ in self._former]
+        for outflow in outflows if self._outflow is None else [*outflows, self._outflow]:
+            if outflow.parked():
+                outflow.retry(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
         for inflow in self.inflows.values():
             inflow.tick(now_ms)
+        self._tick_former(now_ms)
         if self._outflow is None:
             self._open_outflow()
         else:
@@ -103,6 +114,9 @@ class PlanFlow:
 
     def close_outflow(self) -> None:
         """Publishers must look for another worker."""
+        for outflow, _ in self._former:
+            outflow.close()
+        self._former.clear()
         if self._outflow is not None:
             self._outflow.close()
             self._outflow = None
@@ -137,6 +151,19 @@ class PlanFlow:
         outgoing = self._outflow.traces.values() if self._outflow is not None else ()
         for trace in (*(inflow.trace for inflow in self.inflows.values()), *outgoing):
             trace.on = self.plan.trace
+
+    def _tick_former(self, now_ms: int) -> None:
+        """An outflow of an earlier epoch is closed when nothing can be on its way to it any more and all has gone on,
+        or when that has taken too long."""
+        for outflow, since_ms in list(self._former):
+            outflow.tick(now_ms)
+            waited_ms = now_ms - since_ms
+            if waited_ms < FINISHING_MS or (outflow.parked() and waited_ms < LONGEST_FINISHING_MS):
+                continue
+            if outflow.parked():
+                logger.warning("results of an earlier epoch lost: plan=%s", self.plan.key.topology())
+            outflow.close()
+            self._former.remove((outflow, since_ms))
 
     def _open_outflow(self) -> None:
         around = self._surroundings

@@ -402,3 +402,28 @@ def test_a_receiver_that_holds_frames_until_later_watermarks_gets_them(make_worl
         sender.send(departures((number, "UA", number, None)), watermark_ms=number)
         until(lambda number=number: number < 19 or 19 in watermarks(receiver), receiver)
     assert [row[0] for row in receiver.rows()] == list(range(20))
+
+
+def test_results_of_a_former_epoch_that_a_slow_listener_holds_up_are_not_lost(
+    make_world: Callable[..., World],
+) -> None:
+    egress = EgressConfig(port=make_world().config.egress.port, window_rows=10, waiting_rows=20, lag_ms=60_000)
+    world = make_world(egress=egress)
+    world.start(PLAN)
+    listener = world.listener("Alerts")
+    former = world.publisher().open()
+    for number in range(60):
+        former.send("Alerts", alerts((number, "UA", number)))
+    until(lambda: world.reports()[0].outflow[0].received_events >= 20, former)
+    changed = msgspec.structs.replace(PLAN, epoch=8)
+    world.manager.deploy(changed)
+    until(lambda: world.reports()[0].epoch == 8, former)
+    world.publisher(changed).open().send("Alerts", alerts((60, "UA", 60)))
+
+    came: list[int] = []
+    while len(came) < 61:
+        batch = listener.receive(5_000)
+        assert batch is not None, f"only {len(came)} results came"
+        came += [row[0] for row in values(batch)]
+    assert sorted(came) == list(range(61))
+    assert came[:20] == list(range(20))
