@@ -10,9 +10,14 @@
 A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which goes on
 until it is killed. A newer epoch that was not submitted to run beside the older ones ends them, and starts after them.
 
-A topology needs all its slots at once. Those that wait are admitted in the order in which they began to wait: a small
-one does not overtake a large one that waits, so none of them waits for ever. Only one that needs more slots than there
-are is passed over. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
+A topology needs all its slots at once, and is given them by one decision: two that fit alone but not together never
+each hold a part. Those that wait are admitted in the order in which they began to wait: a small one does not overtake a
+large one that waits, so none of them waits for ever. Only one that needs more than there is in all is passed over,
+until executors join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
+
+A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
+Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
+its job is cancelled, and it waits again behind the others.
 """
 
 from __future__ import annotations
@@ -80,7 +85,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Run:
-    """One topology. `ending` says how its last job ended."""
+    """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled."""
 
     submission: SubmitTopology
     state: RunState = "waiting"
@@ -90,6 +95,13 @@ class Run:
     backoff_ms: int = 0
     due_ms: int = 0
     running_since_ms: int = 0
+    admitted_ms: int = 0
+    recalled: str = ""
+
+    @property
+    def slots(self) -> int:
+        """The slots that it needs, or holds."""
+        return self.submission.workers * self.submission.cores
 
 
 RunId = tuple[PlanKey, int]
@@ -98,20 +110,23 @@ RunId = tuple[PlanKey, int]
 
 @dataclass(slots=True)
 class TopologyRuns:
-    """All topologies of a driver with `slots_total` slots; delays between restarts double up to the longest."""
+    """All topologies of a driver whose executors have `executors` slots each. Delays between restarts double up to the
+    longest; tasks have `start_timeout_ms` to start."""
 
-    slots_total: int
+    executors: tuple[int, ...]
     first_backoff_ms: int
     longest_backoff_ms: int
+    start_timeout_ms: int
     runs: dict[RunId, Run] = field(default_factory=dict)
 
-    def submit(self, submission: SubmitTopology) -> list[Instruction]:
+    def submit(self, submission: SubmitTopology, refusal: str = "") -> list[Instruction]:
         """Takes in a topology; one whose epoch is not above all others of its plan is known or over. Older ones are
-        stopped first, unless it is to run beside them."""
+        stopped first, unless it is to run beside them. `refusal` says why it can never run here: it has failed."""
         if any(run.submission.epoch >= submission.epoch for run in self._of(submission.key)):
             return []
         instructions = [] if submission.beside else self.kill(submission.key)
-        self.runs[submission.key, submission.epoch] = Run(submission)
+        state: RunState = "failed" if refusal else "waiting"
+        self.runs[submission.key, submission.epoch] = Run(submission, state, refusal)
         return instructions
 
     def kill(self, key: PlanKey, epoch: int = 0) -> list[Instruction]:
@@ -141,45 +156,74 @@ class TopologyRuns:
             run.backoff_ms = min(run.backoff_ms, self.longest_backoff_ms)
             run.due_ms = now_ms + run.backoff_ms
             run.restarts += 0 if unfit else 1
-            run.reason = run.ending = reason
+            run.reason = run.ending = run.recalled or reason
+            run.recalled = ""
         return self._move(run, Move.UNFIT if unfit else Move.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
-        """Lets topologies start that are due and fit, in the order in which they began to wait."""
+        """Lets topologies start that are due and fit, in the order in which they began to wait; recalls those whose
+        tasks do not start."""
         for run_id, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
                 self._move(run, Move.DUE)
                 self.runs[run_id] = self.runs.pop(run_id)  # behind those that wait already
-        instructions: list[Instruction] = []
+        instructions = self._recall(now_ms)
         first: Run | None = None
         for run in list(self.runs.values()):
             if run.state != "waiting":
                 continue
-            needed, free, total = run.submission.workers, self.slots_free(), self.slots_total
             former = self._former(run.submission)
             if former is not None:
                 run.reason = f"waits until epoch {former.submission.epoch} has ended"
-            elif needed > total:
-                run.reason = f"needs {needed} slots, the cluster has {total} in all"
+            elif not self._could_fit(run.submission):
+                run.reason = f"needs {_needs(run.submission)}, the cluster has {self._offers(run.submission)}"
             elif first is not None:
                 run.reason = f"waits for {first.submission.key.topology()}, which came first"
-            elif needed > free:
-                run.reason = f"needs {needed} free slots, {free} of {total} are free"
+            elif run.slots > self.slots_free():
+                free = f"{max(0, self.slots_free())} of {self.slots_total} are free"
+                run.reason = f"needs {_needs(run.submission, free=True)}, {free}"
                 first = run
             else:
                 run.reason = run.ending
+                run.admitted_ms = now_ms
                 instructions += self._move(run, Move.ADMIT)
         return instructions
 
+    @property
+    def slots_total(self) -> int:
+        """The slots of all executors that are there now."""
+        return sum(self.executors)
+
     def slots_free(self) -> int:
-        """Slots that no topology holds."""
-        return self.slots_total - sum(run.submission.workers for run in self.runs.values() if run.state in HOLDS_SLOTS)
+        """Slots that no topology holds; below zero while topologies that lost executors have not ended yet."""
+        return self.slots_total - sum(run.slots for run in self.runs.values() if run.state in HOLDS_SLOTS)
 
     def reports(self) -> tuple[TopologyReport, ...]:
         """Every topology as the manager is told."""
         return tuple(
             TopologyReport(key, epoch, run.state, run.reason, run.restarts) for (key, epoch), run in self.runs.items()
         )
+
+    def _could_fit(self, submission: SubmitTopology) -> bool:
+        """True when the executors could run all its tasks if they ran nothing else."""
+        return sum(slots // submission.cores for slots in self.executors) >= submission.workers
+
+    def _offers(self, submission: SubmitTopology) -> str:
+        in_all = f"{self.slots_total} in all"
+        if submission.workers * submission.cores <= self.slots_total:
+            return f"{in_all}, at most {max(self.executors)} on one executor"
+        return in_all
+
+    def _recall(self, now_ms: int) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        for run in self.runs.values():
+            if run.state == "starting" and now_ms - run.admitted_ms >= self.start_timeout_ms:
+                run.admitted_ms = now_ms
+                run.recalled = (
+                    f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
+                )
+                instructions.append(Instruction(Action.CANCEL_JOB, run.submission))
+        return instructions
 
     def _of(self, key: PlanKey) -> list[Run]:
         return [run for (plan, _), run in self.runs.items() if plan == key]
@@ -195,7 +239,7 @@ class TopologyRuns:
             return []
         run.state, action = found
         if run.state == "running":
-            run.reason = ""
+            run.reason = run.recalled = ""
         if action is Action.FORGET:
             self._forget(run.submission)
             return []
@@ -205,3 +249,9 @@ class TopologyRuns:
         del self.runs[gone.key, gone.epoch]
         heirs = {run_id: run for run_id, run in self.runs.items() if run_id[0] == gone.key and run.state == "waiting"}
         self.runs = {**heirs, **self.runs}
+
+
+def _needs(submission: SubmitTopology, *, free: bool = False) -> str:
+    slots = submission.workers * submission.cores
+    what = f"{slots} {'free ' if free else ''}slots"
+    return what if submission.cores == 1 else f"{what} ({submission.workers} tasks of {submission.cores} each)"

@@ -14,7 +14,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import RunState, SubmitTopology
 from topology.lifecycle import HOLDS_SLOTS, STABLE_MS, TRANSITIONS, Action, Instruction, Move, Run, TopologyRuns
 
-FIRST_MS, LONGEST_MS = 500, 4_000
+FIRST_MS, LONGEST_MS, START_MS = 500, 4_000, 60_000
 STATES: tuple[RunState, ...] = get_args(RunState)
 
 
@@ -22,12 +22,12 @@ def key(name: str) -> PlanKey:
     return PlanKey(1, name)
 
 
-def submission(name: str, epoch: int = 1, workers: int = 1, beside: bool = False) -> SubmitTopology:
-    return SubmitTopology(key(name), epoch, "<query-plan/>", workers, beside)
+def submission(name: str, epoch: int = 1, workers: int = 1, beside: bool = False, cores: int = 1) -> SubmitTopology:
+    return SubmitTopology(key(name), epoch, "<query-plan/>", workers, beside, cores)
 
 
 def runs(slots: int = 4) -> TopologyRuns:
-    return TopologyRuns(slots, FIRST_MS, LONGEST_MS)
+    return TopologyRuns((slots,), FIRST_MS, LONGEST_MS, START_MS)
 
 
 def states(topologies: TopologyRuns) -> dict[str, str]:
@@ -127,6 +127,101 @@ def test_a_topology_that_can_never_fit_says_so_and_holds_up_nobody() -> None:
     topologies.submit(submission("small"))
     assert started(topologies.on_time(0)) == ["small"]
     assert reasons(topologies)["large"] == "needs 3 slots, the cluster has 2 in all"
+
+
+def test_a_topology_starts_when_an_executor_joins_and_waits_when_one_was_lost() -> None:
+    topologies = runs(slots=1)
+    topologies.submit(submission("a", workers=2))
+    assert topologies.on_time(0) == []
+    assert reasons(topologies) == {"a": "needs 2 slots, the cluster has 1 in all"}
+    topologies.executors = (1, 1)
+    assert started(topologies.on_time(1)) == ["a"]
+    topologies.job_running(key("a"), 1, 2)
+    topologies.executors = (1,)
+    topologies.job_ended(key("a"), 1, "an executor was lost on h", unfit=False, now_ms=3)
+    topologies.on_time(3 + FIRST_MS)
+    assert states(topologies) == {"a": "waiting"}
+    assert reasons(topologies) == {"a": "needs 2 slots, the cluster has 1 in all"}
+    topologies.executors = (1, 1)
+    assert started(topologies.on_time(4 + FIRST_MS)) == ["a"]
+    assert reasons(topologies) == {"a": "an executor was lost on h"}
+
+
+def test_while_a_lost_executor_is_counted_out_nothing_is_admitted_to_slots_that_are_not_there() -> None:
+    topologies = runs(slots=1)
+    topologies.executors = (2, 2)
+    topologies.submit(submission("a", workers=3))
+    topologies.on_time(0)
+    topologies.executors = (2,)
+    topologies.submit(submission("b"))
+    assert topologies.on_time(1) == []
+    assert topologies.slots_free() == -1
+    assert reasons(topologies)["b"] == "needs 1 free slots, 0 of 2 are free"
+
+
+def test_two_that_fit_alone_but_not_together_take_turns() -> None:
+    topologies = runs(slots=3)
+    for name in ("a", "b"):
+        topologies.submit(submission(name, workers=2))
+    assert started(topologies.on_time(0)) == ["a"]
+    assert topologies.slots_free() == 1, "b holds no part of what it needs"
+    topologies.job_running(key("a"), 1, 0)
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=1)
+    assert started(topologies.on_time(1)) == ["b"]
+    assert started(topologies.on_time(1 + FIRST_MS)) == []
+    topologies.kill(key("b"))
+    topologies.job_ended(key("b"), 1, "cancelled", unfit=False, now_ms=2 + FIRST_MS)
+    assert started(topologies.on_time(2 + FIRST_MS)) == ["a"]
+
+
+def test_a_task_that_takes_several_slots_takes_them_on_one_executor() -> None:
+    topologies = runs()
+    topologies.executors = (1, 1, 3)
+    for name, workers in (("fits", 1), ("large", 2)):
+        topologies.submit(submission(name, workers=workers, cores=2))
+    assert started(topologies.on_time(0)) == ["fits"]
+    assert topologies.slots_free() == 3
+    assert reasons(topologies)["large"] == (
+        "needs 4 slots (2 tasks of 2 each), the cluster has 5 in all, at most 3 on one executor"
+    )
+    topologies.executors = (1, 4)
+    topologies.on_time(1)
+    assert reasons(topologies)["large"] == "needs 4 free slots (2 tasks of 2 each), 3 of 5 are free"
+    topologies.executors = (1, 4, 2)
+    assert started(topologies.on_time(2)) == ["large"]
+
+
+def test_tasks_that_do_not_start_in_time_are_recalled_and_others_come_first() -> None:
+    topologies = runs(slots=2)
+    topologies.submit(submission("a", workers=2))
+    topologies.on_time(0)
+    topologies.submit(submission("b"))
+    assert topologies.on_time(START_MS - 1) == []
+    (cancel,) = topologies.on_time(START_MS)
+    assert (cancel.action, cancel.submission.key) == (Action.CANCEL_JOB, key("a"))
+    assert topologies.on_time(START_MS + 1) == [], "one cancel is enough for now"
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=START_MS + 2)
+    assert started(topologies.on_time(START_MS + 2)) == ["b"]
+    assert states(topologies)["a"] == "restarting"
+    assert reasons(topologies)["a"] == "its tasks did not start within 60 s, though there are slots"
+
+
+def test_a_topology_that_was_recalled_and_runs_after_all_stays() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"))
+    topologies.on_time(0)
+    topologies.on_time(START_MS)
+    topologies.job_running(key("a"), 1, START_MS)
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=START_MS + 1)
+    assert reasons(topologies) == {"a": "died"}
+
+
+def test_what_can_never_run_here_has_failed_and_holds_no_slot() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"), "wants hosts labelled gpu")
+    assert topologies.on_time(0) == []
+    assert (states(topologies), reasons(topologies)) == ({"a": "failed"}, {"a": "wants hosts labelled gpu"})
+    assert topologies.slots_free() == 4
 
 
 def test_why_it_waited_is_forgotten_when_it_starts() -> None:
@@ -309,6 +404,7 @@ class AnyStory(RuleBasedStateMachine):
         for one in instructions:
             job = (one.submission.key.plan, one.submission.epoch)
             if one.action is Action.START_JOB:
+                assert self.topologies.slots_free() >= 0, "started on slots that are not there"
                 older = [epoch for name, epoch in self.jobs if name == job[0] and epoch < job[1]]
                 assert one.submission.beside or not older, "started before an older topology of its plan had ended"
                 self.jobs[job] = one.submission
@@ -316,10 +412,15 @@ class AnyStory(RuleBasedStateMachine):
                 assert one.action is Action.CANCEL_JOB
                 assert self.jobs[job] == one.submission
 
-    @rule(name=NAMES, workers=st.integers(1, SLOTS + 1), beside=st.booleans())
-    def submit(self, name: str, workers: int, beside: bool) -> None:
+    @rule(name=NAMES, workers=st.integers(1, SLOTS + 1), beside=st.booleans(), cores=st.integers(1, 2))
+    def submit(self, name: str, workers: int, beside: bool, cores: int) -> None:
         self.epoch += 1
-        self.obey(self.topologies.submit(submission(name, self.epoch, workers, beside)))
+        self.obey(self.topologies.submit(submission(name, self.epoch, workers, beside, cores)))
+
+    @rule(executors=st.lists(st.integers(1, SLOTS), max_size=3))
+    def executors_join_and_leave(self, executors: list[int]) -> None:
+        """The jobs that ran on what was lost end in their own time."""
+        self.topologies.executors = tuple(executors)
 
     @rule(name=NAMES)
     def kill(self, name: str) -> None:
@@ -350,9 +451,8 @@ class AnyStory(RuleBasedStateMachine):
 
     @invariant()
     def slots_are_never_given_twice(self) -> None:
-        used = sum(job.workers for job in self.jobs.values())
-        assert used <= SLOTS
-        assert self.topologies.slots_free() == SLOTS - used
+        used = sum(job.workers * job.cores for job in self.jobs.values())
+        assert self.topologies.slots_free() == sum(self.topologies.executors) - used
 
     @invariant()
     def whoever_waits_knows_why(self) -> None:
@@ -361,6 +461,7 @@ class AnyStory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing waits for ever: when every job that is cancelled or runs ends in time, all that fit have run."""
+        self.topologies.executors = (SLOTS,)
         ran: set[tuple[str, int]] = set()
         for _ in range(20):
             self.now_ms += LONGEST_MS
@@ -372,7 +473,7 @@ class AnyStory(RuleBasedStateMachine):
         left = {
             (plan.plan, epoch)
             for (plan, epoch), run in self.topologies.runs.items()
-            if run.submission.workers <= SLOTS and run.state != "failed"
+            if run.submission.workers <= SLOTS // run.submission.cores and run.state != "failed"
         }
         assert left <= ran
 

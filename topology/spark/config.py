@@ -13,17 +13,53 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the Spark session is made. `slots` 0 means: as many as Spark offers when the driver starts."""
+    """How the Spark session is made. `slots` 0 means: as many as the executors have, which may join and leave. `labels`
+    are what the hosts bear that the cluster manager is asked for; see `label_conf`."""
 
     master: str = "local[8]"
     application: str = "cep-topologies"
     slots: Annotated[int, msgspec.Meta(ge=0)] = 0
+    executor_lease_ms: Annotated[int, msgspec.Meta(ge=1_000)] = 30_000
+    labels: tuple[str, ...] = ()
     conf: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        self.label_conf()
+
+    def label_conf(self) -> dict[str, str]:
+        """Spark's settings by which executors come to hosts with `labels`. Raises ValueError where none do that."""
+        if not self.labels:
+            return {}
+        if self.master.startswith("k8s:"):
+            pairs = ((label.partition("=")) for label in self.labels)
+            return {f"spark.kubernetes.executor.node.selector.{key}": value or "true" for key, _, value in pairs}
+        if self.master.startswith("yarn"):
+            if len(self.labels) > 1:
+                raise ValueError(f"labels: YARN takes one node label for all executors, not {len(self.labels)}")
+            return {"spark.yarn.executor.nodeLabelExpression": self.labels[0]}
+        raise ValueError(f"labels: {self._cluster()} cannot choose hosts by label; only YARN and Kubernetes can")
+
+    def refuse_labels(self, wanted: tuple[str, ...]) -> str:
+        """Why a plan that wants hosts with these labels cannot run on these executors; empty when it can."""
+        missing = [label for label in wanted if label not in self.labels]
+        if not missing:
+            return ""
+        text = ", ".join(missing)
+        if not self.master.startswith(("k8s:", "yarn")):
+            return f"wants hosts labelled {text}; {self._cluster()} cannot choose hosts by label"
+        return f"wants hosts labelled {text}; this driver's executors are asked for with labels: {self._offered()}"
+
+    def _offered(self) -> str:
+        return ", ".join(self.labels) or "none (spark.labels in the driver's configuration)"
+
+    def _cluster(self) -> str:
+        return "local mode" if self.master.startswith("local") else f"a cluster of {self.master.partition(':')[0]}://"
 
 
 class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_backoff_ms: Count = 500
     longest_backoff_ms: Count = 10_000
+    start_timeout_ms: Count = 60_000
 
 
 class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -19,13 +19,20 @@ from cep_common.messages import DriverRegistered, KillTopology, Message, Registe
 from cep_common.transport import ControlClient
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.spark.config import DriverConfig
-from topology.spark.session import TopologyJob, slots_of, start_session, warm_up
+from topology.spark.errors import DriverReplacedError
+from topology.spark.executors import ExecutorWatch
+from topology.spark.session import TopologyJob, start_session, warm_up
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
 
 TURN_MS = 50
 """How long the loop waits for the manager's orders before it looks at its jobs again."""
+
+EXECUTORS_WITHIN_MS = 15_000
+"""A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
+
+REPLACED = "driver-replaced"
 
 
 class JobEnded(msgspec.Struct, frozen=True):
@@ -44,11 +51,17 @@ class Driver:
         self._stopping = threading.Event()
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
+        self._started_ms = clock.now_ms()
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
-        warm_up(self._spark)
-        slots = slots_of(self._spark, config.spark)
-        self._runs = TopologyRuns(slots, config.restart.first_backoff_ms, config.restart.longest_backoff_ms)
+        self._web_url = self._spark.uiWebUrl or ""
+        self._watch = ExecutorWatch(self._spark)
+        self._watch.start()
+        self._await_executors()
+        restart = config.restart
+        self._runs = TopologyRuns(
+            self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
+        )
         self._reported: tuple[TopologyReport, ...] | None = None
         self._next_beat_ms = 0
 
@@ -57,7 +70,8 @@ class Driver:
         self._stopping.set()
 
     def run(self) -> None:
-        """Works until stopped, then ends all topologies and the session."""
+        """Works until stopped, then ends all topologies and the session. Raises SessionLostError when Spark is gone,
+        DriverReplacedError when a later process of the same name has come."""
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
@@ -67,13 +81,17 @@ class Driver:
         finally:
             client.close()
             context.destroy(linger=0)
-            for job in self._jobs.values():
-                job.cancel()
-            self._session.stop()
+            self._watch.close()
+            if self._watch.lost is None:
+                for job in self._jobs.values():
+                    job.cancel()
+                self._session.stop()
 
     def _turn(self, client: ControlClient) -> None:
         for message in client.pushed(TURN_MS):
             self._obey(message)
+        if self._watch.lost is not None:
+            raise self._watch.lost
         now_ms = self._clock.monotonic_ms()
         while not self._endings.empty():
             ending = self._endings.get()
@@ -84,6 +102,7 @@ class Driver:
             job = self._jobs.get((report.key, report.epoch))
             if report.state in ("starting", "stopping") and job is not None and job.is_running():
                 self._do(self._runs.job_running(report.key, report.epoch, now_ms))
+        self._runs.executors = self._slots()
         self._do(self._runs.on_time(now_ms))
         if now_ms >= self._next_beat_ms or self._runs.reports() != self._reported:
             self._register(client, now_ms)
@@ -92,7 +111,7 @@ class Driver:
         match message:
             case SubmitTopology(key=key, epoch=epoch):
                 logger.info("submitted: topology=%s epoch=%d", key.topology(), epoch)
-                self._do(self._runs.submit(message))
+                self._do(self._runs.submit(message, self._config.spark.refuse_labels(message.labels)))
             case KillTopology(key=key, epoch=epoch):
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
                 self._do(self._runs.kill(key, epoch))
@@ -117,12 +136,29 @@ class Driver:
             query_plan=submission.query_plan,
             tasks=submission.workers,
             settings=msgspec.structs.replace(self._config.stages, managers=self._config.manager_endpoints()),
+            cores=submission.cores,
+            memory_bytes=submission.memory_bytes,
         )
 
         def ended(reason: str, *, unfit: bool) -> None:
             self._endings.put(JobEnded(key, epoch, reason, unfit))
 
-        return TopologyJob(self._spark, key, assignment, ended)
+        return TopologyJob(self._spark, key, assignment, self._watch.hosts, ended)
+
+    def _slots(self) -> tuple[int, ...]:
+        """The slots of each executor; those of the configuration count as one executor's."""
+        return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
+
+    def _await_executors(self) -> None:
+        """Executors have run Python once, if there are any: the first topology need not wait for its start."""
+        warming = threading.Thread(target=warm_up, args=(self._spark,), name="warm-up", daemon=True)
+        warming.start()
+        since_ms = self._clock.monotonic_ms()
+        while warming.is_alive() and self._watch.lost is None:
+            if not self._watch.slots() and self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
+                logger.warning("no executor has joined yet: master=%s", self._config.spark.master)
+                break
+            warming.join(TURN_MS / 1000)
 
     def _register(self, client: ControlClient, now_ms: int) -> None:
         reports = self._runs.reports()
@@ -132,13 +168,16 @@ class Driver:
             process_id=os.getpid(),
             master=self._config.spark.master,
             slots_total=self._runs.slots_total,
-            slots_free=self._runs.slots_free(),
+            slots_free=max(0, self._runs.slots_free()),
             topologies=reports,
-            web_url=self._spark.uiWebUrl or "",
+            web_url=self._web_url,
+            started_ms=self._started_ms,
         )
         try:
             answer = client.request(message)
         except (PeerError, RequestRejectedError) as error:
+            if isinstance(error, RequestRejectedError) and error.reason_code == REPLACED:
+                raise DriverReplacedError(str(error)) from error
             logger.warning("manager did not take the registration: %s", error)
             self._next_beat_ms = now_ms + self._config.request_timeout_ms
             return

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
+from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import SparkSession
 
 from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
+from topology.spark.reasons import readable_reason
 from topology.spark.task import run_task
 from topology.stages.settings import TaskAssignment
 
@@ -31,40 +34,66 @@ class Ended(Protocol):
 
 BASE_CONF = {
     "spark.python.daemon.module": "topology.spark.daemon",
-    "spark.python.worker.reuse": "true",
+    "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
     "spark.task.maxFailures": "1",
     "spark.ui.showConsoleProgress": "false",
-    "spark.ui.liveUpdate.period": "0ms",  # the status tracker must know at once that tasks have started
+    "spark.ui.liveUpdate.period": "0ms",  # the status store must know at once of tasks and executors
     "spark.scheduler.mode": "FIFO",
     "spark.log.level": "ERROR",
+    # A job that was admitted while an executor was being lost fails at once, and its topology waits where users see it.
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "1",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
 }
+
+HEARTBEATS_IN_LEASE = 10
+
+
+def lease_conf(lease_ms: int) -> dict[str, str]:
+    """Executors and driver that do not hear each other for `lease_ms` take each other for lost: the driver runs the
+    topologies elsewhere, and the executor ends itself and its stages."""
+    interval_ms = max(1, lease_ms // HEARTBEATS_IN_LEASE)
+    return {
+        "spark.executor.heartbeatInterval": f"{interval_ms}ms",
+        # Each heartbeat that fails may take an interval itself, and is followed by another.
+        "spark.executor.heartbeat.maxFailures": str(HEARTBEATS_IN_LEASE // 2),
+        "spark.storage.blockManagerHeartbeatTimeoutMs": f"{lease_ms}ms",
+        "spark.network.timeoutInterval": f"{2 * interval_ms}ms",
+    }
 
 
 def start_session(config: SparkConfig, host: str) -> SparkSession:
     """A session on `config.master`, reachable by its executors at `host`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(config.master).appName(config.application)
-    conf = BASE_CONF | {"spark.driver.host": host, "spark.driver.bindAddress": host} | config.conf
+    address = {"spark.driver.host": host, "spark.driver.bindAddress": host}
+    conf = BASE_CONF | lease_conf(config.executor_lease_ms) | config.label_conf() | address | config.conf
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
 def warm_up(context: SparkContext) -> None:
-    """Python runs on an executor once, so that the first topology need not wait for its start."""
-    context.parallelize([0], 1).map(str).collect()
-
-
-def slots_of(context: SparkContext, config: SparkConfig) -> int:
-    """How many tasks can run at once: what the configuration says, else what Spark reports."""
-    return config.slots or context.defaultParallelism
+    """Python has run on an executor once, if there is one: the first topology need not wait for its start."""
+    try:
+        context.parallelize([0], 1).map(str).collect()
+    except Py4JError as error:
+        logger.warning("not warmed up: %s", error)
 
 
 class TopologyJob:
     """The barrier job of one topology, in a thread of its own."""
 
-    def __init__(self, context: SparkContext, key: PlanKey, assignment: TaskAssignment, ended: Ended) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        key: PlanKey,
+        assignment: TaskAssignment,
+        hosts: Callable[[], dict[str, str]],
+        ended: Ended,
+    ) -> None:
+        """`hosts` tells where executors are or were, by their ids."""
         self._context = context
+        self._hosts = hosts
         self._assignment = assignment
         self._group = f"{key.topology()} epoch {assignment.epoch}"
         self._ended = ended
@@ -98,23 +127,13 @@ class TopologyJob:
         try:
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=True)
             rows = self._context.parallelize(range(tasks), tasks)
+            if self._assignment.cores > 1 and not str(self._context.master).startswith("local"):
+                # Local mode knows no profiles; there the driver's own count of slots is what keeps cores free.
+                requests = TaskResourceRequests().cpus(self._assignment.cores)
+                rows = rows.withResources(ResourceProfileBuilder().require(requests).build)
             answers = rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
             faults = [answer for answer in answers if answer]
             self._ended(faults[0] if faults else "the tasks stopped", unfit=bool(faults))
         except Exception as error:  # noqa: BLE001 - the border of the job's thread: whatever ended it, its slots are free
-            reason = "cancelled" if self._cancelled.is_set() else readable_reason(str(error))
+            reason = "cancelled" if self._cancelled.is_set() else readable_reason(str(error), self._hosts())
             self._ended(reason, unfit=False)
-
-
-def readable_reason(text: str) -> str:
-    """The line of Spark's error text that tells a person what happened."""
-    python_errors: list[str] = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
-    own = [line for line in python_errors if not line.startswith(("py4j", "org.apache.spark", "java."))]
-    if own:
-        return own[-1]
-    if "Python worker exited unexpectedly" in text or "crashed" in text:
-        return "a stage process died"
-    if "ExecutorLostFailure" in text or ("Executor" in text and "lost" in text):
-        return "an executor was lost"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[1][:300] if len(lines) > 1 else text[:300]

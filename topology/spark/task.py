@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 import msgspec
+import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
@@ -19,6 +20,7 @@ from topology.model import Topology
 from topology.stages.control import TaskControl
 from topology.stages.settings import TaskAssignment
 from topology.stages.task import Task
+from topology.stages.usage import MemoryGuard
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket
     host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
     settings = msgspec.structs.replace(assignment.settings, host=host)
     task: Task | None = None
+    pa.set_cpu_count(assignment.cores)
     try:
         plan = read_xml(assignment.query_plan)
         topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
@@ -64,9 +67,14 @@ def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket
     if faults or task is None:
         return faults[0]
     control = TaskControl(task, settings, context)
+    guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None
     control.start()
+    if guard is not None:
+        guard.start()
     try:
         task.run([greeting.endpoint for greeting in greetings])
     finally:
+        if guard is not None:
+            guard.close()
         control.close()
     return ""

@@ -24,6 +24,7 @@ from cep_common.transport import ControlClient
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
 from topology.stages.task import Task
+from topology.stages.usage import ProcessorTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -33,15 +34,21 @@ FENCED = ("stale-epoch", "unknown-plan")
 FIRST_HEARTBEAT_MS = 100
 """Until everything is connected, the manager is asked this often."""
 
+FENCED_EXIT_CODE = 70
+"""Of a process that was told to stop and did not in time."""
+
 
 class TaskControl(threading.Thread):
-    """Runs until `close`. A refused registration stops the task; a silent manager does not."""
+    """Runs until `close`. A refused registration stops the task, and so does the loss of the process that started this
+    one; a silent manager does not. A task that does not stop in time is ended with its process."""
 
     def __init__(self, task: Task, settings: StageSettings, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         super().__init__(name=f"control of task {task.index}", daemon=True)
         self._task = task
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
+        self._stop_timeout_s = settings.stop_timeout_ms / 1000
+        self._processor_time = ProcessorTime()
         self._closing = threading.Event()
         self._heartbeat_ms = FIRST_HEARTBEAT_MS
         self._parent = os.getppid()
@@ -57,7 +64,7 @@ class TaskControl(threading.Thread):
                 self._beat()
             except RequestRejectedError as refusal:
                 if refusal.reason_code in FENCED:
-                    self._task.stop(TopologyError(refusal.reason_code, str(refusal)))
+                    self._fence(TopologyError(refusal.reason_code, str(refusal)))
                     break
                 logger.warning("manager refused: code=%s reason=%s", refusal.reason_code, refusal)
             except PeerError as error:
@@ -65,10 +72,18 @@ class TaskControl(threading.Thread):
             except CepError:
                 logger.exception("control of task %s failed", self._task.index)
             if os.getppid() != self._parent:
-                self._task.stop(TopologyError("orphaned", "the process that started this task has gone"))
+                self._fence(TopologyError("orphaned", "the process that started this task has gone"))
                 break
             self._closing.wait(self._heartbeat_ms / 1000)
         self._client.close()
+
+    def _fence(self, reason: TopologyError) -> None:
+        """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
+        logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
+        self._task.stop(reason)
+        if not self._closing.wait(self._stop_timeout_s):
+            logger.error("task did not stop in time, its process ends: task=%s", self._task.index)
+            os._exit(FENCED_EXIT_CODE)
 
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
@@ -80,6 +95,8 @@ class TaskControl(threading.Thread):
                 host=self._host,
                 process_id=os.getpid(),
                 components=task.reports,
+                memory_bytes=memory_bytes(),
+                cpu_ms=self._processor_time.used_ms(),
             )
         )
         for receiver in task.receivers:

@@ -29,6 +29,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_ms: Count = 15_000
     drop_late: bool = False
     request_timeout_ms: Count = 2_000
+    stop_timeout_ms: Count = 5_000
     managers: tuple[Endpoint, ...] = ()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
@@ -48,10 +49,13 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskAssignment(msgspec.Struct, frozen=True):
-    """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs."""
+    """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs. Each task
+    may use `cores` and hold `memory_bytes` (0: no limit)."""
 
     tenant: int
     epoch: int
     query_plan: str
     tasks: int
     settings: StageSettings
+    cores: int = 1
+    memory_bytes: int = 0

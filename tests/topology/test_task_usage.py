@@ -1,0 +1,44 @@
+"""What a task says of its process, and what stops one that holds too much."""
+
+from __future__ import annotations
+
+import queue
+
+from topology.errors import TopologyError
+from topology.stages.usage import MemoryGuard, ProcessorTime, describe_excess, memory_bytes
+
+
+def test_memory_that_is_taken_is_counted_and_counts_no_more_when_it_is_given_back() -> None:
+    before = memory_bytes()
+    taken = bytearray(b"x") * 50_000_000
+    held = memory_bytes()
+    assert 45_000_000 < held - before < 100_000_000
+    del taken
+    assert memory_bytes() < held - 40_000_000
+
+
+def test_processor_time_counts_work_from_its_start() -> None:
+    processor_time = ProcessorTime()
+    assert processor_time.used_ms() < 1_000
+    while processor_time.used_ms() < 20:
+        sum(range(10_000))
+
+
+def test_a_task_above_its_limit_is_stopped_with_the_reason_and_one_below_is_not() -> None:
+    stops: queue.SimpleQueue[TopologyError] = queue.SimpleQueue()
+    below = MemoryGuard(0, 2 * memory_bytes(), stops.put)
+    above = MemoryGuard(1, memory_bytes() // 2, stops.put)
+    for guard in (below, above):
+        guard.start()
+    reason = stops.get(timeout=10)
+    for guard in (below, above):
+        guard.close()
+    assert reason.reason_code == "memory-limit"
+    assert "task 1 held" in str(reason)
+    assert stops.empty()
+
+
+def test_the_excess_is_told_in_the_words_of_the_plan() -> None:
+    assert describe_excess(2, 1_250_000_000, 1_000_000_000) == (
+        "task 2 held 1,250 MB; @Plan:resources(memory=…) allows 1,000 MB: allow more, or keep less in windows"
+    )

@@ -1,0 +1,93 @@
+"""Which executors the driver has now: looked up once a second in a thread of its own, off the driver's decisions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from topology.spark.errors import SessionLostError
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 1.0
+"""How soon the driver knows of an executor that joined or left, at most."""
+
+
+class Executor(msgspec.Struct, frozen=True):
+    """An executor that Spark has or had; one that is not `usable` was lost or excluded."""
+
+    executor: str
+    host: str
+    slots: int
+    usable: bool
+
+
+def read_executors(context: SparkContext) -> tuple[Executor, ...]:
+    """Every executor that the session ever had, with its slots. Raises SessionLostError when the session has ended."""
+    try:
+        spark = context._jsc.sc()
+        if spark.isStopped():
+            raise SessionLostError("Spark ended the session: its master was lost, or the application was killed")
+        active_only = False
+        summaries = spark.statusStore().executorList(active_only)
+        found = [summaries.apply(index) for index in range(summaries.size())]
+        return tuple(
+            Executor(
+                executor=one.id(),
+                host=one.hostPort().rpartition(":")[0],
+                slots=one.maxTasks(),
+                usable=one.isActive() and not one.isExcluded(),
+            )
+            for one in found
+            if one.maxTasks()  # the driver's own entry has none, but in local mode
+        )
+    except (Py4JError, OSError) as error:
+        raise SessionLostError(f"Spark's process does not answer: {error}") from error
+
+
+class ExecutorWatch(threading.Thread):
+    """Keeps `executors` at most `POLL_S` old until `close`; `lost` says why there is no session any more."""
+
+    def __init__(self, context: SparkContext) -> None:
+        super().__init__(name="executors", daemon=True)
+        self._context = context
+        self._closing = threading.Event()
+        self.executors = read_executors(context)
+        self.lost: SessionLostError | None = None
+
+    def run(self) -> None:
+        while not self._closing.wait(POLL_S):
+            try:
+                found = read_executors(self._context)
+            except SessionLostError as error:
+                if not self._closing.is_set():
+                    self.lost = error
+                return
+            self._tell(found)
+            self.executors = found
+
+    def close(self) -> None:
+        """Ends the thread and waits for it."""
+        self._closing.set()
+        self.join()
+
+    def slots(self) -> tuple[int, ...]:
+        """The slots of each executor that can be used now."""
+        return tuple(one.slots for one in self.executors if one.usable)
+
+    def hosts(self) -> dict[str, str]:
+        """The host of each executor by its id, also of those that were lost."""
+        return {one.executor: one.host for one in self.executors}
+
+    def _tell(self, found: tuple[Executor, ...]) -> None:
+        before = {one.executor for one in self.executors if one.usable}
+        now = {one.executor for one in found if one.usable}
+        for one in found:
+            if one.executor in now - before:
+                logger.info("executor joined: executor=%s host=%s slots=%d", one.executor, one.host, one.slots)
+            elif one.executor in before - now:
+                logger.warning("executor lost: executor=%s host=%s slots=%d", one.executor, one.host, one.slots)

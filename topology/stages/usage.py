@@ -1,0 +1,71 @@
+"""What a task's process uses, and the limit that its plan has set."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from topology.errors import TopologyError
+
+_STATUS = Path("/proc/self/status")
+_ANONYMOUS = re.compile(rb"^RssAnon:\s+(\d+) kB", re.MULTILINE)
+
+LOOK_S = 0.1
+"""So often a task with a limit looks how much memory it holds."""
+
+
+def memory_bytes() -> int:
+    """Memory that the process holds for itself now; where there is no /proc, the most that it ever held."""
+    try:
+        found = _ANONYMOUS.search(_STATUS.read_bytes())
+    except FileNotFoundError:
+        found = None
+    if found is not None:
+        return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+class ProcessorTime:
+    """Counts from now on: a forked process has used time before its task began."""
+
+    def __init__(self) -> None:
+        self._since_ns = time.process_time_ns()
+
+    def used_ms(self) -> int:
+        """Processor time of all threads since then."""
+        return (time.process_time_ns() - self._since_ns) // 1_000_000
+
+
+class MemoryGuard(threading.Thread):
+    """Stops the task that holds more than `limit_bytes`; runs until `close`. Between two looks a task may go beyond."""
+
+    def __init__(self, task: int, limit_bytes: int, stop: Callable[[TopologyError], None]) -> None:
+        super().__init__(name=f"memory of task {task}", daemon=True)
+        self._task = task
+        self._limit_bytes = limit_bytes
+        self._stop_task = stop
+        self._closing = threading.Event()
+
+    def run(self) -> None:
+        while not self._closing.wait(LOOK_S):
+            held = memory_bytes()
+            if held > self._limit_bytes:
+                self._stop_task(TopologyError("memory-limit", describe_excess(self._task, held, self._limit_bytes)))
+                return
+
+    def close(self) -> None:
+        """Ends the thread and waits for it."""
+        self._closing.set()
+        self.join()
+
+
+def describe_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
+    """What the user is told of a task that held too much."""
+    held, limit = (f"{count / 1_000_000:,.0f} MB" for count in (held_bytes, limit_bytes))
+    return f"task {task} held {held}; @Plan:resources(memory=…) allows {limit}: allow more, or keep less in windows"
