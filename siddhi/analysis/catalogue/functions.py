@@ -64,7 +64,12 @@ def _function(
 
 
 FUNCTIONS: tuple[Declaration, ...] = (
-    _function("cast", "the value, taken as another type without converting it", _named_type, takes(_VALUE, _TYPE_NAME)),
+    _function(
+        "cast",
+        "the value as another type: numbers widened or cut; an event whose value is none of it fails",
+        _named_type,
+        takes(_VALUE, _TYPE_NAME),
+    ),
     _function("convert", "the value converted; null where it cannot be", _convertible_type, takes(_VALUE, _TYPE_NAME)),
     _function("coalesce", "the first argument that is not null", _one_type, takes(_VALUE, repeats=True)),
     _function(
@@ -77,7 +82,7 @@ FUNCTIONS: tuple[Declaration, ...] = (
         "ifThenElse",
         "the one or the other, as the condition has it",
         _branch_type,
-        takes(value("condition", BOOL), value("then", ANY), value("else", ANY)),
+        takes(value("condition", BOOL, "null is false"), value("then", ANY), value("else", ANY)),
     ),
     *(
         _function(f"instanceOf{type_name}", summary, _gives(AttributeType.BOOL), takes(_VALUE))
@@ -90,8 +95,15 @@ FUNCTIONS: tuple[Declaration, ...] = (
             ("String", "true when the value is a string"),
         )
     ),
-    _function("maximum", "the greatest argument", _one_type, takes(value("value", NUMERIC), repeats=True)),
-    _function("minimum", "the least argument", _one_type, takes(value("value", NUMERIC), repeats=True)),
+    _function(
+        "maximum",
+        "the greatest argument that is not null, but never below 0",
+        _one_type,
+        takes(value("value", NUMERIC), repeats=True),
+    ),
+    _function(
+        "minimum", "the least argument that is not null", _one_type, takes(value("value", NUMERIC), repeats=True)
+    ),
     _function("UUID", "a new random identifier", _gives(AttributeType.STRING), takes()),
     _function("currentTimeMillis", "the app's clock in milliseconds", _gives(AttributeType.LONG), takes()),
     _function(

@@ -1,0 +1,109 @@
+"""Writes the tables of what plans may call into the pages about them: `python tools/write_reference.py`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.extensions.extension import Extension
+from siddhi.extensions.packs import PACKS
+from siddhi.language.ast import AttributeType
+from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Parameter
+
+_DOCS = Path(__file__).parents[1] / "docs"
+_BEGIN = "<!-- What follows is written by tools/write_reference.py. -->"
+_END = "<!-- What is written by tools/write_reference.py ends here. -->"
+_PREFIXES = {Kind.WINDOW: "#window.", Kind.STREAM_FUNCTION: "#"}
+_TITLES = {
+    Kind.WINDOW: "Windows",
+    Kind.AGGREGATOR: "Aggregators",
+    Kind.FUNCTION: "Functions",
+    Kind.STREAM_FUNCTION: "Stream functions",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Each page as it should be."""
+    return {
+        page: _with_reference(page.read_text(encoding="utf-8"), reference)
+        for page, reference in (
+            (_DOCS / "siddhiql.md", _builtins()),
+            (_DOCS / "extensions.md", "\n".join(map(_pack, PACKS))),
+        )
+    }
+
+
+def _with_reference(page: str, reference: str) -> str:
+    before, _, written = page.partition(_BEGIN)
+    return f"{before}{_BEGIN}\n\n{reference}\n{_END}{written.partition(_END)[2]}"
+
+
+def _pack(pack: Extension) -> str:
+    rows = [f"| {d.kind.value} | {_calls(d)} | {d.summary} |" for d in pack.declarations]
+    return "\n".join([f"### {pack.name}", "", "| kind | call | gives |", "|---|---|---|", *rows, ""])
+
+
+def _builtins() -> str:
+    builtins = [declaration for declaration in builtin_registry() if not declaration.namespace]
+    return "\n".join(_kind(kind, list(found)) for kind, found in groupby(builtins, key=lambda found: found.kind))
+
+
+def _kind(kind: Kind, declarations: list[Declaration]) -> str:
+    gives = kind in {Kind.AGGREGATOR, Kind.FUNCTION}
+    head = "| call | what it is | type | parameters |" if gives else "| call | what it is | parameters |"
+    rows = [
+        f"| {_calls(d)} | {d.summary} |{f' {_result(d)} |' if gives else ''} {_parameters(d)} |" for d in declarations
+    ]
+    return "\n".join([f"### {_TITLES[kind]}", "", head, "|---" * (head.count("|") - 1) + "|", *rows, ""])
+
+
+def _calls(declaration: Declaration) -> str:
+    prefix = _PREFIXES.get(declaration.kind, "")
+    return "<br>".join(f"`{prefix}{signature}`" for signature in declaration.signatures()).replace("|", "\\|")
+
+
+def _parameters(declaration: Declaration) -> str:
+    parameters = [parameter for overload in declaration.overloads for parameter in overload.parameters]
+    told = dict.fromkeys(f"`{p.name}`{_kind_of(p)}: {p.description}" for p in parameters if p.description)
+    return "<br>".join(told)
+
+
+def _kind_of(parameter: Parameter) -> str:
+    if parameter.constant:
+        return " (constant)"
+    return " (attribute)" if parameter.attribute else ""
+
+
+def _result(declaration: Declaration) -> str:
+    """The type of a call for each type of its last argument, as short as can be said."""
+    parameters = declaration.overloads[-1].parameters
+    taken = [type_ for type_ in AttributeType if parameters and type_ in parameters[-1].types]
+    results = {type_: _type_of_call(declaration, tuple(Argument(type_) for _ in parameters)) for type_ in taken}
+    if not taken:
+        return str(_type_of_call(declaration, ()))
+    if None in results.values():
+        return f"named by `{parameters[-1].name}`"
+    if len(taken) > 1 and all(type_.value == result for type_, result in results.items()):
+        return "that of the values"
+    by_result: dict[str | None, list[str]] = {}
+    for type_, result in results.items():
+        by_result.setdefault(result, []).append(type_.value)
+    if len(by_result) == 1:
+        return str(next(iter(by_result)))
+    return ", ".join(f"{result} for {' and '.join(types)}" for result, types in by_result.items())
+
+
+def _type_of_call(declaration: Declaration, arguments: Arguments) -> str | None:
+    """None when it depends on what a constant says."""
+    if declaration.result is None:
+        return None
+    try:
+        return declaration.result(arguments).value
+    except CallError:
+        return None
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
