@@ -25,6 +25,8 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
 POLL_S = 0.1
 RESTART_DELAY_S = 1.0
+NOT_AGAIN = 2
+"""The exit code of a process whose configuration must be changed first: starting it again would be no use."""
 
 Say = Callable[[str], None]
 
@@ -136,13 +138,20 @@ class LocalSystem:
         self._start(name)
 
     def watch(self) -> None:
-        """Starts processes again that ended by themselves, a moment later; call it every now and then."""
+        """Starts processes again that ended by themselves, a moment later, but for those that only a change of their
+        configuration can help; call it every now and then."""
         for name, child in self._children.items():
             if child.process is None or child.process.poll() is None:
                 continue
             if child.died_at is None:
                 child.died_at = time.monotonic()
-                self.say(f"the {name} ended with exit code {child.process.returncode}; starting it again")
+                ended = f"the {name} ended with exit code {child.process.returncode}"
+                if child.process.returncode == NOT_AGAIN:
+                    self.say(f"{ended} and is not started again; {child.log} ends with:\n{_last_lines(child.log)}")
+                else:
+                    self.say(f"{ended}; starting it again")
+            elif child.process.returncode == NOT_AGAIN:
+                continue
             elif time.monotonic() - child.died_at >= RESTART_DELAY_S:
                 self._start(name)
 

@@ -107,6 +107,8 @@ class ControlPlane:
                 f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
             )
             return Rejected(code="driver-exists", reason=reason), []
+        if self._members.was_replaced(message, now_ms):
+            return self._driver_replaced(message, now_ms)
         before = self._members.driver.latest if self._members.driver is not None else None
         for key, epoch in restarted(before, message):
             # What was heard of the tasks before does not speak for those that come now.
@@ -120,6 +122,16 @@ class ControlPlane:
         if driver is not None:
             notes += self._deployments.orphans(driver)
         return DriverRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
+
+    def _driver_replaced(self, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
+        live = self._members.live_driver(now_ms)
+        other = live.latest if live else message
+        reason = (
+            f"driver {message.driver} on {message.host} (process {message.process_id}) ends: another process of this "
+            f"name, on {other.host} (process {other.process_id}), was started later; give each driver its own name"
+        )
+        notes: list[Instruction] = [LogLine("warning", f"driver refused reason={reason!r}")]
+        return Rejected(code="driver-replaced", reason=reason), notes
 
     def _list_plans(self) -> PlansListed:
         records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))

@@ -88,6 +88,14 @@ class Members:
         live = self.live_driver(now_ms)
         return live is None or live.latest.driver == report.driver
 
+    def was_replaced(self, report: RegisterDriver, now_ms: int) -> bool:
+        """True of a driver whose name a process that was started later bears and is alive: were each to take over from
+        the other, both would end and start all topologies for ever."""
+        live = self.live_driver(now_ms)
+        if live is None or live.latest.driver != report.driver or same_process(live.latest, report):
+            return False
+        return report.started_ms < live.latest.started_ms
+
     def driver_heard(self, report: RegisterDriver, peer: bytes, now_ms: int) -> bool:
         """The driver is alive; True when it was not, or was another process."""
         before = self.live_driver(now_ms)

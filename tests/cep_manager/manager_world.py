@@ -91,7 +91,9 @@ def plan(
     )
 
 
-def driver(*topologies: TopologyReport, name: str = "driver-1", process_id: int = 100) -> RegisterDriver:
+def driver(
+    *topologies: TopologyReport, name: str = "driver-1", process_id: int = 100, started_ms: int = 0
+) -> RegisterDriver:
     return RegisterDriver(
         driver=name,
         host="10.0.0.1",
@@ -101,6 +103,7 @@ def driver(*topologies: TopologyReport, name: str = "driver-1", process_id: int 
         slots_free=4 - len(topologies),
         topologies=topologies,
         web_url="http://10.0.0.1:4040",
+        started_ms=started_ms,
     )
 
 

@@ -230,6 +230,20 @@ def test_a_second_driver_is_refused_while_the_first_one_lives(world: World) -> N
     assert isinstance(world.hear(driver(name="driver-2", process_id=9)), DriverRegistered)
 
 
+def test_of_two_drivers_of_one_name_the_one_that_was_started_later_stays(world: World) -> None:
+    world.put(plan())
+    world.hear(driver(process_id=7, started_ms=70))
+    assert isinstance(world.hear(driver(process_id=8, started_ms=80)), DriverRegistered)
+    for _ in range(2):
+        answer = world.hear(driver(process_id=7, started_ms=70))
+        assert isinstance(answer, Rejected)
+        assert answer.code == "driver-replaced"
+        assert "process 7) ends: another process of this name, on 10.0.0.1 (process 8)" in answer.reason
+        assert isinstance(world.hear(driver(process_id=8, started_ms=80)), DriverRegistered)
+    world.tick(LEASE_MS)
+    assert isinstance(world.hear(driver(process_id=7, started_ms=70)), DriverRegistered), "the later one has gone"
+
+
 def test_a_failed_topology_shows_the_drivers_reason(world: World) -> None:
     world.active()
     world.hear(driver(topology("failed", reason="five restarts in a minute")))
