@@ -112,7 +112,6 @@ class ChainOperator(MergingOperator):
             lists=np.full((0, memory.LIST_WIDTH), memory.NONE, dtype=np.int64),
             table=table,
             bounds=bounds,
-            instances=np.zeros((0, memory.INSTANCE_WIDTH), dtype=np.int64),
             counters=counters,
             touched=np.zeros(_LEAST_ROOM, dtype=np.int64),
             matches=np.zeros((memory.MATCH_REFERENCES + self._count, 2 * _LEAST_ROOM), dtype=np.int64),
@@ -136,15 +135,14 @@ class ChainOperator(MergingOperator):
         """These instances begin: one empty partial waits at the first element of each."""
         count = int(instances.max()) + 1
         state = self._state
-        if count > len(state.instances):
-            grown_instances = grown(state.instances, count)
-            lists = grown(state.lists, len(grown_instances) * self._count, memory.NONE)
-            state = self._state = state._replace(instances=grown_instances, lists=lists)
+        if count * self._count > len(state.lists):
+            state = self._state = state._replace(lists=grown(state.lists, count * self._count, memory.NONE))
         entries = instances[:, np.newaxis] * self._count + np.arange(self._count)
         state.lists[entries.ravel()] = memory.NONE
-        state.instances[instances] = 0
-        state.instances[instances, memory.LATEST] = memory.LONG_AGO
-        state.instances[instances, memory.FRESH_SEEDS] = 1
+        own = instances * self._count
+        state.lists[own, : memory.INSTANCE_WIDTH] = 0
+        state.lists[own, memory.LATEST] = memory.LONG_AGO
+        state.lists[own, memory.FRESH_SEEDS] = 1
 
     def close_partitions(self, partitions: Int64Array) -> None:
         close_instances(partitions, self._state, self._rules)
@@ -186,7 +184,8 @@ class ChainOperator(MergingOperator):
         live, matches = int(state.counters[memory.LIVE]), int(state.counters[memory.MATCHES])
         place = int(state.counters[memory.CURSOR])
         row = int(events.order[place]) if len(events.order) else place
-        wanted = live + int(state.instances[events.whole[memory.EVENT_INSTANCE, row], memory.SEEDS :].sum()) + 1
+        own = int(events.whole[memory.EVENT_INSTANCE, row]) * self._count
+        wanted = live + int(state.lists[own, memory.SEEDS] + state.lists[own, memory.FRESH_SEEDS]) + 1
         if wanted > len(state.partials):
             partials = grown(state.partials, wanted)
             floats, touched = grown(state.floats, len(partials)), grown(state.touched, len(partials))
@@ -263,7 +262,7 @@ class ChainOperator(MergingOperator):
     def _live(self) -> Int64Array:
         """The live partials, list by list in order."""
         live: Int64Array = np.zeros(int(self._state.counters[memory.LIVE]), dtype=np.int64)
-        live_partials(live, self._state)
+        live_partials(live, self._state, self._rules)
         return live
 
     # ---- snapshot
@@ -283,7 +282,7 @@ class ChainOperator(MergingOperator):
             "registers": registers,
             "fractions": state.floats[order],
             "updated": state.lists[:, memory.UPDATED].copy(),
-            "instances": state.instances.copy(),
+            "instances": state.lists[:: self._count, : memory.INSTANCE_WIDTH].copy(),
             "kept": self._output.snapshot(order),
         }
 
@@ -301,12 +300,12 @@ class ChainOperator(MergingOperator):
         floats[:count] = state["fractions"]
         lists = np.full((len(state["updated"]), memory.LIST_WIDTH), memory.NONE, dtype=np.int64)
         lists[:, memory.UPDATED] = state["updated"]
+        lists[:: self._count, : memory.INSTANCE_WIDTH] = state["instances"]
         fresh.counters[memory.UNUSED] = fresh.counters[memory.LIVE] = count
         self._state = fresh._replace(
             partials=partials,
             floats=floats,
             lists=lists,
-            instances=state["instances"].copy(),
             touched=grown(fresh.touched, len(partials)),
         )
         self._output.restore(state["kept"])

@@ -8,17 +8,21 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part
+from siddhi.engine.memory import fetch
 from siddhi.engine.pattern.chain_lists import fill, free, link, new, unlink
 from siddhi.engine.pattern.chain_memory import (
     ELEMENT,
     ELEMENTS,
     ENTERED,
     EVENT_COLUMNS,
+    EVENT_INSTANCE,
     EVENT_NULLS,
     FRESH_SEEDS,
     FROM_BEFORE,
+    HEAD,
     INSTANCE,
     IS_SEQUENCE,
+    LIST_WIDTH,
     LIVE,
     MATCH_CAUSE,
     MATCH_PARTIAL,
@@ -35,6 +39,10 @@ from siddhi.engine.pattern.chain_memory import (
     TIME,
 )
 
+_MANY_LISTS = 16_384
+_LISTS_AHEAD, _PARTIALS_AHEAD = 8, 4
+"""So many events ahead memory is asked for: it comes in the time that these take."""
+
 
 @kernel_part
 def has_newcomer(entry, number, partials, lists):  # type: ignore[no-untyped-def]
@@ -44,10 +52,37 @@ def has_newcomer(entry, number, partials, lists):  # type: ignore[no-untyped-def
 
 
 @kernel_part
-def has_room(instance, partials, instances, counters, matches):  # type: ignore[no-untyped-def]
+def has_room(instance, partials, lists, counters, settings, matches):  # type: ignore[no-untyped-def]
     """Whether one more event of `instance` surely finds room for its partials and matches."""
-    wanted = counters[LIVE] + instances[instance, SEEDS] + instances[instance, FRESH_SEEDS] + 1
+    own = instance * settings[ELEMENTS]
+    wanted = counters[LIVE] + lists[own, SEEDS] + lists[own, FRESH_SEEDS] + 1
     return wanted <= partials.shape[0] and counters[MATCHES] + wanted <= matches.shape[1]
+
+
+@kernel_part
+def _instance_at(cursor, events):  # type: ignore[no-untyped-def]
+    row = events.order[cursor] if events.order.shape[0] > 0 else cursor
+    return events.whole[EVENT_INSTANCE, row]
+
+
+@kernel_part
+def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
+    """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
+    anyway: first what their lists say first, then the partials at their heads."""
+    if state.lists.shape[0] < _MANY_LISTS or cursor + _LISTS_AHEAD >= state.counters[ROWS]:
+        return
+    elements = rules.settings[ELEMENTS]
+    entry = _instance_at(cursor + _LISTS_AHEAD, events) * elements
+    for element in range(elements):
+        fetch(np.int64(state.lists.ctypes.data) + 8 * LIST_WIDTH * (entry + element))
+    entry = _instance_at(cursor + _PARTIALS_AHEAD, events) * elements
+    for element in range(1, elements):
+        partial = state.lists[entry + element, HEAD]
+        if partial != NONE:
+            size = 8 * state.partials.shape[1]
+            address = np.int64(state.partials.ctypes.data) + size * partial
+            fetch(address)
+            fetch(address + size - 1)
 
 
 @kernel_part
@@ -81,13 +116,14 @@ def _add_match(cursor, partial, row, last, partials, counters, matches):  # type
 @kernel_part
 def start_attempts(cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
     """The event in `row` passed the first element: every empty partial that waits there becomes a partial with it."""
-    seeds = state.instances[instance, SEEDS]
-    state.instances[instance, SEEDS] = 0
+    own = instance * rules.settings[ELEMENTS]
+    seeds = state.lists[own, SEEDS]
+    state.lists[own, SEEDS] = 0
     sequence = rules.settings[IS_SEQUENCE] == 1
-    number = state.instances[instance, NUMBER]
-    entry = instance * rules.settings[ELEMENTS] + 1
+    number = state.lists[own, NUMBER]
+    entry = own + 1
     if rules.settings[SCOPE_END] == 0:
-        state.instances[instance, FRESH_SEEDS] += seeds
+        state.lists[own, FRESH_SEEDS] += seeds
     for _ in range(seeds):
         if rules.settings[ELEMENTS] == 1:
             _add_match(cursor, np.int64(NONE), row, np.int64(0), state.partials, state.counters, state.matches)
@@ -107,10 +143,11 @@ def advance(partial, element, cursor, row, time, instance, state, rules, events)
     """The event in `row` passed `element` for `partial`: a match, or a newcomer at the next element."""
     unlink(partial, state, rules)
     last = rules.settings[ELEMENTS] - 1
-    number = state.instances[instance, NUMBER]
-    entry = instance * rules.settings[ELEMENTS] + element + 1
+    own = instance * rules.settings[ELEMENTS]
+    number = state.lists[own, NUMBER]
+    entry = own + element + 1
     if rules.settings[SCOPE_END] == element:
-        state.instances[instance, FRESH_SEEDS] += 1
+        state.lists[own, FRESH_SEEDS] += 1
     if element == last:
         _add_match(cursor, partial, row, last, state.partials, state.counters, state.matches)
         free(partial, state.partials, state.counters)

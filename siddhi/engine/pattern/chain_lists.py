@@ -244,18 +244,18 @@ def settle(kept, partials, touched, counters):  # type: ignore[no-untyped-def]
 def fill_table(state, rules):  # type: ignore[no-untyped-def]
     """Fills an empty `table` from the lists."""
     for entry in range(state.lists.shape[0]):
-        partial = state.lists[entry, HEAD]
+        partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
         while partial != NONE:
             _chain_in(partial, np.int64(NEVER), state, rules)
             partial = state.partials[partial, NEXT]
 
 
 @state_kernel
-def live_partials(out, state):  # type: ignore[no-untyped-def]
+def live_partials(out, state, rules):  # type: ignore[no-untyped-def]
     """Writes the live partials to `out`, list by list in order; returns how many."""
     count = 0
     for entry in range(state.lists.shape[0]):
-        partial = state.lists[entry, HEAD]
+        partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
         while partial != NONE:
             out[count] = partial
             count += 1

@@ -6,7 +6,8 @@ so that an event meets only partials that agree with it on the element's equalit
 
     lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
 
-The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`).
+The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`). In
+place of a list that element has the row of its instance: what an event looks at lies side by side.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED
 )
 REFERENCES = 13
 
-# columns of a list: its ends, the number of the event that last fed the element, the first partial that came since
-# then, and a time before which none of these began
+# columns of a list: its ends, the number of the event that last fed the element while a partial was there, the first
+# partial that came since then, and a time before which none of these began; in an empty list only the head counts
 HEAD, TAIL, UPDATED, FRESH, EARLIEST = range(5)
 LIST_WIDTH = 5
 
-# columns of an instance: how many events it had, its latest time, how many empty partials wait at the first element,
-# and how many came there with the event at hand
+# columns of an instance, which is the row of its first element: how many events it had, its latest time, how many empty
+# partials wait at the first element, and how many came there with the event at hand
 NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
 INSTANCE_WIDTH = 4
 
@@ -73,10 +74,10 @@ class ChainState(NamedTuple):
     """What outlives a batch, and room for results.
 
     `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
-    elements, 5), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait, `instances`
-    (instances, 4) how far each partition instance is. `touched` holds the partials that refer to rows of the batch,
-    `matches` (2 + elements, room) the matches: place of the row, partial, and per slot an event or `NONE` for one kept
-    from before.
+    elements, 5), `table` (elements, places, 2) and `bounds` (elements, places) say where they wait; the first of the
+    lists of each instance says how far that is. `touched` holds the partials that refer to rows of the batch, `matches`
+    (2 + elements, room) the matches: place of the row, partial, and per slot an event or `NONE` for one kept from
+    before.
     """
 
     partials: Int64Array
@@ -84,7 +85,6 @@ class ChainState(NamedTuple):
     lists: Int64Array
     table: Int64Array
     bounds: AnyArray
-    instances: Int64Array
     counters: Int64Array
     touched: Int64Array
     matches: Int64Array

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
-from siddhi.engine.pattern.chain_advance import advance, begin_batch, has_room, start_attempts
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, start_attempts
 from siddhi.engine.pattern.chain_conditions import beats_bound, key_of, meets, passes, tightened
 from siddhi.engine.pattern.chain_lists import fill_table, free, place_of, unlink
 from siddhi.engine.pattern.chain_memory import (
@@ -80,11 +80,14 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
     """Frees partials that began more than `within` before or after `time`: of those that wait, from the oldest until
     one is live, and all that came since the element was last fed. An `every` scope that lost one starts again."""
     within = rules.settings[WITHIN]
-    in_order = time + within >= state.instances[instance, LATEST]
+    own = instance * rules.settings[ELEMENTS]
+    in_order = time + within >= state.lists[own, LATEST]
     for element in range(1, rules.settings[ELEMENTS]):
-        entry = instance * rules.settings[ELEMENTS] + element
+        entry = own + element
         lost = False
         partial = state.lists[entry, HEAD]
+        if partial == NONE:
+            continue
         while (
             partial != NONE
             and partial != state.lists[entry, FRESH]
@@ -97,28 +100,30 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
         if state.lists[entry, FRESH] != NONE and not (in_order and time - state.lists[entry, EARLIEST] <= within):
             lost = _expire_fresh(element, entry, time, in_order, state, rules) or lost
         if lost and element <= rules.settings[SCOPE_END]:
-            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS] + 1
-            state.instances[instance, FRESH_SEEDS] = 0
+            state.lists[own, SEEDS] += state.lists[own, FRESH_SEEDS] + 1
+            state.lists[own, FRESH_SEEDS] = 0
 
 
 @kernel_part
 def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyped-def]
     """Everything is settled for an event of `source` at `time`: what is too old is gone, what came before waits for
     it."""
-    state.instances[instance, NUMBER] += 1
+    own = instance * rules.settings[ELEMENTS]
+    state.lists[own, NUMBER] += 1
     if rules.settings[WITHIN] >= 0:
         _expire(instance, time, state, rules)
-        state.instances[instance, LATEST] = max(state.instances[instance, LATEST], time)
+        state.lists[own, LATEST] = max(state.lists[own, LATEST], time)
     for position in range(rules.offers.shape[1]):
         element = rules.offers[source, position]
         if element == NONE:
             break
-        entry = instance * rules.settings[ELEMENTS] + element
-        state.lists[entry, UPDATED] = state.instances[instance, NUMBER]
-        state.lists[entry, FRESH] = NONE
         if element == 0:
-            state.instances[instance, SEEDS] += state.instances[instance, FRESH_SEEDS]
-            state.instances[instance, FRESH_SEEDS] = 0
+            state.lists[own, SEEDS] += state.lists[own, FRESH_SEEDS]
+            state.lists[own, FRESH_SEEDS] = 0
+        elif state.lists[own + element, HEAD] != NONE:
+            entry = own + element
+            state.lists[entry, UPDATED] = state.lists[own, NUMBER]
+            state.lists[entry, FRESH] = NONE
 
 
 @kernel_part
@@ -128,6 +133,7 @@ def _offer(element, cursor, row, time, instance, state, rules, events):  # type:
     place = place_of(element, instance, key, state.table)
     if not comparable or not beats_bound(element, row, state.bounds[element, place], rules, events):
         return
+    number = state.lists[instance * rules.settings[ELEMENTS], NUMBER]
     bounded = rules.elements[element, BOUNDED]
     bound = np.inf
     if bounded != NONE and rules.comparisons[bounded, OPERATOR] < GREATER:
@@ -136,7 +142,7 @@ def _offer(element, cursor, row, time, instance, state, rules, events):  # type:
     while partial != NONE:
         following = state.partials[partial, CHAIN_NEXT]
         candidate = (
-            state.partials[partial, ENTERED] != state.instances[instance, NUMBER]
+            state.partials[partial, ENTERED] != number
             and state.partials[partial, KEY] == key
             and (state.partials[partial, INSTANCE] == instance)
         )
@@ -156,7 +162,6 @@ def run_pattern(  # type: ignore[no-untyped-def]
     lists,
     table,
     bounds,
-    instances,
     counters,
     touched,
     matches,
@@ -178,7 +183,7 @@ def run_pattern(  # type: ignore[no-untyped-def]
     Returns False before an event for which the room in `partials` or `matches` might not do; the caller makes room and
     calls again.
     """
-    state = ChainState(partials, floats, lists, table, bounds, instances, counters, touched, matches)
+    state = ChainState(partials, floats, lists, table, bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)
     if counters[CURSOR] == 0:
@@ -190,13 +195,16 @@ def run_pattern(  # type: ignore[no-untyped-def]
         counters[CURSOR] = cursor
         row = order[cursor] if order.shape[0] > 0 else cursor
         source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
-        if not has_room(instance, partials, instances, counters, matches):
+        bring_near(cursor, state, rules, events)
+        if not has_room(instance, partials, lists, counters, settings, matches):
             return False
         _begin_event(source, time, instance, state, rules)
         for position in range(offers.shape[1]):
             element = offers[source, position]
             if element == NONE:
                 break
+            if element > 0 and lists[instance * settings[ELEMENTS] + element, HEAD] == NONE:
+                continue
             if not passes(element, row, rules, events):
                 continue
             if element == 0:

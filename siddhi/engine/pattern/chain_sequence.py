@@ -10,7 +10,7 @@ An event either brings a partial match one element on or ends it; each element h
 from __future__ import annotations
 
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
-from siddhi.engine.pattern.chain_advance import advance, begin_batch, has_room, start_attempts
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, start_attempts
 from siddhi.engine.pattern.chain_conditions import meets, passes
 from siddhi.engine.pattern.chain_lists import free, unlink
 from siddhi.engine.pattern.chain_memory import (
@@ -53,26 +53,27 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
 def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
     """Only what the event before this one brought forward is left; the first element waits once, or again under
     `every`."""
-    number = state.instances[instance, NUMBER]
+    own = instance * rules.settings[ELEMENTS]
+    number = state.lists[own, NUMBER]
     for element in range(1, rules.settings[ELEMENTS]):
-        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+        partial = state.lists[own + element, HEAD]
         while partial != NONE:
             following = state.partials[partial, NEXT]
             if state.partials[partial, ENTERED] < number - 1:
                 unlink(partial, state, rules)
                 free(partial, state.partials, state.counters)
             partial = following
-    seeds = state.instances[instance, FRESH_SEEDS]
+    seeds = state.lists[own, FRESH_SEEDS]
     if seeds == 0 and rules.settings[SCOPE_END] != NONE:
         seeds = 1
-    state.instances[instance, SEEDS] = seeds
-    state.instances[instance, FRESH_SEEDS] = 0
+    state.lists[own, SEEDS] = seeds
+    state.lists[own, FRESH_SEEDS] = 0
 
 
 @kernel_part
 def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
     """Everything is settled for an event at `time`: only what the event before brought forward waits for it."""
-    state.instances[instance, NUMBER] += 1
+    state.lists[instance * rules.settings[ELEMENTS], NUMBER] += 1
     if rules.settings[WITHIN] >= 0:
         _expire(instance, time, state, rules)
     _reset(instance, state, rules)
@@ -81,10 +82,11 @@ def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
 @kernel_part
 def _offer(element, passed, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
     """Offers the event in `row` to the partials at `element` of a sequence; those that it does not pass are gone."""
-    partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+    own = instance * rules.settings[ELEMENTS]
+    partial = state.lists[own + element, HEAD]
     while partial != NONE:
         following = state.partials[partial, NEXT]
-        if state.partials[partial, ENTERED] != state.instances[instance, NUMBER]:
+        if state.partials[partial, ENTERED] != state.lists[own, NUMBER]:
             if passed and meets(element, row, partial, state, rules, events):
                 advance(partial, element, cursor, row, time, instance, state, rules, events)
             else:
@@ -100,7 +102,6 @@ def run_sequence(  # type: ignore[no-untyped-def]
     lists,
     table,
     bounds,
-    instances,
     counters,
     touched,
     matches,
@@ -117,7 +118,7 @@ def run_sequence(  # type: ignore[no-untyped-def]
     fractions,
 ):
     """Takes the events of a batch through a sequence, as `run_pattern` does through a pattern."""
-    state = ChainState(partials, floats, lists, table, bounds, instances, counters, touched, matches)
+    state = ChainState(partials, floats, lists, table, bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)
     if counters[CURSOR] == 0:
@@ -126,7 +127,8 @@ def run_sequence(  # type: ignore[no-untyped-def]
         counters[CURSOR] = cursor
         row = order[cursor] if order.shape[0] > 0 else cursor
         source, time, instance = whole[EVENT_SOURCE, row], whole[EVENT_TIME, row], whole[EVENT_INSTANCE, row]
-        if not has_room(instance, partials, instances, counters, matches):
+        bring_near(cursor, state, rules, events)
+        if not has_room(instance, partials, lists, counters, settings, matches):
             return False
         _begin_event(time, instance, state, rules)
         for position in range(offers.shape[1]):
@@ -139,6 +141,6 @@ def run_sequence(  # type: ignore[no-untyped-def]
             elif passed:
                 start_attempts(cursor, row, time, instance, state, rules, events)
             else:
-                instances[instance, SEEDS] = 0
+                lists[instance * settings[ELEMENTS], SEEDS] = 0
     counters[CURSOR] = counters[ROWS]
     return True

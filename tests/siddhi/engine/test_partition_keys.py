@@ -81,3 +81,17 @@ def test_many_keys_are_opened_without_an_object_each() -> None:
     (partition,) = [part for part in runtime.statistics().state if part.kind == "partition"]
     assert partition.size.instances == 50_000
     assert partition.size.bytes < 120 * 50_000
+
+
+def test_a_pattern_finds_the_matches_of_each_of_very_many_keys() -> None:
+    query = "from every e1=S[n > 0] -> e2=S[n > e1.n] select e2.k as k, e1.n as n, e2.n as c insert into O;"
+    runtime = counting("define stream S (k long, n int);", "k of S", query)
+    found: list[tuple[int, int, int]] = []
+    runtime.add_stream_callback(
+        "O", lambda out: found.extend((row["k"], row["n"], row["c"]) for row in out.to_pylist())
+    )
+    keys = np.random.default_rng(7).permutation(20_000)
+    for number, value in enumerate((keys % 3, keys % 5)):
+        columns = {"_timestamp": np.full(len(keys), number + 1), "k": keys, "n": value.astype(np.int32)}
+        runtime.send("S", pa.record_batch(columns))
+    assert found == [(key, key % 3, key % 5) for key in keys.tolist() if 0 < key % 3 < key % 5]
