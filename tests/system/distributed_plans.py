@@ -1,8 +1,9 @@
-"""Twenty plans that are spread in every way that the planner knows, and events for them."""
+"""Twenty plans that are spread in every way that the planner knows, events for them, and all of them as one plan."""
 
 from __future__ import annotations
 
 import random
+import re
 
 from distributed_runs import DistributedPlan, Event
 
@@ -117,17 +118,29 @@ KEY = {"by_int": "n", "by_bool": "b", "by_expression": "key", "another_key_behin
 several keys, and none of them stands in the row."""
 
 WAYS_IN_AND_OUT = {"filter_chain": "publisherParallelism='2'", "keys_twice": "receiverParallelism='2'"}
+ALL_WAYS = "receiverParallelism='2', publisherParallelism='2', workers='4'"
+OWN_STREAMS = re.compile(r"\b(M|Out|Limits)\b")
 
 
 def plans() -> list[tuple[DistributedPlan, str | None]]:
-    """Every plan, and the attribute by which its rows keep their order."""
-    found = []
-    for name, queries in QUERIES.items():
-        dist = WAYS_IN_AND_OUT.get(name, "workers='4'")
-        second = SECOND if " T" in queries else ""
-        text = HEADER.format(name=name, dist=dist) + second + queries
-        found.append((DistributedPlan(name, text, tuple(_events(name))), KEY.get(name, "k")))
-    return found
+    """Every plan, and the attribute of `Out` by which its rows keep their order."""
+    return [
+        (_plan(name, WAYS_IN_AND_OUT.get(name, "workers='4'"), queries), KEY.get(name, "k"))
+        for name, queries in QUERIES.items()
+    ]
+
+
+def all_in_one() -> tuple[DistributedPlan, dict[str, str | None]]:
+    """All plans as one, in which each has its own streams, and the attribute of each exported stream by which rows keep
+    their order: one topology shows as much as twenty."""
+    queries = (OWN_STREAMS.sub(rf"{name}_\1", text) for name, text in QUERIES.items())
+    keys = {f"{name}_Out": KEY.get(name, "k") for name in QUERIES}
+    return _plan("all_in_one", ALL_WAYS, "\n".join(queries)), keys
+
+
+def _plan(name: str, dist: str, queries: str) -> DistributedPlan:
+    second = SECOND if " T" in queries else ""
+    return DistributedPlan(name, HEADER.format(name=name, dist=dist) + second + queries, tuple(_events(name)))
 
 
 def _events(seed: str) -> list[Event]:

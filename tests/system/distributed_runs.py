@@ -35,6 +35,8 @@ BATCH_ROWS = 500
 DIFFERS_BY_DESIGN = ("chunk-counted-singly",)
 """Warnings of the planner that say that several groups answer otherwise than one engine."""
 
+NO_KEYS: Mapping[str, str | None] = {}
+
 Event = Mapping[str, Any]
 Row = tuple[Any, ...]
 Answers = dict[str, list[Row]]
@@ -78,17 +80,20 @@ class DistributedPlan:
 
 
 def in_parallel(case: Case, parallel: int = 2) -> DistributedPlan | None:
-    """The case's app with `parallel` instances of whatever the planner lets run in parallel; None when that is nothing,
-    or when the app cannot be spread at all, or is known to answer otherwise then."""
+    """The case's app in `parallel` tasks, with as many instances of whatever the planner lets run in parallel.
+
+    None when that is nothing, when the app cannot be spread at all, or is known to answer otherwise then.
+    """
     if "error" in case.document or any("query" in event for event in case.document["events"]):
         return None
     try:
         app = parse(case.app)
     except SiddhiError:
         return None
-    if not any(one.name.casefold() == "name" and one.namespace for one in app.annotations):
-        named = ast.Annotation("name", (ast.AnnotationElement(None, "Case"),), namespace="app")
-        app = replace(app, annotations=(named, *app.annotations))
+    header = [one for one in app.annotations if one.name.casefold() not in ("name", "dist")]
+    named = ast.Annotation("name", (ast.AnnotationElement(None, f"Case_{case.id}"),), namespace="app")
+    workers = ast.Annotation("dist", (ast.AnnotationElement("workers", str(parallel)),), namespace="app")
+    app = replace(app, annotations=(named, workers, *header))
     spread = app
     for place in range(len(app.elements)):
         elements = list(spread.elements)
@@ -144,24 +149,14 @@ def on_a_cluster(plan: DistributedPlan, system: LocalSystem, expected: Answers) 
 
 
 def _exchange(plan: DistributedPlan, system: LocalSystem, expected: Answers) -> Answers:
-    name, last_ms = plan.compiled.plan.name, plan.in_order[-1]["timestamp"]
+    name = plan.compiled.plan.name
     answers: Answers = {stream: [] for stream in plan.exported}
     with ExitStack() as opened:
         listeners = {
             stream: opened.enter_context(EventListener(system.egress, f"{name}/{stream}")) for stream in answers
         }
-        senders = {
-            stream: opened.enter_context(
-                EventSender(system.ingress, fetch_schema(system.worker_http, f"{name}/{stream}"), stream)
-            )
-            for stream in plan.imported
-        }
-        for stream, sender in senders.items():
-            batches = plan.batches(stream)
-            for place, batch in enumerate(batches, 1):
-                last = last_ms if place == len(batches) else batch.column(TIMESTAMP)[-1].as_py()
-                sender.send(_with_kind(batch, sender.arrow_schema), last)
-            sender.mark_idle()
+        for stream in plan.imported:
+            _send(plan, system, stream)
         for stream, rows in answers.items():
             while len(rows) < len(expected[stream]):
                 came = listeners[stream].receive(RESULT_TIMEOUT_MS)
@@ -172,6 +167,17 @@ def _exchange(plan: DistributedPlan, system: LocalSystem, expected: Answers) -> 
             for surplus in listeners[stream].batches(SURPLUS_MS):
                 rows.extend(rows_of(surplus))
     return answers
+
+
+def _send(plan: DistributedPlan, system: LocalSystem, stream: str) -> None:
+    """All events of `stream` are with the worker, and nothing before the plan's last event can come any more."""
+    last_ms, batches = plan.in_order[-1]["timestamp"], plan.batches(stream)
+    schema = fetch_schema(system.worker_http, f"{plan.compiled.plan.name}/{stream}")
+    with EventSender(system.ingress, schema, stream) as sender:
+        for place, batch in enumerate(batches, 1):
+            watermark_ms = last_ms if place == len(batches) else batch.column(TIMESTAMP)[-1].as_py()
+            sender.send(_with_kind(batch, sender.arrow_schema), watermark_ms)
+        sender.mark_idle()
 
 
 def _with_kind(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -185,10 +191,14 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def differences(plan: DistributedPlan, expected: Answers, found: Answers, key: str | None = None) -> list[str]:
-    """What is wrong with the found rows: as multisets, and for each value of attribute `key` in their order."""
+def differences(
+    plan: DistributedPlan, expected: Answers, found: Answers, keys: Mapping[str, str | None] = NO_KEYS
+) -> list[str]:
+    """What is wrong with the found rows: as multisets, and in their order for each value of the stream's attribute in
+    `keys`."""
     wrong = []
     for stream, rows in expected.items():
+        key = keys.get(stream)
         missing, surplus = Counter(map(repr, rows)), Counter(map(repr, found[stream]))
         if missing != surplus:
             wrong.append(f"{stream}: missing {list(missing - surplus)[:2]}, surplus {list(surplus - missing)[:2]}")
