@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from cep_common.errors import DecodeError
-from cep_common.messages import Message, message_types
+from cep_common.message_types import message_types
+from cep_common.messages import Message
 
 MAGIC = b"CEP1"
 MAXIMUM_CONTROL_BYTES = 8 * 1024 * 1024

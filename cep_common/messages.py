@@ -1,4 +1,5 @@
-"""Every message that processes send each other. PROTOCOL.md describes them; a test keeps the two in step.
+"""The messages that processes send each other, but for those of tasks (`task_messages`). PROTOCOL.md describes them;
+a test keeps the two in step.
 
 Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
 record batches behind their header; see `topology.frames`.
@@ -202,8 +203,8 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 
 class RegisterDriver(Message, frozen=True):
-    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is the
-    time of day at which its process started."""
+    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
+    the time of day at which its process started."""
 
     TYPE = "register-driver"
     driver: str
@@ -247,71 +248,6 @@ class KillTopology(Message, frozen=True):
     TYPE = "kill-topology"
     key: PlanKey
     epoch: int = 0
-
-
-# ---- stages ---------------------------------------------------------------------------------------------------------
-
-
-ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
-
-
-class StreamCount(msgspec.Struct, frozen=True):
-    stream: str
-    events: int
-
-
-class HeldState(msgspec.Struct, frozen=True):
-    """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
-    `partition` or `strings`; `bytes` is an estimate."""
-
-    kind: str
-    name: str
-    rows: int = 0
-    groups: int = 0
-    partial_matches: int = 0
-    dropped_partial_matches: int = 0
-    distinct_values: int = 0
-    instances: int = 0
-    bytes: int = 0
-
-
-class ComponentReport(msgspec.Struct, frozen=True):
-    """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
-    over a link that stands; `busy_ms` is the time spent working; `held` is the state that it holds now."""
-
-    instance: str
-    component: str
-    kind: ComponentKind
-    peers: tuple[str, ...] = ()
-    received: tuple[StreamCount, ...] = ()
-    emitted: tuple[StreamCount, ...] = ()
-    dropped_events: int = 0
-    queued_events: int = 0
-    busy_ms: int = 0
-    last_error: str = ""
-    last_error_ms: int = 0
-    held: tuple[HeldState, ...] = ()
-
-
-class RegisterTask(Message, frozen=True):
-    """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
-    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started."""
-
-    TYPE = "register-task"
-    key: PlanKey
-    epoch: int
-    task: int
-    host: str
-    process_id: int
-    components: tuple[ComponentReport, ...] = ()
-    memory_bytes: int = 0
-    cpu_ms: int = 0
-
-
-class TaskRegistered(Message, frozen=True):
-    TYPE = "task-registered"
-    heartbeat_ms: int
-    lease_ms: int
 
 
 # ---- links: events and their acknowledgements ------------------------------------------------------------------------
@@ -422,8 +358,3 @@ class Subscribed(Message, frozen=True):
 
     TYPE = "subscribed"
     schema: StreamSchema
-
-
-def message_types() -> dict[str, type[Message]]:
-    """Every message type by its name on the wire."""
-    return {message.TYPE: message for message in Message.__subclasses__()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.messages import ComponentKind, Connector, StreamBinding
+from cep_common.messages import Connector, StreamBinding
+from cep_common.task_messages import ComponentKind
 
 
 class PlanProblem(msgspec.Struct, frozen=True):

@@ -14,13 +14,12 @@ from cep_common.messages import (
     PlansListed,
     RegisterDriver,
     RegisterEndpoint,
-    RegisterTask,
     RegisterWorker,
     Rejected,
     RequestEndpoint,
-    TaskRegistered,
     WorkerRegistered,
 )
+from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.deployment import Deployments, describe_task, restarted

@@ -13,7 +13,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, RegisterDriver, RegisterTask, SubmitTopology, TopologyReport
+from cep_common.messages import KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.task_messages import RegisterTask
 from cep_manager import plan_change
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import ComponentReport, RegisterTask, StreamCount
+from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent
 from cep_manager.graph_model import GraphEdge, GraphNode
 from cep_manager.members import Member

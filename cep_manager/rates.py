@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import TypeVar
 
-from cep_common.messages import RegisterDriver, RegisterTask, RegisterWorker
+from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.task_messages import RegisterTask
 from cep_manager.members import Member
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterDriver, RegisterTask, RegisterWorker
+from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.task_messages import RegisterTask
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord

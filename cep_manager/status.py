@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import HeldState, RegisterTask, RegisterWorker, WorkerPlanReport
+from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.task_messages import HeldState, RegisterTask
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState

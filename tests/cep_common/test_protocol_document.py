@@ -9,7 +9,8 @@ import pytest
 
 from cep_common import codec
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Message, message_types
+from cep_common.message_types import message_types
+from cep_common.messages import Message
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "cep_common" / "PROTOCOL.md").read_text(encoding="utf-8")

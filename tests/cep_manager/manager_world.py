@@ -7,20 +7,18 @@ from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import (
-    ComponentReport,
     InflowReport,
     OutflowReport,
     RegisterDriver,
     RegisterEndpoint,
-    RegisterTask,
     RegisterWorker,
     RequestEndpoint,
     RunState,
     StreamBinding,
-    StreamCount,
     TopologyReport,
     WorkerPlanReport,
 )
+from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig

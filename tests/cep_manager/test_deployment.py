@@ -26,9 +26,9 @@ from cep_common.messages import (
     PlansListed,
     Rejected,
     SubmitTopology,
-    TaskRegistered,
     WorkerRegistered,
 )
+from cep_common.task_messages import TaskRegistered
 from cep_manager.instructions import LogLine, PushToDriver, RaiseEpoch
 from cep_manager.plan_state import PlanState
 

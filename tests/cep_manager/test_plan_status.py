@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, components, driver, plan, serves, task, topology, worker
 
-from cep_common.messages import HeldState
+from cep_common.task_messages import HeldState
 from cep_manager.members import LOST_SHOWN_MS
 from cep_manager.plan_state import PlanState
 from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status

@@ -23,12 +23,11 @@ from cep_common.messages import (
     Message,
     RegisterDriver,
     RegisterEndpoint,
-    RegisterTask,
     Rejected,
     SubmitTopology,
-    TaskRegistered,
     TopologyReport,
 )
+from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_common.transport import ControlServer
 from query_plan.builder import build
 from query_plan.xml import write_xml

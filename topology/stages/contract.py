@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cep_common.messages import ComponentKind, ComponentReport, HeldState, StreamCount
+from cep_common.task_messages import ComponentKind, ComponentReport, HeldState, StreamCount
 from topology.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
@@ -20,8 +20,9 @@ class StageInstance(Protocol):
     name: str
     statistics: Statistics
 
-    def open(self, now_ms: int) -> None:
-        """Called once, before anything else."""
+    def open(self, now_ms: int, state: bytes = b"") -> None:
+        """Called once, before anything else. `state` is what `snapshot` of the same instance gave, of a topology of the
+        same plan in whose place this one comes; empty: it begins anew."""
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         """Takes in a bundle and sees to it that it is settled, now or when its rows have gone on."""

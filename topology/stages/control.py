@@ -12,14 +12,8 @@ import threading
 import zmq
 
 from cep_common.errors import CepError, PeerError, RequestRejectedError
-from cep_common.messages import (
-    EndpointAssigned,
-    Message,
-    RegisterEndpoint,
-    RegisterTask,
-    RequestEndpoint,
-    TaskRegistered,
-)
+from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
+from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_common.transport import ControlClient
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings

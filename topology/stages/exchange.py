@@ -76,6 +76,10 @@ class Exchange:
         way.waiting.append((target, bundle))
         self._pump(way)
 
+    def is_drained(self) -> bool:
+        """True when whatever came of the bundles that were sent has gone on."""
+        return not any(way.waiting or way.under_way for way in self._ways.values())
+
     def on_senders_readable(self) -> None:
         """Takes in what was settled and sends what waited. Raises TopologyError when another task has gone."""
         for task, way in self._ways.items():

@@ -9,7 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from cep_common.messages import HeldState
+from cep_common.task_messages import HeldState
 from query_plan.model import ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
@@ -61,10 +61,13 @@ class Processor:
         for stream in self._outputs:
             self._engine.add_stream_callback(stream, partial(self._collect, stream))
 
-    def open(self, now_ms: int) -> None:
+    def open(self, now_ms: int, state: bytes = b"") -> None:
         if self._merges:
             self._merger = EventTimeMerger(self._inputs, self._idle_ms, self._drop_late, now_ms)
-        self._engine.start(0 if self._plays_back else now_ms)
+        if state:
+            self._engine.restore(state)
+        else:
+            self._engine.start(0 if self._plays_back else now_ms)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()

@@ -43,7 +43,7 @@ class Publisher:
         self._waiting: deque[tuple[str, pa.RecordBatch, Bundle | None]] = deque()
         """Batches with the bundle that each came in; none for one that is sent again."""
 
-    def open(self, now_ms: int) -> None:
+    def open(self, now_ms: int, state: bytes = b"") -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
@@ -66,6 +66,10 @@ class Publisher:
     def is_full(self) -> bool:
         """True when more rows wait than should."""
         return self.statistics.queued_events >= self._queue_rows
+
+    def is_drained(self) -> bool:
+        """True when the worker has acknowledged all results that came."""
+        return not self._waiting and (self.link is None or not self.link.outbox.pending)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         for one in self._resequencer.push(bundle):

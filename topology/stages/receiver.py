@@ -61,7 +61,7 @@ class Receiver:
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
 
-    def open(self, now_ms: int) -> None:
+    def open(self, now_ms: int, state: bytes = b"") -> None:
         """Nothing to prepare: links open by themselves."""
 
     def on_readable(self, monotonic_ms: int) -> None:
@@ -84,6 +84,10 @@ class Receiver:
 
     def next_deadline_ms(self) -> int | None:
         return None
+
+    def is_drained(self) -> bool:
+        """True when whatever came of the frames that were taken in has gone on."""
+        return not any(link.attachment.open_frames for link in self.server.links.values())
 
     def snapshot(self) -> bytes:
         """A receiver's state is what its links hold, and senders keep that until it is acknowledged."""

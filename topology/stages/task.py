@@ -15,7 +15,8 @@ import zmq
 
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
-from cep_common.messages import ComponentReport, EndpointAssigned
+from cep_common.messages import EndpointAssigned
+from cep_common.task_messages import ComponentReport
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.model import Component, Topology

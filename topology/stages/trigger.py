@@ -11,6 +11,9 @@ from topology.frames import CURRENT, arrow_schema
 from topology.model import TRIGGER, stream_schema
 from topology.stages.contract import Emit, Statistics
 
+NEVER = b"never"
+"""The state of a trigger that fires no more."""
+
 
 class Trigger:
     """Fires `at 'start'`, every so often, the first time one period after the start, or at the times of a cron text."""
@@ -26,7 +29,10 @@ class Trigger:
         self._next_ticket = 0
         self._due_ms: int | None = None
 
-    def open(self, now_ms: int) -> None:
+    def open(self, now_ms: int, state: bytes = b"") -> None:
+        if state:
+            self._due_ms = None if state == NEVER else int(state)
+            return
         at_start = self._period_ms is None and self._schedule is None
         self._due_ms = now_ms if at_start else self._after(now_ms)
 
@@ -49,7 +55,7 @@ class Trigger:
         return self._due_ms
 
     def snapshot(self) -> bytes:
-        return str(self._due_ms).encode()
+        return NEVER if self._due_ms is None else str(self._due_ms).encode()
 
     def close(self) -> None:
         """Nothing to let go of."""

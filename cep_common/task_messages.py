@@ -1,0 +1,108 @@
+"""The messages of a topology's tasks: what they report, what they are told, and how state goes from one topology to
+another. PROTOCOL.md describes them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import Message
+
+ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
+
+
+class StreamCount(msgspec.Struct, frozen=True):
+    stream: str
+    events: int
+
+
+class HeldState(msgspec.Struct, frozen=True):
+    """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
+    `partition` or `strings`; `bytes` is an estimate."""
+
+    kind: str
+    name: str
+    rows: int = 0
+    groups: int = 0
+    partial_matches: int = 0
+    dropped_partial_matches: int = 0
+    distinct_values: int = 0
+    instances: int = 0
+    bytes: int = 0
+
+
+class ComponentReport(msgspec.Struct, frozen=True):
+    """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
+    over a link that stands; `busy_ms` is the time spent working; `held` is the state that it holds now."""
+
+    instance: str
+    component: str
+    kind: ComponentKind
+    peers: tuple[str, ...] = ()
+    received: tuple[StreamCount, ...] = ()
+    emitted: tuple[StreamCount, ...] = ()
+    dropped_events: int = 0
+    queued_events: int = 0
+    busy_ms: int = 0
+    last_error: str = ""
+    last_error_ms: int = 0
+    held: tuple[HeldState, ...] = ()
+
+
+TaskOrder = Literal["work", "stand-by", "pause", "give"]
+HandOver = Literal["", "quiet", "given", "restored"]
+
+
+class StateSource(msgspec.Struct, frozen=True):
+    """`instance` of a former topology gives its state at `endpoint`."""
+
+    instance: str
+    endpoint: Endpoint
+
+
+class RegisterTask(Message, frozen=True):
+    """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
+    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started. `hand_over`
+    says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
+    taking it."""
+
+    TYPE = "register-task"
+    key: PlanKey
+    epoch: int
+    task: int
+    host: str
+    process_id: int
+    components: tuple[ComponentReport, ...] = ()
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    hand_over: HandOver = ""
+    state_endpoint: Endpoint | None = None
+
+
+class TaskRegistered(Message, frozen=True):
+    """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
+    no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it."""
+
+    TYPE = "task-registered"
+    heartbeat_ms: int
+    lease_ms: int
+    order: TaskOrder = "work"
+    sources: tuple[StateSource, ...] = ()
+
+
+class FetchState(Message, frozen=True):
+    """A task that stands by asks for the state of component instance `instance` of the plan's topology of `epoch`."""
+
+    TYPE = "fetch-state"
+    key: PlanKey
+    epoch: int
+    instance: str
+
+
+class StateFetched(Message, frozen=True):
+    """The state of `instance` follows as bodies, cut into pieces."""
+
+    TYPE = "state-fetched"
+    instance: str
