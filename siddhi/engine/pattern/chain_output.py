@@ -22,8 +22,8 @@ from siddhi.language.ast import AttributeType
 _NULLS_INSIDE = (AttributeType.STRING, AttributeType.OBJECT)
 """The types of which a value tells by itself whether it is null."""
 
-_FEW = 4
-"""More rows than one of so many are looked up in a column as a whole."""
+_MANY = 512
+"""When so many more strings came than are kept, they are not all looked up in the pool."""
 
 _FILL = {AttributeType.STRING: NULL_CODE, AttributeType.OBJECT: None}
 
@@ -50,7 +50,7 @@ class _Kept:
         """What `column` has in `rows` is kept for `partials`, which are less than `room`."""
         if room > len(self.values):
             self._make_room(room)
-        if len(column) > _FEW * len(rows):  # of a column that nobody has read yet only these are
+        if self.type is AttributeType.STRING and len(column) > _MANY + len(rows):
             column, rows = column.take(rows), np.arange(len(rows))
         self.values[partials] = column.values[rows]
         if self.type in _NULLS_INSIDE or (self.valid is None and column.valid is None):
