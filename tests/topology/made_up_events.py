@@ -48,7 +48,9 @@ def _values(app: ast.App) -> dict[AttributeType, list[object]]:
     numbers = [one for one in constants if isinstance(one, int | float) and not isinstance(one, bool)]
     near = {int(one) + more for one in numbers for more in (-1, 0, 1, 2 * int(one)) if abs(one) < 10_000}
     whole: list[object] = [None, *sorted(near | {1, 2, 3})]
-    broken: list[object] = [one + 0.5 if isinstance(one, int) and place % 2 else one for place, one in enumerate(whole)]
+    broken: list[object] = [
+        one + 0.5 if isinstance(one, int) and place % 2 == 0 else one for place, one in enumerate(whole)
+    ]
     return {
         AttributeType.STRING: [None, *texts, *map(str, whole[1:4]), "a"],
         AttributeType.INT: whole,
