@@ -9,7 +9,7 @@ that several events change are changed in rounds, the first event of each row, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -36,9 +36,10 @@ class TableWriter:
         self.action = output.action
         self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
         self.matcher = RowMatcher(output.on, table, compiler)
-        settled = self._settled(output)
+        assigned = () if self._replaces_rows(output) else output.assignments
+        settled = self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
-        assignments = [one for one in output.assignments or plain if one.attribute not in settled]
+        assignments = [one for one in assigned or plain if one.attribute not in settled]
         self.assignments = [(one.attribute, compiler.compile(one.value)) for one in assignments]
         values = [part for one in assignments for part in walk(one.value)]
         self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
@@ -46,9 +47,16 @@ class TableWriter:
         self.together = changed.isdisjoint(self.matcher.reads) and changed.isdisjoint(table.primary_key)
         self.upserts_by_key = self.together and self._inserts_what_it_asks_for()
 
-    def _settled(self, output: model.AnalysedOutput) -> set[str]:
+    def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
+        """True when the event takes the place of the row, whatever `set` says: in an `update or insert` by the whole
+        primary key, as in Siddhi; not where `set` asks for what is stored."""
+        looks = any(isinstance(part, model.TableValue) for one in output.assignments for part in walk(one.value))
+        by_key = self.matcher.by_primary_key and self._inserts_what_it_asks_for()
+        return self.action == "update or insert" and by_key and not looks
+
+    def _settled(self, assignments: Sequence[model.Assignment]) -> set[str]:
         """The attributes that hold what would be assigned to them already, as the condition asks for it."""
-        assigned = {one.attribute: one.value for one in output.assignments}
+        assigned = {one.attribute: one.value for one in assignments}
         settled = set()
         for name, probe in self.matcher.probes.items():
             value = assigned.get(name, None if assigned else model.OutputValue(name, self.table.types[name]))
