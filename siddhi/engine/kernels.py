@@ -15,9 +15,9 @@ NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 
 # A loop that allocates nothing need not count references to the arrays that it passes around, which else takes most of
-# the time. The option has no public name.
-_NO_COUNTS: dict[str, Any] = {"_nrt": False}
-_PART: dict[str, Any] = {**_NO_COUNTS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# the time. The option has no public name. Numbers are divided as numpy does, which raises nothing.
+_NO_COUNTS: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
+_PART: dict[str, Any] = {**_NO_COUNTS, "no_cpython_wrapper": True}
 
 
 def kernel(function: Any) -> Any:

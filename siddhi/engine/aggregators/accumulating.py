@@ -14,20 +14,21 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulators import Accumulators, accumulation_of
+from siddhi.engine.aggregators.accumulators import Accumulators, accumulation_of, in_form
 from siddhi.engine.aggregators.moves import (
     ADD,
     CLEAR,
+    FORM,
     GROUP_SHIFT,
+    LINE_WIDTH,
     MASK,
-    REAL,
     REMOVE,
     ROW_SHIFT,
-    SOURCE,
-    WIDE,
+    VALUES,
     WRITE,
 )
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.bits import address_of
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.families import not_supported
@@ -40,8 +41,6 @@ _MOVES: Int64Array = np.full(128, WRITE, dtype=np.int64)
 """What a row of each kind does."""
 _MOVES[CURRENT] |= ADD
 _MOVES[EXPIRED] |= REMOVE
-_NO_NARROW: AnyArray = np.zeros((1, 0), dtype=np.int32)
-_ALL_VALID: BoolArray = np.zeros((1, 0), dtype=np.bool_)
 
 
 class AccumulatingAggregator(Aggregator):
@@ -53,24 +52,25 @@ class AccumulatingAggregator(Aggregator):
             raise not_supported(f"'{call.name}' of objects", None if call.syntax is None else call.syntax.span)
         self.state = Accumulators([accumulation], [0])
         self.strings = accumulation.argument is AttributeType.STRING
-        self.real = accumulation.source == REAL
         self.argued = accumulation.argument is not None
-        self.state.plan[0, SOURCE] = REAL if self.real else WIDE
 
     def update(self, rows: AggregateInput) -> Value:
         size = len(rows.kinds)
         moves = _MOVES[rows.kinds] | np.arange(size) << ROW_SHIFT | rows.groups << GROUP_SHIFT
         if rows.fresh is not None:
             moves[rows.fresh] |= CLEAR
-        values: Int64Array = np.zeros((1, size), dtype=np.int64)
-        valid = _ALL_VALID
+        lines = np.zeros((1, LINE_WIDTH), dtype=np.int64)
+        values = valid = None
         if self.argued:
-            (values.view(np.float64) if self.real else values)[0] = rows.values
+            values, form = in_form(rows.values)
+            lines[0, FORM], lines[0, VALUES] = form, address_of(values)
             if rows.valid is not None and not self.strings:
-                valid = np.array(rows.valid).reshape(1, size)
-        self.state.plan[0, MASK] = 0 if valid is not _ALL_VALID else -1
+                valid = np.ascontiguousarray(rows.valid)
+                lines[0, MASK] = address_of(valid)
         self.state.grow_groups(rows.group_count)
-        (value,) = self.state.follow(moves, size, values, valid, _NO_NARROW)
+        out, out_valid = self.state.room_for(size)
+        self.state.follow(moves, size, size, lines, out, out_valid, 0)
+        (value,) = self.state.values(out, out_valid, size)
         return value
 
     def distinct_values(self) -> int:

@@ -1,16 +1,18 @@
-"""The state of aggregates that add and remove, which `siddhi.engine.aggregators.accumulate` walks over."""
+"""The state of aggregates that add and remove, and the loops that walk over it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.aggregators import moves as loops
-from siddhi.engine.aggregators.accumulate import follow
-from siddhi.engine.aggregators.distinct import place_entries
+from siddhi.engine.aggregators.distinct import follow_distincts, place_entries
+from siddhi.engine.aggregators.extremes import follow_extremes, follow_records
+from siddhi.engine.aggregators.totals import follow_counts, follow_deviations, follow_totals
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.expressions.evaluation import Value, as_type
 from siddhi.engine.kernels import grown, regrouped
@@ -26,6 +28,12 @@ SOURCES = {
     AttributeType.DOUBLE: loops.REAL,
 }
 """How arguments of each type are held: narrow int32, wide int64 or wide float64."""
+_FORMS: dict[object, int] = {
+    np.dtype(np.int32): loops.NARROW,
+    np.dtype(np.int64): loops.WIDE,
+    np.dtype(np.float64): loops.REAL,
+}
+"""The form of arrays that are taken as they are."""
 _KINDS = {
     "sum": loops.SUM,
     "avg": loops.AVERAGE,
@@ -37,6 +45,25 @@ _KINDS = {
     "maxForever": loops.RECORD,
     "distinctCount": loops.DISTINCT,
 }
+_LOOPS: dict[int, Callable[..., Any]] = {
+    loops.SUM: follow_totals,
+    loops.AVERAGE: follow_totals,
+    loops.COUNT: follow_counts,
+    loops.DEVIATION: follow_deviations,
+    loops.EXTREME: follow_extremes,
+    loops.RECORD: follow_records,
+    loops.DISTINCT: follow_distincts,
+}
+_NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
+
+
+def in_form(values: AnyArray) -> tuple[AnyArray, int]:
+    """`values` in a row and in one of the forms in which arguments are held, and that form."""
+    form = _FORMS.get(values.dtype)
+    if form is None:
+        form = loops.REAL if values.dtype.kind == "f" else loops.WIDE
+        values = values.astype(np.float64 if form == loops.REAL else np.int64)
+    return np.ascontiguousarray(values), form
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +77,11 @@ class Accumulation:
     type: AttributeType
 
     @property
-    def source(self) -> int:
-        return loops.NO_ARGUMENT if self.argument is None else SOURCES[self.argument]
+    def real(self) -> bool:
+        """True when its cells hold a real sum."""
+        return self.kind == loops.AVERAGE or (
+            self.kind == loops.SUM and self.argument is not None and SOURCES[self.argument] == loops.REAL
+        )
 
 
 def accumulation_of(call: model.Aggregate) -> Accumulation | None:
@@ -77,7 +107,7 @@ class Accumulators:
         self.plan: Int64Array = np.zeros((len(members), loops.PLAN_WIDTH), dtype=np.int64)
         cell = first_cell
         for aim, member, line in zip(self.plan, members, lines, strict=True):
-            aim[:] = (member.kind, cell, member.source, line, -1, member.largest, 0)
+            aim[:] = (member.kind, cell, line, member.largest, member.real)
             cell += loops.CELLS[member.kind]
         self.cells: Int64Array = np.zeros((8, max(cell, 1)), dtype=np.int64)
         self.lists = sum(member.kind == loops.EXTREME for member in members)
@@ -85,6 +115,8 @@ class Accumulators:
         self.nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
         self.table: Int64Array = np.full((16, 4), loops.NO_OWNER, dtype=np.int64)
         self.pool: Int64Array = np.zeros(loops.POOL_SIZE, dtype=np.int64)
+        self._loops = [(number, member.kind, _LOOPS[member.kind]) for number, member in enumerate(members)]
+        self._nulls = [False] * len(members)
 
     def grow_groups(self, count: int) -> None:
         """There are cells for `count` groups."""
@@ -121,36 +153,39 @@ class Accumulators:
         place_entries(live, self.table)
         self.pool[loops.ENTRIES] = len(live)
 
-    def follow(
-        self, moves: Int64Array, writes: int, values: Int64Array, valid: BoolArray, narrow: AnyArray
-    ) -> list[Value]:
-        """The aggregates at each of the `writes` writes of `moves`, whose rows are columns of `values`, `narrow` and
-        `valid`."""
-        self.make_room(len(moves))
-        out, out_valid = self.room_for(writes)
-        self.plan[:, loops.NULLS] = 0
-        follow(
-            moves,
-            self.plan,
-            values,
-            narrow,
-            valid,
-            self.cells,
-            self.nodes,
-            self.table,
-            self.pool,
-            out,
-            out_valid,
-        )
-        return self.values(out, out_valid, writes, nulls=True)
-
-    def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
-        """The arrays into which so many writes go."""
-        shape = (len(self.members), writes)
+    def room_for(self, writes: int, more: int = 0) -> tuple[Int64Array, BoolArray]:
+        """The arrays into which so many writes go, with `more` lines behind those of the aggregates."""
+        self._nulls = [False] * len(self.members)
+        shape = (len(self.members) + more, writes)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_)
 
-    def values(self, out: Int64Array, out_valid: BoolArray, count: int, *, nulls: bool) -> list[Value]:
-        """The values of each aggregate in its type, of the first `count` writes; `nulls` False: none is null."""
+    def follow(
+        self,
+        moves: Int64Array,
+        count: int,
+        adds: int,
+        lines: Int64Array,
+        out: Int64Array,
+        valid: BoolArray,
+        at: int,
+    ) -> None:
+        """The first `count` moves, of which no more than `adds` add a row, have gone through every aggregate; their
+        writes stand in `out` and `valid` from place `at` on."""
+        if self.lists or self.counters:
+            self.make_room(adds)
+        plan, cells = self.plan, self.cells
+        for number, kind, loop in self._loops:
+            if kind == loops.EXTREME:
+                null = loop(moves, count, plan, number, lines, cells, self.nodes, self.pool, out, valid, at)
+            elif kind == loops.DISTINCT:
+                null = loop(moves, count, plan, number, lines, cells, self.table, self.pool, out, valid, at)
+            else:
+                null = loop(moves, count, plan, number, lines, cells, out, valid, at)
+            if null:
+                self._nulls[number] = True
+
+    def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[Value]:
+        """The values of each aggregate in its type, of the first `count` writes since `room_for`."""
         values = []
         for number, (type_, real) in enumerate(self._types):
             line: AnyArray = out[number]
@@ -158,7 +193,7 @@ class Accumulators:
                 line = line.view(np.float64)
             if count < len(line):
                 line = line[:count]
-            valid = out_valid[number, :count] if nulls and self.plan[number, loops.NULLS] else None
+            valid = out_valid[number, :count] if self._nulls[number] else None
             values.append(Value(as_type(line, type_), valid))
         return values
 
@@ -183,9 +218,8 @@ class Accumulators:
 
     def clear(self, groups: Int64Array) -> None:
         """These groups start anew."""
-        nothing = np.zeros((0, 0), dtype=np.int64)
-        moves = groups << loops.GROUP_SHIFT | loops.CLEAR
-        self.follow(moves, 0, nothing, nothing.astype(np.bool_), nothing.astype(np.int32))
+        out, out_valid = self.room_for(0)
+        self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
         live = self._live()
@@ -195,10 +229,10 @@ class Accumulators:
             entries = live[numbers == number]
             values = entries[:, loops.VALUE].copy()
             counted.append([entries, Codes(values) if member.argument is AttributeType.STRING else values])
-        return [self.cells.copy(), self.nodes.copy(), self.pool.copy(), self.plan[:, loops.MASK].copy(), counted]
+        return [self.cells.copy(), self.nodes.copy(), self.pool.copy(), counted]
 
     def restore(self, state: State) -> None:
-        self.cells, self.nodes, self.pool, self.plan[:, loops.MASK], counted = state
+        self.cells, self.nodes, self.pool, counted = state
         for entries, values in counted:
             entries[:, loops.VALUE] = values.array if isinstance(values, Codes) else values
         live = np.concatenate([entries for entries, _ in counted]) if counted else np.zeros((0, 4), dtype=np.int64)

@@ -10,11 +10,11 @@ from siddhi.engine.aggregators.moves import (
     CLEAR,
     ENTRIES,
     EPOCH,
+    FORM,
     GROUP_SHIFT,
     HOLDS,
     LINE,
     MASK,
-    NARROW,
     NO_OWNER,
     NULL_VALUE,
     OWNER,
@@ -22,30 +22,17 @@ from siddhi.engine.aggregators.moves import (
     REMOVE,
     ROW_MASK,
     ROW_SHIFT,
-    SOURCE,
     VALUE,
+    VALUES,
     WRITE,
-    called,
-    inlined,
     is_null,
-    kernel,
+    value_at,
 )
 from siddhi.engine.hashing import mix
+from siddhi.engine.kernels import kernel_part, state_kernel
 
 
-@inlined
-def _counted(aim, row, wide, narrow, valid):  # type: ignore[no-untyped-def]
-    """The value of a row as a number that equal values, and only these, share."""
-    if aim[SOURCE] == NARROW:
-        value = np.int64(narrow[aim[LINE], row])
-    else:
-        value = wide[aim[LINE], row]
-        if aim[SOURCE] == REAL and value == NULL_VALUE:
-            value = np.int64(0)  # those were the bits of -0.0
-    return NULL_VALUE if is_null(valid, aim[MASK], row) else value
-
-
-@called
+@kernel_part
 def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
     """Where the entry is or would be."""
     mask = len(table) - 1
@@ -57,44 +44,49 @@ def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
     return place
 
 
-@called
-def follow_distincts(  # type: ignore[no-untyped-def]
-    moves, count, aim, number_of, several, wide, narrow, valid, cells, table, pool, out, out_valid, written
-):
-    """Counts values in the table. A group that starts anew has another epoch, so that its old entries match no more."""
-    cell = aim[CELL]
-    for number in range(count):
-        move = moves[number]
+@state_kernel
+def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out, out_valid, written):  # type: ignore[no-untyped-def]
+    """Counts values in the table; returns False, as no null is written.
+
+    A group that starts anew has another epoch, so that its old entries match no more. The table must have room for
+    every added row.
+    """
+    cell, line = plan[number, CELL], plan[number, LINE]
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    for place in range(count):
+        move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
             cells[group, cell] = 0
             cells[group, cell + 1] += 1
         if move & (ADD | REMOVE):
-            owner, epoch, value = (
-                group * several + number_of,
-                cells[group, cell + 1],
-                _counted(aim, row, wide, narrow, valid),
-            )
-            place = _entry_of(table, owner, epoch, value)
-            if table[place, OWNER] == NO_OWNER:
-                table[place, OWNER] = owner
-                table[place, EPOCH] = epoch
-                table[place, VALUE] = value
-                table[place, HOLDS] = 0
+            value = value_at(form, values, row)
+            if form == REAL and value == NULL_VALUE:
+                value = np.int64(0)  # those were the bits of -0.0
+            if is_null(mask, row):
+                value = np.int64(NULL_VALUE)
+            owner, epoch = group * len(plan) + number, cells[group, cell + 1]
+            entry = _entry_of(table, owner, epoch, value)
+            if table[entry, OWNER] == NO_OWNER:
+                table[entry, OWNER] = owner
+                table[entry, EPOCH] = epoch
+                table[entry, VALUE] = value
+                table[entry, HOLDS] = 0
                 pool[ENTRIES] += 1
             if move & ADD:
-                table[place, HOLDS] += 1
-                cells[group, cell] += table[place, HOLDS] == 1
-            elif table[place, HOLDS] > 0:
-                table[place, HOLDS] -= 1
-                cells[group, cell] -= table[place, HOLDS] == 0
+                table[entry, HOLDS] += 1
+                cells[group, cell] += table[entry, HOLDS] == 1
+            elif table[entry, HOLDS] > 0:
+                table[entry, HOLDS] -= 1
+                cells[group, cell] -= table[entry, HOLDS] == 0
         if move & WRITE:
-            out[written] = cells[group, cell]
-            out_valid[written] = True
+            out[number, written] = cells[group, cell]
+            out_valid[number, written] = True
             written += 1
+    return False
 
 
-@kernel
+@state_kernel
 def place_entries(entries, table):  # type: ignore[no-untyped-def]
     """Puts `entries` into the empty `table`."""
     for number in range(len(entries)):

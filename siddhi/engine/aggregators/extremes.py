@@ -9,6 +9,7 @@ from siddhi.engine.aggregators.moves import (
     BEFORE,
     CELL,
     CLEAR,
+    FORM,
     FREE_NODE,
     GROUP_SHIFT,
     ITEM,
@@ -17,19 +18,37 @@ from siddhi.engine.aggregators.moves import (
     MASK,
     NEXT,
     NODES_LEFT,
-    NULLS,
+    REAL,
     REMOVE,
     ROW_MASK,
     ROW_SHIFT,
     TIMES,
+    VALUES,
     WRITE,
-    called,
-    inlined,
     is_null,
+    value_at,
 )
+from siddhi.engine.bits import as_real
+from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
 
 
-@inlined
+@kernel_part
+def _beats(value, other, real, largest):  # type: ignore[no-untyped-def]
+    """True when `value` is the better of two: NaN never is, nor is anything better than NaN."""
+    if real:
+        return as_real(value) > as_real(other) if largest else as_real(value) < as_real(other)
+    return value > other if largest else value < other
+
+
+@kernel_part
+def _same(value, other, real):  # type: ignore[no-untyped-def]
+    if value == other or not real:
+        return value == other
+    left, right = as_real(value), as_real(other)
+    return left == right or (np.isnan(left) and np.isnan(right))
+
+
+@seldom_part
 def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-def]
     """Takes `node` out of the list of its group."""
     before, after = nodes[node, BEFORE], nodes[node, NEXT]
@@ -46,82 +65,89 @@ def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-d
     pool[NODES_LEFT] += 1
 
 
-@called
-def follow_extremes(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912 - one loop, compiled as a whole
-    moves, count, aim, values, valid, cells, nodes, items, pool, out, out_valid, written
+@seldom_part
+def _append(nodes, cells, group, head, value, pool):  # type: ignore[no-untyped-def]
+    """Puts a new node of `value` behind the list of its group."""
+    last, node = cells[group, head + 1], pool[FREE_NODE]
+    pool[FREE_NODE] = nodes[node, NEXT]
+    pool[NODES_LEFT] -= 1
+    nodes[node, ITEM] = value
+    nodes[node, NEXT] = 0
+    nodes[node, BEFORE] = last
+    nodes[node, TIMES] = 1
+    if last > 0:
+        nodes[last, NEXT] = node
+    else:
+        cells[group, head] = node
+    cells[group, head + 1] = node
+
+
+@state_kernel
+def follow_extremes(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop, compiled as a whole
+    moves, count, plan, number, lines, cells, nodes, pool, out, out_valid, written
 ):
-    """Keeps for each group the values that may still become its extreme, best first, as a list of nodes.
+    """Keeps for each group the values that may still become its extreme, best first, as a list of nodes; returns
+    whether a null was written.
 
     A newcomer drops the worse values behind the best; a leaving value takes its first equal with it. Equal neighbours
-    share a node.
+    share a node. `pool` must have a node left for every added row.
     """
-    head, line, mask, largest = aim[CELL], aim[LINE], aim[MASK], aim[LARGEST]
-    tail = head + 1
-    for number in range(count):
-        move = moves[number]
+    head, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    tail, real = head + 1, form == REAL
+    nulls = False
+    for place in range(count):
+        move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
             while cells[group, head] > 0:
                 _unlink(nodes, cells, group, head, cells[group, head], pool)
-        if move & ADD and not is_null(valid, mask, row):
-            value = items.dtype.type(values[line, row])
-            last = cells[group, tail]
-            while last > 0 and (items[last, ITEM] < value if largest else items[last, ITEM] > value):
-                _unlink(nodes, cells, group, head, last, pool)
-                last = cells[group, tail]
-            node = pool[FREE_NODE]
-            pool[FREE_NODE] = nodes[node, NEXT]
-            items[node, ITEM] = value
-            if last > 0 and nodes[last, ITEM] == nodes[node, ITEM]:
-                nodes[last, TIMES] += 1
-                pool[FREE_NODE] = node
-            else:
-                pool[NODES_LEFT] -= 1
-                nodes[node, NEXT] = 0
-                nodes[node, BEFORE] = last
-                nodes[node, TIMES] = 1
-                if last > 0:
-                    nodes[last, NEXT] = node
-                else:
-                    cells[group, head] = node
-                cells[group, tail] = node
-        elif move & REMOVE and not is_null(valid, mask, row):
-            value = items.dtype.type(values[line, row])
-            node = cells[group, head]
-            while node > 0 and items[node, ITEM] != value and not (np.isnan(items[node, ITEM]) and np.isnan(value)):
-                node = nodes[node, NEXT]
-            if node > 0:
-                nodes[node, TIMES] -= 1
-                if nodes[node, TIMES] == 0:
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            value = value_at(form, values, row)
+            node = cells[group, tail if move & ADD else head]
+            if move & ADD:
+                while node > 0 and _beats(value, nodes[node, ITEM], real, largest):
                     _unlink(nodes, cells, group, head, node, pool)
+                    node = cells[group, tail]
+                if node > 0 and nodes[node, ITEM] == value:
+                    nodes[node, TIMES] += 1
+                else:
+                    _append(nodes, cells, group, head, value, pool)
+            else:
+                while node > 0 and not _same(nodes[node, ITEM], value, real):
+                    node = nodes[node, NEXT]
+                if node > 0:
+                    nodes[node, TIMES] -= 1
+                    if nodes[node, TIMES] == 0:
+                        _unlink(nodes, cells, group, head, node, pool)
         if move & WRITE:
             node = cells[group, head]
-            out_valid[written] = node > 0
-            if node > 0:
-                out[written] = items[node, ITEM]
-            else:
-                aim[NULLS] = 1
+            out[number, written] = nodes[node, ITEM]
+            out_valid[number, written] = node > 0
+            nulls |= node <= 0
             written += 1
+    return nulls
 
 
-@called
-def follow_records(moves, count, aim, values, valid, cells, records, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """The largest or least of all that ever came, whether it came or went."""
-    cell, line, mask, largest = aim[CELL], aim[LINE], aim[MASK], aim[LARGEST]
-    for number in range(count):
-        move = moves[number]
+@state_kernel
+def follow_records(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
+    """The largest or least of all that ever came, whether it came or went; returns whether a null was written."""
+    cell, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    nulls = False
+    for place in range(count):
+        move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
             cells[group, cell + 1] = 0
-        if move & (ADD | REMOVE) and not is_null(valid, mask, row):
-            value = records.dtype.type(values[line, row])
-            best = records[group, cell]
-            if cells[group, cell + 1] == 0 or (value > best if largest else value < best):
-                records[group, cell] = value
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            value = value_at(form, values, row)
+            if cells[group, cell + 1] == 0 or _beats(value, cells[group, cell], form == REAL, largest):
+                cells[group, cell] = value
                 cells[group, cell + 1] = 1
         if move & WRITE:
-            out[written] = records[group, cell]
-            out_valid[written] = cells[group, cell + 1] != 0
-            if cells[group, cell + 1] == 0:
-                aim[NULLS] = 1
+            out[number, written] = cells[group, cell]
+            out_valid[number, written] = cells[group, cell + 1] != 0
+            nulls |= cells[group, cell + 1] == 0
             written += 1
+    return nulls

@@ -2,24 +2,24 @@
 
     moves   ──►  add row 7 to group 2 · remove row 1 from group 0 · write group 2 · …        what happens, in order
     plan         one line an aggregate: its kind, its argument's line, where its cells begin
+    lines        one line an argument: how its values are held, and where they and their nulls lie in memory
     cells        one line a group: the accumulators of every aggregate, side by side
     nodes        lists of candidates for min and max, which the cells point into
     table        how often each group holds each value, for distinctCount
     out          line a, column k: aggregate a as it stands at the k-th write
 
-Each aggregate walks over all moves by itself. The arguments are lines of three dtypes: `narrow` int32 (string codes,
-int, bool), `wide` int64 (long), and `wide` seen as float64 (float and double).
+Each aggregate walks over all moves by a loop of its own, so that an app has to compile none but those that it uses.
+Arguments are held in one of three forms: narrow int32 (int, bool, string codes), wide int64 (long, string codes) and
+real float64 (float and double). Cells, nodes and results are int64; real numbers are there by their bits.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-kernel = numba.njit(cache=True, _nrt=False, error_model="numpy")  # type: ignore[call-overload]
-"""Loops over state arrays that allocate nothing: without reference counts they run several times as fast."""
-called = numba.njit(_nrt=False, error_model="numpy")  # type: ignore[call-overload]
-inlined = numba.njit(_nrt=False, error_model="numpy", inline="always")  # type: ignore[call-overload]
+from siddhi.engine.bits import as_real
+from siddhi.engine.kernels import kernel_part
+from siddhi.engine.memory import byte_at, offset_at, word_at
 
 ADD, REMOVE, CLEAR, WRITE = 1, 2, 4, 8
 """What a move does, one or several: the group starts anew (always first), the row is added or removed, the group's
@@ -29,10 +29,12 @@ ROW_SHIFT, GROUP_SHIFT = 4, 34
 ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
 
 SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT = range(7)
-KIND, CELL, SOURCE, LINE, MASK, LARGEST, NULLS = range(7)
-"""Columns of the plan: the aggregate's kind, its first cell, the dtype and line of its argument, the line that tells
-nulls (-1: there are none), whether the largest or the least counts, whether a null was written."""
-PLAN_WIDTH = 7
+KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)
+"""Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether the largest or the least
+counts, whether sums are real."""
+FORM, VALUES, MASK, LINE_WIDTH = range(4)
+"""Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
+which of them are not null (0: all)."""
 NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
 CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2}
 """How many cells each kind has; cells of a group that never held anything are 0."""
@@ -48,18 +50,21 @@ NULL_VALUE = np.iinfo(np.int64).min
 """What stands for null among counted values, which are numbers; a null string is its code."""
 
 
-@inlined
-def is_null(valid, mask, row):  # type: ignore[no-untyped-def]
-    return mask >= 0 and not valid[mask, row]
+@kernel_part
+def is_null(mask, row):  # type: ignore[no-untyped-def]
+    return mask != 0 and byte_at(mask + row) == 0
 
 
-@inlined
-def whole_argument(source, line, row, wide, narrow):  # type: ignore[no-untyped-def]
-    return wide[line, row] if source == WIDE else np.int64(narrow[line, row])
+@kernel_part
+def value_at(form, values, row):  # type: ignore[no-untyped-def]
+    """The whole number, or the bits of the real one, in `row` of the values that begin at the address `values`."""
+    if form == NARROW:
+        return np.int64(offset_at(values + 4 * row))
+    return np.int64(word_at(values + 8 * row))
 
 
-@inlined
-def real_argument(source, line, row, wide, reals, narrow):  # type: ignore[no-untyped-def]
-    if source == REAL:
-        return reals[line, row]
-    return np.float64(wide[line, row]) if source == WIDE else np.float64(narrow[line, row])
+@kernel_part
+def real_at(form, values, row):  # type: ignore[no-untyped-def]
+    """The value in `row` as a real number."""
+    value = value_at(form, values, row)
+    return as_real(value) if form == REAL else np.float64(value)

@@ -9,87 +9,64 @@ from siddhi.engine.aggregators.moves import (
     AVERAGE,
     CELL,
     CLEAR,
+    FORM,
     GROUP_SHIFT,
     KIND,
     LINE,
     MASK,
-    NULLS,
+    REAL_RESULT,
     REMOVE,
     ROW_MASK,
     ROW_SHIFT,
-    SOURCE,
+    VALUES,
     WRITE,
-    called,
     is_null,
-    real_argument,
-    whole_argument,
+    real_at,
+    value_at,
 )
+from siddhi.engine.bits import as_bits, as_real
+from siddhi.engine.kernels import state_kernel
 
 
-@called
-def follow_whole_sums(moves, count, aim, wide, narrow, valid, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Sums of int and long, which wrap as Java's."""
-    total, source, line, mask = aim[CELL], aim[SOURCE], aim[LINE], aim[MASK]
-    for number in range(count):
-        move = moves[number]
+@state_kernel
+def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
+    """Sums, which wrap as Java's when they are whole, and averages; returns whether a null was written.
+
+    Totals go up and down by each value, nothing is summed anew. A value that has just come is always held.
+    """
+    cell, real, line = plan[number, CELL], plan[number, REAL_RESULT] != 0, plan[number, LINE]
+    mean = plan[number, KIND] == AVERAGE
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    nulls = False
+    for place in range(count):
+        move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
-            cells[group, total] = 0
-            cells[group, total + 1] = 0
-        counts = not is_null(valid, mask, row)
-        if counts and move & ADD:
-            cells[group, total] += whole_argument(source, line, row, wide, narrow)
-            cells[group, total + 1] += 1
-        elif counts and move & REMOVE:
-            cells[group, total] -= whole_argument(source, line, row, wide, narrow)
-            cells[group, total + 1] -= 1
-        if move & WRITE:
-            held = cells[group, total + 1] != 0 or (counts and move & ADD)
-            out[written] = cells[group, total]
-            out_valid[written] = held
-            if not held:
-                aim[NULLS] = 1
-            written += 1
-
-
-@called
-def follow_real_sums(moves, count, aim, wide, reals, narrow, valid, cells, totals, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """Sums as double and averages: totals go up and down by each value, nothing is summed anew."""
-    total, source, line, mask = aim[CELL], aim[SOURCE], aim[LINE], aim[MASK]
-    mean = aim[KIND] == AVERAGE
-    for number in range(count):
-        move = moves[number]
-        group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
-        if move & CLEAR:
-            totals[group, total] = 0.0
-            cells[group, total + 1] = 0
-        counts = not is_null(valid, mask, row)
-        if counts and move & ADD:
-            totals[group, total] += real_argument(source, line, row, wide, reals, narrow)
-            cells[group, total + 1] += 1
-        elif counts and move & REMOVE:
-            totals[group, total] -= real_argument(source, line, row, wide, reals, narrow)
-            cells[group, total + 1] -= 1
-        if move & WRITE:
-            size = cells[group, total + 1]
-            if mean:
-                held = size != 0
-                out[written] = totals[group, total] / size if held else 0.0
+            cells[group, cell] = 0
+            cells[group, cell + 1] = 0
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            sign = 1 if move & ADD else -1
+            if real:
+                cells[group, cell] = as_bits(as_real(cells[group, cell]) + sign * real_at(form, values, row))
             else:
-                held = size != 0 or (counts and move & ADD)
-                out[written] = totals[group, total]
-            out_valid[written] = held
-            if not held:
-                aim[NULLS] = 1
+                cells[group, cell] += sign * value_at(form, values, row)
+            cells[group, cell + 1] += sign
+        if move & WRITE:
+            total, size = cells[group, cell], cells[group, cell + 1]
+            held = size != 0 or (move & ADD != 0 and not mean and not is_null(mask, row))
+            out[number, written] = as_bits(as_real(total) / size) if mean else total
+            out_valid[number, written] = held
+            nulls |= not held
             written += 1
+    return nulls
 
 
-@called
-def follow_counts(moves, count, aim, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """How many rows are held, nulls too."""
-    cell = aim[CELL]
-    for number in range(count):
-        move = moves[number]
+@state_kernel
+def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def] # noqa: ARG001 - as all others
+    """How many rows are held, nulls too; returns False, as no null is written."""
+    cell = plan[number, CELL]
+    for place in range(count):
+        move = moves[place]
         group = move >> GROUP_SHIFT
         if move & CLEAR:
             cells[group, cell] = 0
@@ -98,53 +75,47 @@ def follow_counts(moves, count, aim, cells, out, out_valid, written):  # type: i
         elif move & REMOVE:
             cells[group, cell] -= 1
         if move & WRITE:
-            out[written] = cells[group, cell]
-            out_valid[written] = True
+            out[number, written] = cells[group, cell]
+            out_valid[number, written] = True
             written += 1
+    return False
 
 
-@called
-def follow_deviations(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop, compiled as a whole
-    moves, count, aim, wide, reals, narrow, valid, cells, moments, out, out_valid, written
-):
+@state_kernel
+def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
     """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values; the fourth cell
-    counts."""
-    cell, source, line, mask = aim[CELL], aim[SOURCE], aim[LINE], aim[MASK]
-    for number in range(count):
-        move = moves[number]
+    counts. Returns whether a null was written."""
+    cell, line = plan[number, CELL], plan[number, LINE]
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    nulls = False
+    for place in range(count):
+        move = moves[place]
         group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
         if move & CLEAR:
-            for part in range(3):
-                moments[group, cell + part] = 0.0
-            cells[group, cell + 3] = 0
-        if move & (ADD | REMOVE) and not is_null(valid, mask, row):
-            value = real_argument(source, line, row, wide, reals, narrow)
-            old = moments[group, cell + 1]
-            if move & ADD:
-                cells[group, cell + 3] += 1
-                size = cells[group, cell + 3]
-                if size == 1:
-                    moments[group, cell] = value
-                    moments[group, cell + 1] = value
-                    moments[group, cell + 2] = 0.0
-                else:
-                    moments[group, cell] += value
-                    moments[group, cell + 1] = moments[group, cell] / size
-                    moments[group, cell + 2] += (value - old) * (value - moments[group, cell + 1])
+            for part in range(4):
+                cells[group, cell + part] = 0
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            value = real_at(form, values, row)
+            sign = 1 if move & ADD else -1
+            size = cells[group, cell + 3] + sign
+            cells[group, cell + 3] = size
+            if size == 0 or (size == 1 and sign > 0):
+                first = as_bits(value) if size else np.int64(0)
+                cells[group, cell] = first
+                cells[group, cell + 1] = first
+                cells[group, cell + 2] = 0
             else:
-                cells[group, cell + 3] -= 1
-                size = cells[group, cell + 3]
-                if size == 0:
-                    for part in range(3):
-                        moments[group, cell + part] = 0.0
-                else:
-                    moments[group, cell] -= value
-                    moments[group, cell + 1] = moments[group, cell] / size
-                    moments[group, cell + 2] -= (value - old) * (value - moments[group, cell + 1])
+                old = as_real(cells[group, cell + 1])
+                total = as_real(cells[group, cell]) + sign * value
+                mean = total / size
+                spread = as_real(cells[group, cell + 2]) + sign * ((value - old) * (value - mean))
+                cells[group, cell] = as_bits(total)
+                cells[group, cell + 1] = as_bits(mean)
+                cells[group, cell + 2] = as_bits(spread)
         if move & WRITE:
             size = cells[group, cell + 3]
-            out[written] = 0.0 if size <= 1 else np.sqrt(moments[group, cell + 2] / size)
-            out_valid[written] = size != 0
-            if size == 0:
-                aim[NULLS] = 1
+            out[number, written] = as_bits(np.sqrt(as_real(cells[group, cell + 2]) / size)) if size > 1 else np.int64(0)
+            out_valid[number, written] = size != 0
+            nulls |= size == 0
             written += 1
+    return nulls

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.aggregators.moves import called, inlined, kernel
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.hashing import mix
+from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.state import Codes, State
 
 ONE_GROUP, BY_CODE, BY_HASH = 0, 1, 2
@@ -19,7 +19,7 @@ NO_ROOM, NO_NULL_CODE = -1, -2
 _NOBODY = -1
 
 
-@inlined
+@kernel_part
 def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
     """The id of the group of `row`, new if need be: `NO_ROOM` or `NO_NULL_CODE` when the table lacks that first.
 
@@ -62,7 +62,7 @@ def group_of(keys, row, count, state, index, group_keys, unused):  # type: ignor
     return group
 
 
-@inlined
+@kernel_part
 def give_back(group, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
     """Nobody holds `group` any more: its id is the next that is given out."""
     if state[HOW] == BY_CODE:
@@ -75,7 +75,7 @@ def give_back(group, state, index, group_keys, unused):  # type: ignore[no-untyp
         state[UNUSED] += 1
 
 
-@called
+@seldom_part
 def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
     """Where the search for `group` begins."""
     hashed = np.int64(0)
@@ -84,7 +84,7 @@ def _home(group, index, group_keys):  # type: ignore[no-untyped-def]
     return hashed & (len(index) - 1)
 
 
-@called
+@seldom_part
 def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
     """The hash table `index` is as if `group` had never been in it: those behind it move up."""
     mask = len(index) - 1
@@ -100,7 +100,7 @@ def _take_out(group, index, group_keys):  # type: ignore[no-untyped-def]
     index[gap] = _NOBODY
 
 
-@kernel
+@state_kernel
 def _place_groups(groups, group_keys, index):  # type: ignore[no-untyped-def]
     """Fills the empty hash table `index` with `groups`."""
     mask = len(index) - 1

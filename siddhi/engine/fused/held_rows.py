@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.aggregators.moves import NARROW, REAL
+from siddhi.engine.aggregators.moves import FORM, LINE_WIDTH, MASK, NARROW, REAL, VALUES
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.bits import address_of
 from siddhi.engine.state import Codes, State
 
 _LEAST = 64
@@ -16,16 +17,18 @@ _LEAST = 64
 class HeldRows:
     """A queue of rows; the row of sequence number s lies in column `s & (capacity - 1)` of every line.
 
-    `sources` gives the dtype of each line: narrow (int32) or wide (int64 or float64, in one array). `places` tells
-    where each went: its line among those of its dtype. A line for nulls is there from its first null on, all of them
-    then have one.
+    `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` tells where
+    they lie, as `siddhi.engine.aggregators.moves` says. Nulls are told from the first of them on, and of a line from
+    its own first null on.
     """
 
     def __init__(self, sources: Sequence[int]) -> None:
         self.sources = tuple(sources)
-        self.places = [
+        self._places = [
             sum((s == NARROW) == (source == NARROW) for s in sources[:at]) for at, source in enumerate(sources)
         ]
+        self.lines: Int64Array = np.zeros((max(len(sources), 1), LINE_WIDTH), dtype=np.int64)
+        self.lines[: len(sources), FORM] = sources
         narrow = sum(source == NARROW for source in sources)
         self.capacity = _LEAST
         self.narrow: AnyArray = np.zeros((narrow, _LEAST), dtype=np.int32)
@@ -34,12 +37,21 @@ class HeldRows:
         self._look()
 
     def _look(self) -> None:
-        """Each line as an array of its own, in its own dtype."""
+        """Each line as an array of its own, in its own dtype, and where it lies."""
         reals = self.wide.view(np.float64)
-        self._lines: list[AnyArray] = [
+        self._arrays: list[AnyArray] = [
             self.narrow[place] if source == NARROW else (reals if source == REAL else self.wide)[place]
-            for source, place in zip(self.sources, self.places, strict=True)
+            for source, place in zip(self.sources, self._places, strict=True)
         ]
+        for number, array in enumerate(self._arrays):
+            self.lines[number, VALUES] = address_of(array)
+            if self.lines[number, MASK]:
+                self.lines[number, MASK] = address_of(self.valid[number])
+
+    @property
+    def tells_nulls(self) -> bool:
+        """True from the first null on."""
+        return len(self.valid) > 0
 
     def make_room(self, first: int, end: int, count: int) -> None:
         """There is room for `count` rows behind the rows [first, end), and not for many times more."""
@@ -54,7 +66,7 @@ class HeldRows:
 
     def put(self, line: int, sequence: int, values: AnyArray) -> None:
         """The rows from `sequence` on have `values` in `line`."""
-        array = self._lines[line]
+        array = self._arrays[line]
         start = sequence & (self.capacity - 1)
         stop = start + len(values)
         if stop <= self.capacity:
@@ -62,30 +74,34 @@ class HeldRows:
         else:
             _wrap(array, start, values)
 
-    def put_valid(self, line: int, sequence: int, valid: BoolArray | None, count: int) -> bool:
-        """The rows from `sequence` on are null in `line` where `valid` is False; returns whether nulls are told."""
-        if valid is None and not len(self.valid):
-            return False
+    def put_valid(self, line: int, sequence: int, valid: BoolArray | None, count: int) -> None:
+        """The rows from `sequence` on are null in `line` where `valid` is False."""
+        if valid is None and not self.lines[line, MASK]:
+            return
         if not len(self.valid):
             self.valid = np.ones((len(self.sources), self.capacity), dtype=np.bool_)
+        if not self.lines[line, MASK]:
+            self.valid[line] = True
+            self.lines[line, MASK] = address_of(self.valid[line])
         _wrap(self.valid[line], sequence & (self.capacity - 1), np.ones(count, np.bool_) if valid is None else valid)
-        return True
 
     def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
         """The rows [first, end); `codes` says which lines hold string codes."""
         columns = np.arange(first, end) & (self.capacity - 1)
-        lines: list[State] = []
-        for line, coded in zip(self._lines, codes, strict=True):
-            held = line[columns]
-            lines.append(Codes(held.astype(np.int64)) if coded else held)
-        return [lines, self.valid[:, columns]]
+        arrays: list[State] = []
+        for array, coded in zip(self._arrays, codes, strict=True):
+            held = array[columns]
+            arrays.append(Codes(held.astype(np.int64)) if coded else held)
+        return [arrays, self.valid[:, columns]]
 
     def restore(self, first: int, end: int, state: State) -> None:
-        lines, valid = state
+        arrays, valid = state
         self.make_room(first, first, end - first)
         self.valid = np.ones((len(valid), self.capacity), dtype=np.bool_)
         self.valid[:, np.arange(first, end) & (self.capacity - 1)] = valid
-        for number, held in enumerate(lines):
+        for number in range(len(self.sources)):
+            self.lines[number, MASK] = address_of(self.valid[number]) if len(valid) else 0
+        for number, held in enumerate(arrays):
             self.put(number, first, held.array if isinstance(held, Codes) else held)
 
 

@@ -24,32 +24,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulate import accumulate
-from siddhi.engine.aggregators.moves import (
-    ADD,
-    CLEAR,
-    ENTRIES,
-    GROUP_SHIFT,
-    NODES_LEFT,
-    NULLS,
-    REMOVE,
-    ROW_SHIFT,
-    WRITE,
-    kernel,
-)
+from siddhi.engine.aggregators.accumulators import SOURCES
+from siddhi.engine.aggregators.moves import ADD, CLEAR, GROUP_SHIFT, NARROW, REMOVE, ROW_SHIFT, WRITE
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node, Value
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
-from siddhi.engine.fused.fused import NO_NUMBERS, FusedSelection
+from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
+from siddhi.engine.fused.held_rows import HeldRows
 from siddhi.engine.fused.shape import Shape
-from siddhi.engine.kernels import kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import last_of_each_group
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
+from siddhi.language.ast import AttributeType
 
 HELD = 0
 """The cell of a group that counts its rows."""
@@ -58,90 +49,70 @@ GROUP_LINE = 0
 TIME_LINE = 0
 """The wide line of held rows with their times, if these tell when they leave."""
 
-FIRST, ROW, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, LISTS, COUNTERS, WINDOW_STATE_SIZE = range(10)
-"""Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, after how
-many newer rows and how much time a row leaves, what tells the time, whether groups outlive their rows, whether ids of
-groups may be given out again at once, how many lists and tables the aggregates fill."""
+FIRST, ROW, PLANNED, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, WINDOW_STATE_SIZE = range(9)
+"""Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, how many
+moves were planned, after how many newer rows and how much time a row leaves, what tells the time, whether groups
+outlive their rows, whether ids of groups may be given out again at once."""
 UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
-DONE, DONE_WITH_NULLS, NO_STATE_ROOM = 0, 1, -3
+NO_MOVE_LEFT = -3
 _NEVER = np.iinfo(np.int64).max
-BLOCK = 2_048
-"""So many moves are planned before the aggregates follow them: few enough to stay in the fastest cache."""
 
 
-@kernel
-def slide(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
-    start, count, state, clocks, keys, wide, narrow, valid, cells, group_state, index, group_keys, unused, moves, plan,
-    nodes, table, pool, out, out_valid,
-):  # fmt: skip
-    """Adds rows [start, start + count) to the window and lets older ones go; writes the aggregates after each.
+@state_kernel
+def slide(  # type: ignore[no-untyped-def]
+    start, count, state, clocks, keys, wide, narrow, cells, group_state, index, group_keys, unused, moves
+):
+    """Adds rows [start, start + count) to the window and lets older ones go: plans the moves for that, and a write
+    after each row.
 
-    `wide`, `narrow` and `valid` hold the rows as `HeldRows` says, `keys` their keys as `group_of` wants them. Returns
-    `DONE`, `DONE_WITH_NULLS` when an aggregate was null, or what there was no room for: then the caller makes room and
-    calls again.
+    `wide` and `narrow` hold the rows as `HeldRows` says, `keys` their keys as `group_of` wants them. Returns the number
+    of moves when all rows are done, else what there was no room for, with the number of moves in the state: then the
+    caller follows these moves, makes room and calls again.
     """
     mask = wide.shape[1] - 1
     grouped = group_state[HOW] != ONE_GROUP
-    timing = state[TIMING]
-    while state[ROW] < count:
-        row = written = state[ROW]
-        adds = min(count - row, len(moves))
-        if pool[NODES_LEFT] < adds * state[LISTS] or 2 * (pool[ENTRIES] + adds * state[COUNTERS]) > len(table):
-            return NO_STATE_ROOM
-        if row == 0:
-            plan[:, NULLS] = 0
-        first = state[FIRST]
-        planned = 0
-        lack = np.int64(0)
-        while row < count and planned < len(moves):
-            new = start + row
-            column = new & mask
-            if timing == BY_ATTRIBUTE:
-                now = wide[TIME_LINE, column]
-            else:
-                now = clocks[row] if timing == BY_CLOCK else np.int64(0)
-            while first < new and planned < len(moves):
-                old = first & mask
-                if new - first < state[LENGTH] and not (
-                    timing != UNTIMED and wide[TIME_LINE, old] + state[DURATION] <= now
-                ):
-                    break
-                group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
-                cells[group, HELD] -= 1
-                if cells[group, HELD] == 0 and state[GIVES_BACK]:
-                    give_back(group, group_state, index, group_keys, unused)
-                moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
-                planned += 1
-                first += 1
-            if planned == len(moves):
+    timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
+    row, first = state[ROW], state[FIRST]
+    planned = 0
+    lack = np.int64(0)
+    while row < count:
+        new = start + row
+        column = new & mask
+        now = wide[TIME_LINE, column] if timing == BY_ATTRIBUTE else clocks[row] if timing == BY_CLOCK else np.int64(0)
+        while first < new and planned < len(moves):
+            old = first & mask
+            if new - first < length and not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
                 break
-            group = group_of(keys, row, count, group_state, index, group_keys, unused)
-            if group < 0:
-                lack = group
-                break
-            if grouped:
-                narrow[GROUP_LINE, column] = group
-            doing = ADD | WRITE
-            if cells[group, HELD] == 0 and not state[KEEPS_GROUPS]:
-                doing |= CLEAR
-            cells[group, HELD] += 1
-            moves[planned] = group << GROUP_SHIFT | column << ROW_SHIFT | doing
+            group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
+            cells[group, HELD] -= 1
+            if cells[group, HELD] == 0 and state[GIVES_BACK]:
+                give_back(group, group_state, index, group_keys, unused)
+            moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
             planned += 1
-            row += 1
-        accumulate(
-            moves, planned, plan, wide, narrow, valid, cells, nodes, table, pool, out, out_valid, written
-        )  # fmt: skip
-        state[FIRST] = first
-        state[ROW] = row
-        if lack < 0:
-            return lack
+            first += 1
+        if planned == len(moves):
+            lack = np.int64(NO_MOVE_LEFT)
+            break
+        group = group_of(keys, row, count, group_state, index, group_keys, unused)
+        if group < 0:
+            lack = group
+            break
+        if grouped:
+            narrow[GROUP_LINE, column] = group
+        doing = ADD | WRITE
+        if cells[group, HELD] == 0 and not state[KEEPS_GROUPS]:
+            doing |= CLEAR
+        cells[group, HELD] += 1
+        moves[planned] = group << GROUP_SHIFT | column << ROW_SHIFT | doing
+        planned += 1
+        row += 1
+    state[FIRST] = first
+    if lack < 0:
+        state[ROW], state[PLANNED] = row, planned
+        return lack
     state[ROW] = 0
-    nulls = np.int64(DONE)
-    for number in range(len(plan)):
-        if plan[number, NULLS]:
-            nulls = np.int64(DONE_WITH_NULLS)
-    return nulls
+    return np.int64(planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +153,24 @@ class SlidingSelection(FusedSelection):
     """
 
     def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
-        super().__init__(shape, context, leaving.time, first_cells=1)
+        nodes = NodeLines(reserved=int(bool(shape.keys)))
+        if leaving.time is not None:
+            nodes.line(leaving.time)
+        super().__init__(shape, context, nodes, first_cells=1)
+        if isinstance(leaving.time, ColumnNode):
+            self.columns[leaving.time.column] = leaving.time.type
+        groups = [NARROW] if shape.keys else []
+        self.rows = HeldRows([*groups, *(SOURCES[node.type] for node in nodes.nodes)])
+        self.coded = [*(False for _ in groups), *(node.type is AttributeType.STRING for node in nodes.nodes)]
         self.holds = leaving.length < _NEVER or leaving.timing != UNTIMED
         self.end = 0
         state = self.state = np.zeros(WINDOW_STATE_SIZE, dtype=np.int64)
         state[LENGTH], state[DURATION], state[TIMING] = leaving.length, leaving.duration, leaving.timing
         state[KEEPS_GROUPS] = shape.lasting or not self.holds
-        state[LISTS], state[COUNTERS] = self.accumulators.lists, self.accumulators.counters
         self.clocked = leaving.timing == BY_CLOCK
         self.kept = bool(state[KEEPS_GROUPS])
         self._first = 0
-        self._moves: Int64Array = np.empty(BLOCK, dtype=np.int64)
+        self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size, start, rows = batch.size, self.end, self.rows
@@ -200,9 +178,12 @@ class SlidingSelection(FusedSelection):
             self._first = int(self.state[FIRST])
             rows.make_room(self._first, start, size)
         self.state[GIVES_BACK] = batch.chunks is None and not self.kept
-        if batch.chunks is not None and self.groups.state[UNUSED] < size:
-            self.make_room(NO_ROOM, size, forget=not self.kept)
-        self.put_rows(batch, start)
+        if batch.chunks is not None and self.shape.keys and self.groups.state[UNUSED] < size:
+            self.make_room(NO_ROOM, forget=not self.kept)
+        for line, values, valid in self.nodes.of(batch):
+            rows.put(line, start, values)
+            if valid is not None or rows.tells_nulls:
+                rows.put_valid(line, start, valid, size)
         self.end = start + size
         aggregates = self._slide(batch, start)
         if not self.holds:
@@ -221,17 +202,21 @@ class SlidingSelection(FusedSelection):
         clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
         keys = self.keys(batch)
         out, out_valid = accumulators.room_for(size)
+        moves = self._moves = room_for_moves(self._moves, 2 * size)
+        done = 0
         while True:
             told = slide(
-                start, size, self.state, clocks, keys,
-                rows.wide, rows.narrow, rows.valid,
-                accumulators.cells, groups.state, groups.index, groups.keys, groups.unused,
-                self._moves, accumulators.plan, accumulators.nodes, accumulators.table, accumulators.pool,
-                out, out_valid,
+                start, size, self.state, clocks, keys, rows.wide, rows.narrow,
+                accumulators.cells, groups.state, groups.index, groups.keys, groups.unused, moves,
             )  # fmt: skip
             if told >= 0:
-                return accumulators.values(out, out_valid, size, nulls=told == DONE_WITH_NULLS)
-            self.make_room(told, min(size, BLOCK), forget=batch.chunks is None and not self.kept)
+                accumulators.follow(moves, told, size - done, rows.lines, out, out_valid, done)
+                return accumulators.values(out, out_valid, size)
+            row, planned = int(self.state[ROW]), int(self.state[PLANNED])
+            accumulators.follow(moves, planned, row - done, rows.lines, out, out_valid, done)
+            done = row
+            if told != NO_MOVE_LEFT:
+                self.make_room(told, forget=batch.chunks is None and not self.kept)
 
     def _last_ones(self, positions: Int64Array, chunks: Int64Array, start: int) -> Int64Array:
         """Of `positions` the last of each group in each chunk, in order of their first; `start` is the sequence number
@@ -263,7 +248,7 @@ class SlidingSelection(FusedSelection):
         self.state[FIRST], self.state[ROW] = self._first, 0
         self.groups.restore(state["groups"])
         self.accumulators.restore(state["aggregates"])
-        self.restore_rows(self._first, self.end, state["rows"])
+        self.rows.restore(self._first, self.end, state["rows"])
 
     def state_size(self) -> StateSize:
         return StateSize(

@@ -17,30 +17,32 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulate import accumulate
-from siddhi.engine.aggregators.accumulators import SOURCES
+from siddhi.engine.aggregators.accumulators import SOURCES, in_form
 from siddhi.engine.aggregators.moves import (
     ADD,
     CLEAR,
-    ENTRIES,
+    FORM,
     GROUP_SHIFT,
-    NARROW,
-    NODES_LEFT,
-    NULLS,
+    LINE_WIDTH,
+    MASK,
     REAL,
     ROW_SHIFT,
+    VALUES,
     WRITE,
-    kernel,
+    is_null,
+    value_at,
 )
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.bits import address_of
 from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
-from siddhi.engine.fused.fused import FusedSelection
+from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import give_back, group_of
 from siddhi.engine.fused.shape import Shape
-from siddhi.engine.kernels import grown
+from siddhi.engine.kernels import grown, kernel_part, state_kernel
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -51,77 +53,79 @@ from siddhi.engine.windows.time_batch import TimeCutter
 from siddhi.engine.windows.window import WindowContext
 from siddhi.language.ast import AttributeType
 
-HELD, SLOT, FIRST_CELLS = 0, 1, 2
-"""The cells of a group that count its rows in the batch in progress and tell its place among the batch's groups."""
-OPEN, ROW, CUT, FLUSHED, WRITTEN, LISTS, COUNTERS, STATE_SIZE = range(8)
+NEWEST, SLOT, FIRST_CELLS = 0, 1, 2
+"""The cells of a group that tell its newest row in the batch in progress and its place among the batch's groups."""
+NOT_OPEN, KEPT, FIRST_ROW = 0, 1, 2
+"""What a newest row is told as: there is none, it is of an earlier call, or row r of this call is `FIRST_ROW` + r."""
+OPEN, ROW, CUT, FLUSHED, WRITTEN, PLANNED, STATE_SIZE = range(7)
 """Lines of the state: groups in the batch in progress; of the call that runs, rows and cuts that are done, groups of a
-cut that are written, rows written in all; how many lists and tables the aggregates fill."""
-NO_STATE_ROOM, NO_OPEN_ROOM = -3, -4
-BLOCK = 2_048
-"""So many moves are planned before the aggregates follow them: few enough to stay in the fastest cache."""
-KEPT_SOURCE, KEPT_LINE, KEPT_MASK = 0, 1, 2
-"""Columns of the plan for attributes of newest rows: dtype and line, the line that tells nulls (-1: there are none)."""
+cut that are written, rows written in all, moves planned."""
+NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
 
 
-@kernel
+@kernel_part
+def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-untyped-def]
+    """Writes the kept attributes of `row` into the columns `place` of `values` and `valid`."""
+    for number in range(len(kept_lines)):
+        line = kept_lines[number]
+        values[number, place] = value_at(lines[line, FORM], lines[line, VALUES], row)
+        valid[number, place] = not is_null(lines[line, MASK], row)
+
+
+@state_kernel
 def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
-    count, cuts, state, keys, wide, narrow, valid, cells, group_state, index, group_keys, unused, moves, plan,
-    nodes, table, pool, opened, newest, kept_plan, kept, kept_valid, out, out_valid, out_cuts,
+    count, cuts, state, keys, lines, cells, group_state, index, group_keys, unused, moves, opened, kept_lines, kept,
+    kept_valid, out, out_valid, out_cuts,
 ):  # fmt: skip
-    """Adds `count` rows to their groups and writes the groups of the batch in progress at each of `cuts`.
+    """Plans the moves that add `count` rows to their groups and write the groups of the batch in progress at each of
+    `cuts`.
 
-    `opened` and `newest` hold group and newest row (-1: of an earlier call) of each place in the batch in progress,
-    `kept` the attributes of newest rows by place. Behind the aggregates `out` gets the attributes of the newest rows,
-    `out_cuts` the cut of each row written. Returns twice the number of rows written, one more when an aggregate was
-    null, or what there was no room for: then the caller makes room and calls again.
+    `opened` holds the group of each place in the batch in progress, `kept` the attributes of newest rows of earlier
+    calls by place. `out` gets the attributes of the newest rows, `out_cuts` the cut of each row written. Returns the
+    number of moves when all is done, else what there was no room for, with the number of moves in the state: then the
+    caller follows these moves, makes room and calls again.
     """
-    several = len(plan)
-    while state[ROW] < count or state[CUT] < cuts.shape[1]:
-        written = state[WRITTEN]
-        row = state[ROW]
-        adds = min(count - row, len(moves))
-        if pool[NODES_LEFT] < adds * state[LISTS] or 2 * (pool[ENTRIES] + adds * state[COUNTERS]) > len(table):
-            return NO_STATE_ROOM
-        if row == 0 and state[CUT] == 0 and state[FLUSHED] == 0:
-            plan[:, NULLS] = 0
-        planned = 0
-        lack = np.int64(0)
-        while planned < len(moves):
-            if state[CUT] < cuts.shape[1] and cuts[ROWS, state[CUT]] == row:
-                place = state[FLUSHED]
-                while place < state[OPEN] and planned < len(moves):
-                    group = np.int64(opened[place])
-                    moves[planned] = group << GROUP_SHIFT | WRITE
-                    planned += 1
-                    for number in range(len(kept_plan)):
-                        line, mask = kept_plan[number, KEPT_LINE], kept_plan[number, KEPT_MASK]
-                        if newest[place] < 0:
-                            out[several + number, state[WRITTEN]] = kept[number, place]
-                            out_valid[several + number, state[WRITTEN]] = kept_valid[number, place]
-                        else:
-                            narrowed = kept_plan[number, KEPT_SOURCE] == NARROW
-                            value = np.int64(narrow[line, newest[place]]) if narrowed else wide[line, newest[place]]
-                            out[several + number, state[WRITTEN]] = value
-                            out_valid[several + number, state[WRITTEN]] = mask < 0 or valid[mask, newest[place]]
-                    out_cuts[state[WRITTEN]] = state[CUT]
-                    cells[group, HELD] = 0
-                    give_back(group, group_state, index, group_keys, unused)
-                    state[WRITTEN] += 1
-                    place += 1
+    planned = 0
+    row, written = state[ROW], state[WRITTEN]
+    lack = np.int64(0)
+    while lack == 0:
+        if state[CUT] < cuts.shape[1] and cuts[ROWS, state[CUT]] == row:
+            place = state[FLUSHED]
+            while place < state[OPEN] and planned < len(moves):
+                group = np.int64(opened[place])
+                moves[planned] = group << GROUP_SHIFT | WRITE
+                planned += 1
+                if cells[group, NEWEST] >= FIRST_ROW:
+                    _keep(lines, kept_lines, cells[group, NEWEST] - FIRST_ROW, out, out_valid, written)
+                else:
+                    for number in range(len(kept_lines)):
+                        out[number, written] = kept[number, place]
+                        out_valid[number, written] = kept_valid[number, place]
+                out_cuts[written] = state[CUT]
+                cells[group, NEWEST] = NOT_OPEN
+                give_back(group, group_state, index, group_keys, unused)
+                written += 1
+                place += 1
+            if place < state[OPEN]:
                 state[FLUSHED] = place
-                if place < state[OPEN]:
-                    break
+                lack = np.int64(NO_MOVE_LEFT)
+            else:
                 state[FLUSHED] = state[OPEN] = 0
                 state[CUT] += 1
-                continue
-            if row == count:
+            continue
+        if row == count:
+            break
+        stop = cuts[ROWS, state[CUT]] if state[CUT] < cuts.shape[1] else count
+        while row < stop:
+            if planned == len(moves):
+                lack = np.int64(NO_MOVE_LEFT)
                 break
             group = group_of(keys, row, count, group_state, index, group_keys, unused)
             if group < 0:
                 lack = group
                 break
             doing = ADD
-            if cells[group, HELD] == 0:
+            if cells[group, NEWEST] == NOT_OPEN:
                 if state[OPEN] == len(opened):
                     lack = np.int64(NO_OPEN_ROOM)
                     break
@@ -129,33 +133,21 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
                 cells[group, SLOT] = state[OPEN]
                 opened[state[OPEN]] = group
                 state[OPEN] += 1
-            newest[cells[group, SLOT]] = row
-            cells[group, HELD] += 1
+            cells[group, NEWEST] = FIRST_ROW + row
             moves[planned] = group << GROUP_SHIFT | row << ROW_SHIFT | doing
             planned += 1
             row += 1
-        accumulate(
-            moves, planned, plan, wide, narrow, valid, cells, nodes, table, pool, out, out_valid, written
-        )  # fmt: skip
-        state[ROW] = row
-        if lack < 0:
-            return lack
+    state[ROW], state[WRITTEN] = row, written
+    if lack < 0:
+        state[PLANNED] = planned
+        return lack
     for place in range(state[OPEN]):
-        if newest[place] >= 0:
-            for number in range(len(kept_plan)):
-                line, mask = kept_plan[number, KEPT_LINE], kept_plan[number, KEPT_MASK]
-                narrowed = kept_plan[number, KEPT_SOURCE] == NARROW
-                kept[number, place] = np.int64(narrow[line, newest[place]]) if narrowed else wide[line, newest[place]]
-                kept_valid[number, place] = mask < 0 or valid[mask, newest[place]]
-            newest[place] = -1
-    nulls = np.int64(0)
-    for number in range(len(plan)):
-        if plan[number, NULLS]:
-            nulls = np.int64(1)
-    written = state[WRITTEN]
-    for number in range(ROW, WRITTEN + 1):
-        state[number] = 0
-    return written << 1 | nulls
+        group = np.int64(opened[place])
+        if cells[group, NEWEST] >= FIRST_ROW:
+            _keep(lines, kept_lines, cells[group, NEWEST] - FIRST_ROW, kept, kept_valid, place)
+            cells[group, NEWEST] = KEPT
+    state[ROW] = state[CUT] = 0
+    return np.int64(planned)
 
 
 def cutter_of(
@@ -184,83 +176,105 @@ class TumblingSelection(FusedSelection):
     def __init__(
         self, shape: Shape, cutter: Cutter, columns: dict[str, AttributeType], context: OperatorContext
     ) -> None:
-        selected = [ColumnNode(name, type_) for name, type_ in shape.outputs.columns.items()]
-        super().__init__(shape, context, None, FIRST_CELLS, [TimestampNode(), *selected])
+        nodes = NodeLines()
+        super().__init__(shape, context, nodes, FIRST_CELLS)
+        self._selected = [ColumnNode(name, type_) for name, type_ in shape.outputs.columns.items()]
+        self._kept_lines: Int64Array = np.array(
+            [nodes.line(node) for node in (TimestampNode(), *self._selected)], dtype=np.int64
+        )
         self.columns |= columns
         self.cutter = cutter
         self.opened_rows = 0
-        state = self.state = np.zeros(STATE_SIZE, dtype=np.int64)
-        state[LISTS], state[COUNTERS] = self.accumulators.lists, self.accumulators.counters
-        self._moves: Int64Array = np.empty(BLOCK, dtype=np.int64)
+        self.state = np.zeros(STATE_SIZE, dtype=np.int64)
+        self._lines: Int64Array = np.zeros((len(nodes.nodes), LINE_WIDTH), dtype=np.int64)
+        self._told_nulls = False
+        self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
         self._opened: AnyArray = np.zeros(8, dtype=np.int32)
-        self._newest: Int64Array = np.full(8, -1, dtype=np.int64)
-        sources = [self.rows.sources[line] for line in self.kept_lines]
-        places = [self.rows.places[line] for line in self.kept_lines]
-        self._kept_plan: Int64Array = np.array([sources, places, [-1] * len(sources)], dtype=np.int64).T.copy()
-        self._kept: Int64Array = np.zeros((len(sources), 8), dtype=np.int64)
-        self._kept_valid: BoolArray = np.ones((len(sources), 8), dtype=np.bool_)
-        self._no_out = self._room_for(0)
+        self._kept: Int64Array = np.zeros((len(self._kept_lines), 8), dtype=np.int64)
+        self._kept_valid: BoolArray = np.ones((len(self._kept_lines), 8), dtype=np.bool_)
+        self._no_out, self._no_aggregates = self._room_for(0), self.accumulators.room_for(0)
 
     def _room_for(self, writes: int) -> tuple[Int64Array, BoolArray, Int64Array]:
-        """The arrays for so many written rows: aggregates and attributes, where these are not null, and cuts."""
-        shape = (len(self.shape.accumulations) + len(self.kept_lines), writes)
+        """The arrays for the attributes of so many newest rows, where these are not null, and cuts."""
+        shape = (len(self._kept_lines), writes)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_), np.empty(writes, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         size = batch.size
         cuts = self.cutter.cut(batch, step, 0, self.opened_rows)
-        if size:
-            self.rows.make_room(0, 0, size)
-            self.put_rows(batch, 0)
         cut = cuts.shape[1]
-        out, out_valid, out_cuts = self._room_for(int(self.state[OPEN]) + size) if cut else self._no_out
-        told = self._tumble(batch, cuts, out, out_valid, out_cuts)
+        newest, newest_valid, out_cuts = self._room_for(int(self.state[OPEN]) + size) if cut else self._no_out
+        aggregates = self._tumble(batch, cuts, newest, newest_valid, out_cuts)
         self.opened_rows = size - int(cuts[ROWS, -1]) if cut else self.opened_rows + size
-        written = told >> 1
-        if not written:
+        if not cut or not (written := int(self.state[WRITTEN])):
             return self.nothing
-        aggregates = self.accumulators.values(out, out_valid, written, nulls=bool(told & 1))
-        rows = self._newest_rows(out[:, :written], out_valid[:, :written], cuts, out_cuts[:written])
+        self.state[WRITTEN] = 0
+        rows = self._newest_rows(newest[:, :written], newest_valid[:, :written], cuts, out_cuts[:written])
         return self.shape.outputs.of(rows, aggregates, self.pool)[0]
 
     def _tumble(
-        self, batch: EventBatch, cuts: Int64Array, out: Int64Array, out_valid: BoolArray, out_cuts: Int64Array
-    ) -> int:
-        accumulators, rows, groups = self.accumulators, self.rows, self.groups
-        keys = self.keys(batch)
+        self, batch: EventBatch, cuts: Int64Array, newest: Int64Array, newest_valid: BoolArray, out_cuts: Int64Array
+    ) -> list[Value]:
+        """The aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
+        accumulators, groups, lines = self.accumulators, self.groups, self._lines
+        size, keys = batch.size, self.keys(batch)
+        read = self._read(batch)
+        out, out_valid = accumulators.room_for(len(out_cuts)) if len(out_cuts) else self._no_aggregates
+        row = written = 0
+        self._moves = room_for_moves(self._moves, size)
         while True:
-            told = int(tumble(
-                batch.size, cuts, self.state, keys,
-                rows.wide, rows.narrow, rows.valid,
+            told = tumble(
+                size, cuts, self.state, keys, lines,
                 accumulators.cells, groups.state, groups.index, groups.keys, groups.unused,
-                self._moves, accumulators.plan, accumulators.nodes, accumulators.table, accumulators.pool,
-                self._opened, self._newest, self._kept_plan, self._kept, self._kept_valid,
-                out, out_valid, out_cuts,
-            ))  # fmt: skip
+                self._moves, self._opened, self._kept_lines, self._kept, self._kept_valid,
+                newest, newest_valid, out_cuts,
+            )  # fmt: skip
+            planned = told if told >= 0 else int(self.state[PLANNED])
+            done = size if told >= 0 else int(self.state[ROW])
+            accumulators.follow(self._moves, planned, done - row, lines, out, out_valid, written)
             if told >= 0:
-                return told
+                break
+            row, written = done, int(self.state[WRITTEN])
             if told == NO_OPEN_ROOM:
                 self._grow_places()
-            else:
-                self.make_room(told, min(batch.size, BLOCK), forget=True)
+            elif told != NO_MOVE_LEFT:
+                self.make_room(told, forget=True)
+        del read  # until here the kernels have looked at these arrays by their addresses
+        return accumulators.values(out, out_valid, int(self.state[WRITTEN])) if len(out_cuts) else []
+
+    def _read(self, batch: EventBatch) -> list[AnyArray]:
+        """The arrays of all values that are read, where `lines` tell; these hold as long as the arrays do."""
+        arrays: list[AnyArray] = []
+        if batch.size:
+            lines = self._lines
+            for line, values, valid in self.nodes.of(batch):
+                read, lines[line, FORM] = in_form(values)
+                lines[line, VALUES] = address_of(read)
+                arrays.append(read)
+                if valid is not None:
+                    mask = np.ascontiguousarray(valid)
+                    lines[line, MASK] = address_of(mask)
+                    arrays.append(mask)
+                elif self._told_nulls:
+                    lines[line, MASK] = 0
+                self._told_nulls = self._told_nulls or valid is not None
+        return arrays
 
     def _grow_places(self) -> None:
-        count = 2 * len(self._opened)
-        self._opened, self._newest = grown(self._opened, count), grown(self._newest, count, -1)
+        self._opened = grown(self._opened, 2 * len(self._opened))
         self._kept, self._kept_valid = (
             np.concatenate([lines, lines], axis=1) for lines in (self._kept, self._kept_valid)
         )
 
-    def _newest_rows(self, out: Int64Array, out_valid: BoolArray, cuts: Int64Array, out_cuts: Int64Array) -> EventBatch:
+    def _newest_rows(self, newest: Int64Array, valid: BoolArray, cuts: Int64Array, out_cuts: Int64Array) -> EventBatch:
         """The newest rows as they leave: current events of the order and clock of their cuts, which are chunks."""
-        first = len(self.shape.accumulations)
         columns = {
-            name: self._column(out[number], out_valid[number], type_)
-            for number, (name, type_) in enumerate(self.shape.outputs.columns.items(), start=first + 1)
+            node.column: self._column(newest[number], valid[number], node.type)
+            for number, node in enumerate(self._selected, start=1)
         }
         chunks = None if (out_cuts[1:] != out_cuts[:-1]).all() else out_cuts
         orders, clocks = cuts[ORDER][out_cuts], cuts[CLOCK][out_cuts]
-        return EventBatch(out[first], None, orders, clocks, columns, chunks, only_current=True)
+        return EventBatch(newest[0], None, orders, clocks, columns, chunks, only_current=True)
 
     def _column(self, line: Int64Array, valid: BoolArray, type_: AttributeType) -> Column:
         if type_ is AttributeType.STRING:
@@ -270,16 +284,15 @@ class TumblingSelection(FusedSelection):
             values = values.astype(DTYPES[type_])
         return Column(type_, self.pool, values=values, valid=None if valid.all() else valid)
 
-    def tell_nulls(self) -> None:
-        super().tell_nulls()
-        coded = [self.coded[line] for line in self.kept_lines]
-        self._kept_plan[:, KEPT_MASK] = np.where(coded, -1, self.kept_lines)
+    def _coded(self) -> list[bool]:
+        """Which kept lines hold string codes."""
+        return [False, *(node.type is AttributeType.STRING for node in self._selected)]
 
     def snapshot(self) -> State:
         places = int(self.state[OPEN])
         kept = [
-            Codes(line[:places].copy()) if self.coded[number] else line[:places].copy()
-            for line, number in zip(self._kept, self.kept_lines, strict=True)
+            Codes(line[:places].copy()) if coded else line[:places].copy()
+            for line, coded in zip(self._kept, self._coded(), strict=True)
         ]
         return {
             "cutter": self.cutter.snapshot(),
@@ -296,7 +309,6 @@ class TumblingSelection(FusedSelection):
         self.opened_rows, opened = state["opened_rows"], state["opened"]
         self.groups.restore(state["groups"])
         self.accumulators.restore(state["aggregates"])
-        self.restore_nulls()
         self.state[OPEN] = len(opened)
         while len(self._opened) < len(opened):
             self._grow_places()

@@ -12,6 +12,7 @@ import pytest
 from siddhi.analysis.analyser import analyse
 from siddhi.engine import query
 from siddhi.engine.fused.group_table import GroupTable, give_back, group_of
+from siddhi.engine.kernels import state_kernel
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -184,7 +185,7 @@ def test_a_table_knows_its_groups_however_others_come_and_go(coded: tuple[bool, 
 
 def find(key: int, table: GroupTable) -> int:
     keys = np.full(len(table.coded), key, dtype=np.int64)
-    while (group := group_of.py_func(keys, 0, 1, table.state, table.index, table.keys, table.unused)) < 0:
+    while (group := find_in(keys, table.state, table.index, table.keys, table.unused)) < 0:
         held = np.zeros(table.capacity, dtype=np.bool_)
         held[table.used()] = True
         table.make_room(held, 60)
@@ -192,4 +193,14 @@ def find(key: int, table: GroupTable) -> int:
 
 
 def drop(group: int, table: GroupTable) -> None:
-    give_back.py_func(group, table.state, table.index, table.keys, table.unused)
+    give_back_in(group, table.state, table.index, table.keys, table.unused)
+
+
+@state_kernel
+def find_in(keys, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
+    return group_of(keys, 0, 1, state, index, group_keys, unused)
+
+
+@state_kernel
+def give_back_in(group, state, index, group_keys, unused):  # type: ignore[no-untyped-def]
+    give_back(group, state, index, group_keys, unused)
