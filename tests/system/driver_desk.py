@@ -35,7 +35,9 @@ from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 
 HEARTBEAT_MS, LEASE_MS = 200, 3_000
-READY_S = 120.0
+READY_S = 180.0
+PATIENCE_S = 120.0
+"""Far beyond what anything here takes on a machine that does nothing else."""
 LEAVE_S = 30.0
 PLAN = """@Plan:name('{name}')
 @Import('A:1.0.0') define stream A (number long);
@@ -85,7 +87,7 @@ class Desk:
         """The processes of the topology's tasks that have registered."""
         return [task.process_id for key, task in sorted(self.tasks.items()) if key[:2] == (name, epoch)]
 
-    def until(self, reached: Callable[[], object], within_s: float = 60.0) -> float:
+    def until(self, reached: Callable[[], object], within_s: float = PATIENCE_S) -> float:
         """Answers until `reached`; gives how long that took."""
         since = time.monotonic()
         while not reached():
@@ -96,7 +98,7 @@ class Desk:
                 self.server.send(peer, self._answer(peer, envelope.message), envelope.correlation)
         return time.monotonic() - since
 
-    def until_started(self, name: str, epoch: int = 1, workers: int = 1, within_s: float = 60.0) -> list[int]:
+    def until_started(self, name: str, epoch: int = 1, workers: int = 1, within_s: float = PATIENCE_S) -> list[int]:
         """The topology runs and all its tasks have registered since; gives their processes."""
         for key in [key for key in self.tasks if key[:2] == (name, epoch)]:
             del self.tasks[key]

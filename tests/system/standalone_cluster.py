@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.2
 HOST = "127.0.0.1"
+EXECUTORS = {"spark.executor.memory": "512m"}
 
 
 @dataclass
@@ -31,6 +32,7 @@ class StandaloneCluster:
     folder: Path
     workers: int = 2
     cores_each: int = 1
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     url: str = ""
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -39,12 +41,8 @@ class StandaloneCluster:
             log = self._start("master", "master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
             self.url = self._wait_for(lambda: _found(r"Starting Spark master at (spark://\S+)", log), log)
             console = self._wait_for(lambda: _found(r"Bound MasterWebUI .*, and started at (http://\S+)", log), log)
-            for number in range(self.workers):
-                self._start(
-                    f"worker-{number}", "worker.Worker", "--host", HOST, "--port", "0", "--webui-port", "0",
-                    "--cores", str(self.cores_each), "--memory", "1g",
-                    "--work-dir", str(self.folder / f"work-{number}"), self.url,
-                )  # fmt: skip
+            for _ in range(self.workers):
+                self.add_worker()
             self._wait_for(lambda: _alive_workers(console) == self.workers, log)
         except BaseException:
             self.stop()
@@ -54,9 +52,27 @@ class StandaloneCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def driver_settings(self) -> dict[str, str]:
-        """The environment in which a driver runs its topologies here."""
-        return {"CEP_DRIVER__SPARK__MASTER": self.url, "CEP_DRIVER__SPARK__CONF": "{spark.executor.memory: 512m}"}
+    def driver_settings(self, conf: Mapping[str, str] = EXECUTORS) -> dict[str, str]:
+        """The environment in which a driver runs its topologies here, with the Spark settings `conf`."""
+        return {"CEP_DRIVER__SPARK__MASTER": self.url, "CEP_DRIVER__SPARK__CONF": json.dumps(conf)}
+
+    def add_worker(self) -> None:
+        """One more worker is about to join."""
+        number = len(self._processes)
+        self._start(
+            f"worker-{number}", "worker.Worker", "--host", HOST, "--port", "0", "--webui-port", "0",
+            "--cores", str(self.cores_each), "--memory", "1g",
+            "--work-dir", str(self.folder / f"work-{number}"), self.url,
+        )  # fmt: skip
+
+    def kill_worker_of(self, process_id: int) -> None:
+        """The worker under which this process runs has ended without warning."""
+        workers = {process.pid: process for process in self._processes[1:]}
+        while process_id not in workers:
+            assert process_id > 1, "no worker has started this process"
+            process_id = parent_of(process_id)
+        workers[process_id].kill()
+        workers[process_id].wait()
 
     def stop(self) -> None:
         """Workers, then the master, have left, and their executors with them."""
@@ -73,11 +89,10 @@ class StandaloneCluster:
     def _start(self, name: str, main_class: str, *arguments: str) -> Path:
         home = Path(pyspark.__file__).parent
         environment = {
-            **os.environ,
+            **self.environment,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "512m",
-            "PYSPARK_PYTHON": sys.executable,
         }
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
@@ -102,6 +117,12 @@ class StandaloneCluster:
             assert time.monotonic() < deadline, f"not there after {START_TIMEOUT_S:.0f} s; {log}:\n{text}"
             time.sleep(POLL_S)
         return found
+
+
+def parent_of(process_id: int) -> int:
+    """The process that started this one: of a stage Spark's Python daemon, of that the executor."""
+    lines = Path(f"/proc/{process_id}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("PPid:"))
 
 
 def _found(pattern: str, log: Path) -> str | None:

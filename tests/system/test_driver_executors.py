@@ -1,0 +1,98 @@
+"""The driver on a real standalone cluster whose executors join, are lost, and lose their driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driver_desk import Desk, driver_at_desk, lives
+from standalone_cluster import StandaloneCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+LEASE_S = 8.0
+NOTICED_S = 20.0
+"""In which Spark tells of a lost worker, and the driver of it."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster"), workers=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def desk(cluster: StandaloneCluster) -> Iterator[Desk]:
+    settings = {
+        **cluster.driver_settings(),
+        "CEP_DRIVER__SPARK__EXECUTOR_LEASE_MS": str(int(LEASE_S * 1_000)),
+    }
+    with driver_at_desk(cluster.folder, settings) as started:
+        started.until(lambda: slots(started) == 1)
+        yield started
+
+
+def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk) -> None:
+    """A plan waits until executors join, is taken to the others when one is lost, and waits when there is no room."""
+    desk.submit("Pair", workers=2)
+    desk.submit("Thick", cores=2)
+    desk.submit("Small")
+    (small,) = desk.until_started("Small")
+    assert (desk.state("Pair"), desk.reason("Pair")) == ("waiting", "needs 2 slots, the cluster has 1 in all")
+
+    cluster.add_worker()
+    cluster.add_worker()
+
+    pair = desk.until_started("Pair", workers=2)
+    assert (slots(desk), desk.reason("Thick")) == (
+        3,
+        "needs 2 slots (1 tasks of 2 each), the cluster has 3 in all, at most 1 on one executor",
+    )
+    desk.kill("Thick")
+
+    cluster.kill_worker_of(pair[0])
+
+    desk.until(lambda: desk.state("Pair") == "restarting", NOTICED_S)
+    assert desk.reason("Pair") == "an executor was lost on 127.0.0.1"
+    desk.until(lambda: desk.state("Pair") == "waiting")
+    assert desk.reason("Pair") == "needs 2 free slots, 1 of 2 are free"
+    desk.until(lambda: not any(lives(process) for process in pair))
+    assert desk.state("Small") == "running"
+    assert lives(small)
+
+    desk.kill("Small")
+
+    again = desk.until_started("Pair", workers=2)
+    assert not set(again) & set(pair)
+    report = desk.report("Pair")
+    assert report is not None
+    assert report.restarts == 1
+    desk.clear()
+
+
+def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: StandaloneCluster, desk: Desk) -> None:
+    desk.submit("Plan", workers=2)
+    orphans = desk.until_started("Plan", workers=2)
+    for process in driver_processes(desk):
+        os.kill(process, signal.SIGSTOP)
+
+    took_s = desk.until(lambda: not any(lives(process) for process in orphans), 3 * LEASE_S)
+
+    assert took_s <= 2 * LEASE_S
+    for process in driver_processes(desk):
+        os.kill(process, signal.SIGCONT)
+    desk.until_started("Plan", workers=2)
+    desk.clear()
+
+
+def slots(desk: Desk) -> int:
+    return desk.latest.slots_total if desk.latest is not None else 0
+
+
+def driver_processes(desk: Desk) -> list[int]:
+    """The driver and its Java process."""
+    children = Path(f"/proc/{desk.driver.pid}/task").glob("*/children")
+    return [desk.driver.pid, *(int(child) for path in children for child in path.read_text().split())]
