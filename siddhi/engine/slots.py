@@ -63,14 +63,12 @@ class SlotStore:
         return taken
 
     def snapshot(self) -> State:
-        columns = {
-            name: [
-                Codes(values[: self._used].copy()) if self.types[name] is AttributeType.STRING else values.copy(),
-                self._valid[name].copy(),
-            ]
-            for name, values in self._values.items()
-        }
-        return {"columns": columns, "timestamps": self.timestamps.copy(), "free": list(self._free), "used": self._used}
+        used = self._used
+        columns: dict[str, State] = {}
+        for name, type_ in self.types.items():
+            values, valid = self._values[name][:used].copy(), self._valid[name][:used].copy()
+            columns[name] = [Codes(values) if type_ is AttributeType.STRING else values, valid]
+        return {"columns": columns, "timestamps": self.timestamps[:used].copy(), "free": list(self._free), "used": used}
 
     def restore(self, state: State) -> None:
         self.timestamps, self._free, self._used = state["timestamps"], state["free"], state["used"]
