@@ -13,11 +13,12 @@ from siddhi.language.ast import AttributeType
 
 
 class ConstantNode(Node):
-    """A number or bool of the plan's text."""
+    """A number or bool of the plan's text; a float too large for its type is infinite."""
 
     def __init__(self, value: bool | float, type_: AttributeType) -> None:
         self.type = type_
-        self.value = Value(DTYPES[type_].type(value))
+        with np.errstate(over="ignore"):
+            self.value = Value(DTYPES[type_].type(value))
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         return self.value
