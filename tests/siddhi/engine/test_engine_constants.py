@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.expressions.leaves import ConstantNode
 from siddhi.language.ast import AttributeType
 
@@ -13,4 +12,4 @@ def test_a_float_that_is_too_large_is_infinite_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         node = ConstantNode(3.5e39, AttributeType.FLOAT)
-    assert node.evaluate(Evaluation(None)).values == float("inf")  # type: ignore[arg-type]
+    assert node.value.values == float("inf")
