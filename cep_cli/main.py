@@ -27,6 +27,7 @@ VERBS = {
     "send": "cep_cli.events:send_command",
     "listen": "cep_cli.events:listen_command",
     "simulate": "cep_cli.language:simulate_command",
+    "package-dependencies": "cep_cli.package:package_command",
 }
 """Where each verb's command is. Only the one that is called is loaded: a manager must not carry the engine."""
 

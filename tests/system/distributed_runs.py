@@ -6,7 +6,7 @@ Event time drives all of it, and what is sent is in event-time order, so that th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -137,13 +137,20 @@ def on_one_engine(plan: DistributedPlan) -> Answers:
     return answers
 
 
-def on_a_cluster(plan: DistributedPlan, system: LocalSystem, expected: Answers) -> Answers:
-    """What the plan gives as a topology, until there are as many rows as expected and no more come; undeployed then."""
+def on_a_cluster(
+    plan: DistributedPlan, system: LocalSystem, expected: Answers, look: Callable[[], None] = lambda: None
+) -> Answers:
+    """What the plan gives as a topology, until there are as many rows as expected and no more come; undeployed then.
+
+    `look` is called while the topology still runs.
+    """
     name = plan.compiled.plan.name
     system.client.deploy(plan.text, replace=False)
     try:
         wait_until_connected(system.client, name, DEPLOY_TIMEOUT_S)
-        return _exchange(plan, system, expected)
+        answers = _exchange(plan, system, expected)
+        look()
+        return answers
     finally:
         system.client.undeploy(name)
 

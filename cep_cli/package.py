@@ -1,0 +1,176 @@
+"""`cep package-dependencies`: the archive that executors unpack which have none of our packages.
+
+    bin/python      the executor's own Python, told to look into lib/ first
+    lib/            the packages that stages run, their libraries, and the extensions installed here
+
+What Spark brings itself (pyspark, py4j) is not in it. Machine code that the engine has compiled travels along, and is
+used where the processor is the same: for that, files keep their times exactly.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tarfile
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+import click
+
+from cep_cli.errors import with_readable_errors
+from cep_common.errors import CepError
+from siddhi.extensions.extension import ENTRY_POINTS
+
+PROJECT = "cep-on-spark"
+PACKAGES = ("siddhi", "query_plan", "topology", "cep_common")
+"""What runs in executors."""
+BROUGHT_BY_SPARK = ("pyspark", "py4j")
+COMPRESSION = 1
+"""gzip's fastest: machine code does not get much smaller by trying harder."""
+
+PYTHON = f"""\
+#!/bin/sh
+# The executor's Python with the packages of this archive. CEP_PYTHON names another one of the same version.
+here=$(cd "$(dirname "$0")/.." && pwd)
+PYTHONPATH="$here/lib${{PYTHONPATH:+:$PYTHONPATH}}"
+export PYTHONPATH
+exec "${{CEP_PYTHON:-python{sys.version_info.major}.{sys.version_info.minor}}}" "$@"
+"""
+
+Entry = tuple[Path, str]
+"""A file, and its path below `lib/`."""
+
+
+class PackagingError(CepError):
+    """An archive cannot be made of what is installed here."""
+
+    code = "packaging"
+
+
+@click.command("package-dependencies")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("cep-environment.tar.gz"),
+    show_default=True,
+    help="The archive to write.",
+)
+@with_readable_errors
+def package_command(output: Path) -> None:
+    """Write the archive that executors unpack which have Python of this version, and none of the packages."""
+    with click.progressbar(length=1, label="packing", file=sys.stderr) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        files = write_archive(output, progress)
+    click.echo(f"{output}: {files} files, {output.stat().st_size / 2**20:.0f} MiB")
+    click.echo("Give drivers these settings (docs/clusters.md):", err=True)
+    click.echo(f"  CEP_DRIVER__SPARK__CONF={{spark.archives: {output.resolve()}#environment}}", err=True)
+    click.echo("  PYSPARK_PYTHON=./environment/bin/python", err=True)
+
+
+def write_archive(output: Path, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
+    """The archive is at `output`; gives the number of files in it. `progress` is told how many of how many are in.
+
+    Raises PackagingError when a library is missing here.
+    """
+    entries = sorted({target: file for file, target in _entries()}.items())
+    partial = output.with_name(f"{output.name}.partial")
+    with tarfile.open(partial, "w:gz", format=tarfile.PAX_FORMAT, compresslevel=COMPRESSION) as archive:
+        _add_python(archive)
+        for done, (target, file) in enumerate(entries, 1):
+            archive.add(file, f"lib/{target}", recursive=False)
+            progress(done, len(entries))
+    partial.replace(output)
+    return len(entries) + 1
+
+
+def _add_python(archive: tarfile.TarFile) -> None:
+    body = PYTHON.encode()
+    member = tarfile.TarInfo("bin/python")
+    member.size, member.mode = len(body), 0o755
+    archive.addfile(member, BytesIO(body))
+
+
+def _entries() -> Iterator[Entry]:
+    for package in PACKAGES:
+        root = _folder_of(package)
+        yield from ((file, str(file.relative_to(root.parent))) for file in root.rglob("*") if file.is_file())
+    for name in sorted(_libraries()):
+        yield from _files_of(name)
+
+
+def _folder_of(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise PackagingError(f"the package {package} is not installed here; run `make` first")
+    return Path(spec.origin).parent
+
+
+def _libraries() -> set[str]:
+    """The distributions that the project and the installed extensions need, directly or not, by normal name."""
+    extensions = (point.dist for point in metadata.entry_points(group=ENTRY_POINTS))
+    waiting = [*_requirements_of_project(), *(_normal(one.name) for one in extensions if one is not None)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in found or name in BROUGHT_BY_SPARK or name == PROJECT:
+            continue
+        found.add(name)
+        waiting += _required(_distribution(name).requires or ())
+    return found
+
+
+def _requirements_of_project() -> list[str]:
+    """From `pyproject.toml` where the project runs from its sources, which may be newer than what was installed."""
+    source = _folder_of(PACKAGES[0]).parent / "pyproject.toml"
+    if source.exists():
+        return _required(tomllib.loads(source.read_text(encoding="utf-8"))["project"]["dependencies"])
+    return _required(_distribution(PROJECT).requires or ())
+
+
+def _required(requirements: list[str] | tuple[str, ...]) -> list[str]:
+    """The names in `requirements`; what holds under a condition counts where it is installed, extras do not count."""
+    names = []
+    for requirement in requirements:
+        text, _, condition = requirement.partition(";")
+        name = _normal(re.split(r"[^A-Za-z0-9._-]", text.strip(), maxsplit=1)[0])
+        if not condition or ("extra" not in condition and _is_installed(name)):
+            names.append(name)
+    return names
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _distribution(name: str) -> metadata.Distribution:
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError as error:
+        raise PackagingError(f"the library {name} is not installed here; run `make` first") from error
+
+
+def _files_of(name: str) -> Iterator[Entry]:
+    """What a distribution installed among the packages; its commands and data elsewhere are of no use to stages."""
+    distribution = _distribution(name)
+    if distribution.files is None:
+        raise PackagingError(f"the library {name} does not say which files it consists of; install it with pip")
+    for file in distribution.files:
+        located = Path(str(distribution.locate_file(file)))
+        if ".." not in file.parts and not file.is_absolute() and located.is_file():
+            yield located, str(file)
