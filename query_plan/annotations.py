@@ -6,6 +6,7 @@ checks in `query_plan.checks` report it. Names of annotations and keys are compa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,10 @@ from siddhi.language import ast
 _HEADER_NAMESPACES = ("plan", "app")
 IMPORTING = ("import", "source")
 EXPORTING = ("export", "sink")
+MOST_CORES = 999
+LEAST_MEMORY_BYTES = 256 * 2**20
+_MEMORY = re.compile(r"(\d{1,9})\s*([mg])b?", re.ASCII | re.IGNORECASE)
+_LABEL = re.compile(r"[A-Za-z0-9][\w./-]*(=[\w.-]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,9 @@ class Header:
     publisher_parallel: Written | None
     workers: Written | None
     trace: bool
+    cores: Written | None
+    memory: Written | None
+    labels: Written | None
 
     @property
     def name(self) -> str | None:
@@ -79,7 +87,7 @@ def first(annotations: Iterable[ast.Annotation], key: str | None) -> Written | N
 
 
 def read_header(app: ast.App) -> Header:
-    dist = tuple(of_header(app, "dist"))
+    dist, resources = tuple(of_header(app, "dist")), tuple(of_header(app, "resources"))
     description = first(of_header(app, "description"), None)
     return Header(
         written_name=next((_value(annotation) for annotation in of_header(app, "name")), None),
@@ -89,6 +97,9 @@ def read_header(app: ast.App) -> Header:
         publisher_parallel=first(dist, "publisherParallelism"),
         workers=first(dist, "workers"),
         trace=any((one.value() or "").strip().casefold() == "true" for one in of_header(app, "trace")),
+        cores=first(resources, "cores"),
+        memory=first(resources, "memory"),
+        labels=first(resources, "labels"),
     )
 
 
@@ -114,3 +125,24 @@ def positive(value: Written | None) -> int | None:
     if not (text.isascii() and text.isdigit()) or len(text) > 6:
         return None
     return int(text) or None
+
+
+def read_cores(value: Written | None) -> int | None:
+    """How many cores each task takes; None when that is absent or out of bounds."""
+    cores = positive(value)
+    return cores if cores is not None and cores <= MOST_CORES else None
+
+
+def memory_of(value: Written | None) -> int | None:
+    """Bytes from a text such as `512m` or `2g`; None when it is absent, no such text, or too little for any task."""
+    found = _MEMORY.fullmatch(value.text.strip()) if value is not None else None
+    if found is None:
+        return None
+    memory = int(found[1]) * (2**30 if found[2] in "gG" else 2**20)
+    return memory if memory >= LEAST_MEMORY_BYTES else None
+
+
+def labels_of(value: Written | None) -> tuple[str, ...] | None:
+    """Labels from a text such as `ssd, zone=a`; None when it is absent or one of them is none."""
+    labels = tuple(label.strip() for label in value.text.split(",")) if value is not None else ()
+    return labels if labels and all(_LABEL.fullmatch(label) for label in labels) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from query_plan.annotations import named, positive
+from query_plan.annotations import labels_of, memory_of, named, positive, read_cores
 from query_plan.bindings import definition_of
 from query_plan.elements import syntax_of
 from query_plan.errors import QueryPlanError
@@ -18,6 +18,7 @@ from query_plan.model import (
     PublisherStage,
     QueryPlan,
     ReceiverStage,
+    Resources,
     StageInput,
     TriggerStage,
 )
@@ -44,6 +45,9 @@ def _build(plan: Survey) -> QueryPlan:
         dialect_3x=header.dialect_3x,
         playback=Playback(app.playback_idle_ms, app.playback_increment_ms) if app.playback else None,
         workers=positive(header.workers),
+        resources=Resources(
+            read_cores(header.cores) or 1, memory_of(header.memory) or 0, labels_of(header.labels) or ()
+        ),
         receiver=ReceiverStage(
             parallel=positive(header.receiver_parallel) or 1,
             streams=tuple(binding.stream for binding in plan.bindings.imported),

@@ -36,6 +36,11 @@ def explain(plan: QueryPlan) -> str:
 def _slots(plan: QueryPlan) -> str:
     """How much of the cluster the plan takes."""
     spread = f"{instances(plan)} component instances"
+    cores = plan.resources.cores
+    if plan.workers is None and cores > 1:
+        return f"takes {cores} slots for each task, as many tasks as the configuration says, for {spread}"
+    if plan.workers is not None and cores > 1:
+        return f"takes {plan.workers * cores} slots, {cores} for each of {plan.workers} tasks, for {spread}"
     if plan.workers is None:
         return f"takes as many slots as the configuration says (topology.workers), for {spread}"
     return f"takes {plan.workers} {'slot' if plan.workers == 1 else 'slots'}, for {spread}"

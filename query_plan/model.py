@@ -157,6 +157,16 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What each task of the topology takes: cores of one executor, memory that it may hold (0: no limit), and labels
+    that its host must bear."""
+
+    cores: int = 1
+    memory_bytes: int = 0
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """What a topology is built from.
 
@@ -174,6 +184,7 @@ class QueryPlan:
     dialect_3x: bool = False
     playback: Playback | None = None
     workers: int | None = None
+    resources: Resources = Resources()
 
     def processor(self, name: str) -> ProcessingStage:
         """The processing stage called `name`; KeyError when there is none."""

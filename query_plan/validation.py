@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from query_plan.checks import bindings, crossings, groups, header
+from query_plan.checks import bindings, crossings, groups, header, resources
 from query_plan.findings import Finding, Rule
 from query_plan.groupings import OBSTACLES
 from query_plan.survey import Survey
@@ -35,6 +35,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(header.dist_says_things_once, (header.DIST_REPEATED,)),
     SyntaxCheck(header.dist_keys_are_known, (header.DIST_WITHOUT_KEY, header.DIST_UNKNOWN_KEY)),
     SyntaxCheck(header.dist_stands_on_elements, (header.DIST_INSIDE_PARTITION, header.DIST_WITHOUT_EFFECT)),
+    SyntaxCheck(resources.resources_are_usable, (resources.RESOURCES_UNUSABLE,)),
     SyntaxCheck(
         header.names_are_usable, (header.STAGE_NAME_EMPTY, header.STAGE_NAME_WHITESPACE, header.STAGE_NAME_INVALID)
     ),

@@ -22,6 +22,7 @@ from query_plan.model import (
     PublisherStage,
     QueryPlan,
     ReceiverStage,
+    Resources,
     StageInput,
     TriggerStage,
 )
@@ -74,6 +75,12 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
             root.set("playbackIncrementMs", str(plan.playback.increment_ms))
     if plan.workers is not None:
         root.set("workers", str(plan.workers))
+    if plan.resources.cores > 1:
+        root.set("cores", str(plan.resources.cores))
+    if plan.resources.memory_bytes:
+        root.set("memoryBytes", str(plan.resources.memory_bytes))
+    if plan.resources.labels:
+        root.set("labels", " ".join(plan.resources.labels))
     receiver = _child(root, "event-receiver", name=plan.receiver.name, parallel=str(plan.receiver.parallel))
     _streams(receiver, "streams", plan.receiver.streams)
     for stage in plan.processors:
@@ -170,6 +177,11 @@ def read_xml(text: str) -> QueryPlan:
         dialect_3x=root.get("dialect") == "3.x",
         playback=playback,
         workers=_number(root.get("workers")),
+        resources=Resources(
+            cores=_number(root.get("cores")) or 1,
+            memory_bytes=_number(root.get("memoryBytes")) or 0,
+            labels=tuple(root.get("labels", "").split()),
+        ),
         receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),
         processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
         triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),

@@ -21,6 +21,7 @@ from query_plan.model import (
     PublisherStage,
     QueryPlan,
     ReceiverStage,
+    Resources,
     StageInput,
     TriggerStage,
     fields,
@@ -137,11 +138,26 @@ _plans = st.builds(
     description=st.just("") | _texts | st.just('two\nlines\tand "quotes" <&\'>'),
     playback=st.none() | st.just(Playback()) | st.builds(Playback, _milliseconds, _milliseconds),
     workers=st.none() | _counts,
+    resources=st.builds(
+        Resources,
+        _counts,
+        st.integers(0, 10**12),
+        _many(st.sampled_from(["ssd", "zone=a", "kubernetes.io/arch=arm64"])),
+    ),
     receiver=st.builds(ReceiverStage, _counts, _many(_streams)),
     processors=_many(_stages),
     triggers=_some(ast.TriggerDefinition).map(lambda found: tuple(map(TriggerStage, found))),
     publisher=st.builds(PublisherStage, _counts, _many(_streams)),
 )
+
+
+def test_what_tasks_may_take_is_read_from_the_text_and_kept_in_the_xml() -> None:
+    header = "@Plan:resources(cores='2', memory='1g', labels='ssd, zone=a')\n"
+    plan = build(analyse(parse(header + (GOLDEN / "TradeAlerts.siddhiql").read_text(encoding="utf-8"))))
+    assert plan.resources == Resources(2, 2**30, ("ssd", "zone=a"))
+    assert read_xml(write_xml(plan)).resources == plan.resources
+    root = write_xml(plan).splitlines()[1]
+    assert 'cores="2" memoryBytes="1073741824" labels="ssd zone=a"' in root
 
 
 @given(_plans)
