@@ -6,18 +6,21 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 
 from cep_common.task_messages import HeldState
-from query_plan.model import ProcessingStage, stage_app
+from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle, Receipt
+from topology.frames import concatenate
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger
-from topology.model import PROCESSOR, Topology
+from topology.model import PROCESSOR, Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import Emit, Statistics
 from topology.stages.settings import StageSettings
@@ -50,6 +53,7 @@ class Processor:
         self._resequencer = Resequencer(topology.paths(component))
         self._plays_back = topology.plan.playback is not None
         self._merges = self._plays_back and not self._keeps_tickets
+        self._one_by_one = not self._plays_back and _order_matters(topology, component)
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
         app = analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts))
@@ -112,8 +116,7 @@ class Processor:
 
     def _pass_through(self, bundle: Bundle, now_ms: int) -> None:
         for stream, batch in bundle.batches:
-            if batch.num_rows:
-                self._engine.send(stream, batch, now_ms)
+            self._send(stream, batch, now_ms)
         self._emit(
             Bundle(
                 source=self.name,
@@ -132,9 +135,17 @@ class Processor:
     def _process_as_it_comes(self, ready: list[Bundle], now_ms: int) -> None:
         for bundle in ready:
             for stream, batch in bundle.batches:
-                if batch.num_rows:
-                    self._engine.send(stream, batch, now_ms)
+                self._send(stream, batch, now_ms)
         self._give_out(ready, now_ms, now_ms, idle=False)
+
+    def _send(self, stream: str, batch: pa.RecordBatch, now_ms: int) -> None:
+        """The rows have run through the engine: at one go, or one by one, so that what they make on several streams
+        comes in the order of the rows."""
+        if self._one_by_one:
+            for row in range(batch.num_rows):
+                self._engine.send(stream, batch.slice(row, 1), now_ms)
+        elif batch.num_rows:
+            self._engine.send(stream, batch, now_ms)
 
     def _merge(self, merger: EventTimeMerger, ready: list[Bundle], now_ms: int) -> None:
         for bundle in ready:
@@ -183,10 +194,23 @@ class Processor:
         self._produced.append((stream, batch))
 
     def _taken(self) -> Batches:
-        batches, self._produced = tuple(self._produced), []
+        runs = [(stream, [batch for _, batch in run]) for stream, run in groupby(self._produced, itemgetter(0))]
+        self._produced.clear()
+        batches = tuple((stream, concatenate(run)) for stream, run in runs)
         for stream, batch in batches:
             self.statistics.emitted[stream] += batch.num_rows
         return batches
+
+
+def _order_matters(topology: Topology, component: Component) -> bool:
+    """True when a stage that keeps state takes two streams from `component`: under the system clock nothing but the
+    order in which their events come tells which was first."""
+    stateful = (
+        [one for one in consumer.groupings.values() if one != SHUFFLE]
+        for consumer in topology.consumers(component)
+        if consumer.component.kind == PROCESSOR
+    )
+    return any(len(groupings) > 1 for groupings in stateful)
 
 
 def _settle(bundles: Iterable[Bundle]) -> None:
