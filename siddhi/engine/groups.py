@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.hashing import KeyTable, key_bits
-from siddhi.engine.kernels import grown, kernel, kernel_array, regrouped
+from siddhi.engine.kernels import grown, kernel_array, regrouped, state_kernel
 from siddhi.engine.kinds import RESET
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import column_of
@@ -21,7 +21,7 @@ NULL_TEXT = "null"
 """What stands for null in a key of strings."""
 
 
-@kernel
+@state_kernel
 def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, fresh):  # type: ignore[no-untyped-def]
     """A reset opens the next epoch of its partition; the first row of a group in an epoch starts the group anew."""
     for row in range(len(kinds)):

@@ -19,7 +19,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.groups import Groups
-from siddhi.engine.kernels import grown, kernel, kernel_array
+from siddhi.engine.kernels import grown, kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.sorting import sort_positions
@@ -34,7 +34,7 @@ GROUP = "@group"
 """The column in which a selector tells rate limiters each row's group."""
 
 
-@kernel
+@state_kernel
 def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
     """Writes for each chunk the last of `positions` of each group, in order of first appearance; returns how many.
 

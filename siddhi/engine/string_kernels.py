@@ -9,14 +9,10 @@ numbers a slot tells which strings are there, most often without a look at the h
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.memory import byte_at, fetch, offset_at, word_at
-
-kernel = numba.njit(cache=True, _nrt=False)  # type: ignore[call-overload]
-called = numba.njit(_nrt=False, inline="always")  # type: ignore[call-overload]
-once = numba.njit(_nrt=False, forceinline=True)  # type: ignore[call-overload]
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
@@ -31,7 +27,7 @@ _CODE_BITS = 0xFFFFFFFF
 _ALL_BYTES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@called
+@kernel_part
 def _word(address, size, end):  # type: ignore[no-untyped-def]
     """Up to eight bytes at `address` as a number; nothing at or behind `end` is read."""
     if address + 8 <= end:
@@ -45,7 +41,7 @@ def _word(address, size, end):  # type: ignore[no-untyped-def]
     return word
 
 
-@called
+@kernel_part
 def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
     """What stands above the code in the slot of the `size` bytes at `address`, of which `head` are the first eight."""
     mixed = (head ^ (np.uint64(size) * _MIX_B)) * _MIX_A
@@ -56,7 +52,7 @@ def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
     return _mixed_tag(mixed, size)
 
 
-@called
+@kernel_part
 def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
     """The tag of `size` bytes whose words have been mixed."""
     mixed ^= mixed >> _HALF
@@ -64,13 +60,13 @@ def _mixed_tag(mixed, size):  # type: ignore[no-untyped-def]
     return np.int64((mixed >> _HALF) & _TAG_BITS) | min(size, _SHORT + 1)
 
 
-@called
+@kernel_part
 def _place_of(tag, mask):  # type: ignore[no-untyped-def]
     """Where the search for a string starts."""
     return (tag >> 4) & mask
 
 
-@called
+@kernel_part
 def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-def]
     """True when what follows the first eight bytes at `address` and at `kept` is the same."""
     for done in range(_SHORT, size, 8):
@@ -79,7 +75,7 @@ def _same_tail(address, size, end, kept, kept_end):  # type: ignore[no-untyped-d
     return True
 
 
-@once
+@kernel_part
 def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type: ignore[no-untyped-def]
     """The code of a string, `count` when it is new, and is then added; -1 when slots, starts or heap have no room."""
     heap_at = np.int64(heap.ctypes.data)
@@ -105,7 +101,7 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
     return np.int64(count)
 
 
-@kernel
+@state_kernel
 def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots, starts, heap, count, codes):  # type: ignore[no-untyped-def]
     """Writes the codes of the strings from row `begin` on into `codes`; returns (rows done, strings in the pool).
 
@@ -151,7 +147,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     return len(codes), count
 
 
-@kernel
+@state_kernel
 def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
     """Fills the empty hash table `slots` with the strings of the heap."""
     heap_at = np.int64(heap.ctypes.data)
@@ -168,7 +164,7 @@ def place_strings(slots, starts, heap, count):  # type: ignore[no-untyped-def]
         slots[slot, 1] = np.int64(head)
 
 
-@kernel
+@state_kernel
 def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
     """Writes the int32 offsets of the strings of `codes` in a row; returns (bytes of all, how many are null)."""
     total = 0
@@ -184,7 +180,7 @@ def measure_strings(codes, starts, offsets):  # type: ignore[no-untyped-def]
     return total, nulls
 
 
-@kernel
+@state_kernel
 def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
     """Writes the bytes of the strings of `codes` one after the other into `data`."""
     filled = 0
@@ -196,7 +192,7 @@ def copy_strings(codes, starts, heap, data):  # type: ignore[no-untyped-def]
                 filled += 1
 
 
-@kernel
+@state_kernel
 def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
     """The bytes of the strings at `positions`."""
     total = 0
@@ -206,7 +202,7 @@ def measure_taken(offsets_at, positions):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@state_kernel
 def copy_taken(offsets_at, data_at, positions, offsets, data):  # type: ignore[no-untyped-def]
     """Writes the strings at `positions` one after the other into `data`, and where each starts into `offsets`.
 

@@ -8,24 +8,24 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
 from siddhi.engine.expressions.evaluation import Value
-from siddhi.engine.kernels import grown, kernel, kernel_array, kernel_mask, regrouped
+from siddhi.engine.kernels import grown, kernel_array, kernel_mask, regrouped, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
 
 
-@kernel
+@state_kernel
 def _run_truths(values, kinds, groups, fresh, counts, out):  # type: ignore[no-untyped-def]
     """Counts falses (column 0) and trues (column 1) of each group; writes both after each row."""
     for row in range(len(values)):
-        state = counts[groups[row]]
+        group = groups[row]
         if len(fresh) and fresh[row]:
-            state[:] = 0
+            counts[group, 0] = counts[group, 1] = 0
         if kinds[row] == CURRENT:
-            state[1 if values[row] else 0] += 1
+            counts[group, 1 if values[row] else 0] += 1
         elif kinds[row] == EXPIRED:
-            state[1 if values[row] else 0] -= 1
-        out[row] = state
+            counts[group, 1 if values[row] else 0] -= 1
+        out[row, 0], out[row, 1] = counts[group, 0], counts[group, 1]
 
 
 class _Truths(Aggregator):

@@ -16,7 +16,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel
+from siddhi.engine.kernels import state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
@@ -61,7 +61,7 @@ class Cutter(ABC):
         """The counterpart of `snapshot`."""
 
 
-@kernel
+@state_kernel
 def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ignore[no-untyped-def]
     """Lets a batch out at every cut; returns the number of rows written."""
     count = 0

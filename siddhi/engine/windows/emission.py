@@ -6,7 +6,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel
+from siddhi.engine.kernels import kernel_part
 from siddhi.engine.store import RowStore
 
 SEQUENCE, KIND, TIMESTAMP, ORDER, CLOCK, CHUNK = 0, 1, 2, 3, 4, 5
@@ -34,7 +34,7 @@ def emitted(emission: Int64Array, count: int, store: RowStore) -> EventBatch:
     )
 
 
-@kernel
+@kernel_part
 def emit(out, count, sequence, kind, timestamp, order, clock, chunk):  # type: ignore[no-untyped-def]
     """Writes output row `count`; returns the next count."""
     out[SEQUENCE, count] = sequence
@@ -46,14 +46,20 @@ def emit(out, count, sequence, kind, timestamp, order, clock, chunk):  # type: i
     return count + 1
 
 
-@kernel
+@kernel_part
 def timer_order(clocks, due, set_at_order):  # type: ignore[no-untyped-def]
     """`Step.timer_order` for kernels."""
-    order = 2 * np.searchsorted(clocks, due)
-    return max(order, set_at_order + (set_at_order & 1))
+    before, behind = 0, len(clocks)
+    while before < behind:
+        middle = (before + behind) // 2
+        if clocks[middle] < due:
+            before = middle + 1
+        else:
+            behind = middle
+    return max(2 * before, set_at_order + (set_at_order & 1))
 
 
-@kernel
+@kernel_part
 def timer_clock(clocks, due, order, floor):  # type: ignore[no-untyped-def]
     """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past already."""
     before = order // 2 - 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
@@ -24,7 +24,7 @@ _TIME = "@external"
 """The store's column for the attribute that tells the time."""
 
 
-@kernel
+@state_kernel
 def _run(duration, first, start, timestamps, times, offset, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
     """Returns (rows written, sequence number of the oldest row still held)."""
     count = 0

@@ -18,7 +18,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel, kernel_array, state_kernel
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow
@@ -38,7 +38,7 @@ def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
     return time + duration - (past - past // duration * duration)
 
 
-@kernel
+@state_kernel
 def _cut(duration, state, times, starts, cuts):  # type: ignore[no-untyped-def]
     """Returns the number of cuts."""
     count = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
@@ -17,7 +17,7 @@ from siddhi.engine.windows.sliding import SlidingWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 
-@kernel
+@state_kernel
 def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
     """Returns (rows written, sequence number of the oldest row still held)."""
     count = 0

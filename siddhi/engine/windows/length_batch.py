@@ -13,7 +13,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
@@ -23,7 +23,7 @@ from siddhi.engine.windows.emission import emit, emitted, new_emission
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
-@kernel
+@state_kernel
 def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
     """Each event comes and goes at once; returns the number of rows written."""
     count = 0
@@ -36,7 +36,7 @@ def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: i
     return count
 
 
-@kernel
+@state_kernel
 def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
     """Each event is a chunk of its own; rows before `looked` expire with their own time. Returns (rows written, number
     of the first row of the batch in progress)."""

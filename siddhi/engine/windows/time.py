@@ -14,7 +14,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.state import State
@@ -28,7 +28,7 @@ _FIRST, _TIMER, _NEWEST = 0, 1, 2
 set for."""
 
 
-@kernel
+@state_kernel
 def _next_timer(state, stamps, offset, end):  # type: ignore[no-untyped-def]
     """Moves the timer line from the row whose timer has fired to the next row that sets one."""
     stamp = stamps[state[_TIMER] - offset]
@@ -37,7 +37,7 @@ def _next_timer(state, stamps, offset, end):  # type: ignore[no-untyped-def]
         state[_TIMER] += 1
 
 
-@kernel
+@state_kernel
 def _run(duration, state, start, end, stamps, offset, step_clocks, floor, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
     """Merges rows [start, end) with the timers of all rows held; returns the number of rows written."""
     count = 0
@@ -77,7 +77,7 @@ def _run(duration, state, start, end, stamps, offset, step_clocks, floor, orders
             return count
 
 
-@kernel
+@state_kernel
 def _expire(state, duration, end, stamps, offset, clock, order, chunk, out, count):  # type: ignore[no-untyped-def]
     """Lets the rows out whose time is over, up to the first that still has some."""
     while state[_FIRST] < end and stamps[state[_FIRST] - offset] + duration <= clock:

@@ -14,7 +14,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import kernel, kernel_array
+from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.state import State
@@ -34,7 +34,7 @@ from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_cl
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
-@kernel
+@state_kernel
 def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ignore[no-untyped-def]
     """The end of the batch that an event of (`order`, `clock`) falls into, when the last one ended at `boundary`."""
     if boundary == NEVER:
@@ -47,7 +47,7 @@ def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ig
     return boundary
 
 
-@kernel
+@state_kernel
 def _cut(  # type: ignore[no-untyped-def]
     duration, origin, aligned, expired, last, opened, boundary, step_clocks, floor, orders, clocks, chunks, cuts
 ):
@@ -83,7 +83,7 @@ def _cut(  # type: ignore[no-untyped-def]
         boundary += duration
 
 
-@kernel
+@state_kernel
 def _run_streaming(  # type: ignore[no-untyped-def]
     cuts, expired, state, start, stamps, offset, orders, clocks, chunks, out
 ):
