@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.messages import Connector, StreamBinding
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector, StreamBinding, SubmitTopology
 from cep_common.task_messages import ComponentKind
 
 
@@ -36,6 +37,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
 
     `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says.
+    `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task.
     """
 
     name: str
@@ -49,6 +51,22 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     trace: bool = False
     sources: tuple[Connector, ...] = ()
     sinks: tuple[Connector, ...] = ()
+    cores: int = 1
+    memory_bytes: int = 0
+    labels: tuple[str, ...] = ()
+
+    def submission(self, key: PlanKey, epoch: int, workers: int, *, beside: bool = False) -> SubmitTopology:
+        """What the driver is told to run, in so many tasks."""
+        return SubmitTopology(
+            key=key,
+            epoch=epoch,
+            query_plan=self.query_plan,
+            workers=workers,
+            beside=beside,
+            cores=self.cores,
+            memory_bytes=self.memory_bytes,
+            labels=self.labels,
+        )
 
     def publisher_instances(self) -> int:
         """How many publisher instances need a worker; none when the plan exports nothing."""

@@ -87,6 +87,9 @@ def _compiled(compiled: Compiled) -> CompiledPlan:
         trace=read_header(app.syntax).trace,
         sources=read_connectors(app, "source"),
         sinks=read_connectors(app, "sink"),
+        cores=plan.resources.cores,
+        memory_bytes=plan.resources.memory_bytes,
+        labels=plan.resources.labels,
     )
 
 

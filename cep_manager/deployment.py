@@ -13,10 +13,9 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.task_messages import RegisterTask
 from cep_manager import plan_change
-from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
@@ -215,7 +214,7 @@ class Deployments:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
                 return [
                     LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
-                    PushToDriver(driver.peer, _submit_message(record, record.compiled)),
+                    PushToDriver(driver.peer, record.compiled.submission(record.key, record.epoch, record.workers)),
                 ]
             case Submission.SENT if record.sent_to == process and not lost:
                 return []
@@ -328,6 +327,3 @@ def describe_task(task: Member[RegisterTask]) -> str:
     latest = task.latest
     return f"task {latest.task} on {latest.host} (process {latest.process_id})"
 
-
-def _submit_message(record: PlanRecord, compiled: CompiledPlan) -> SubmitTopology:
-    return SubmitTopology(key=record.key, epoch=record.epoch, query_plan=compiled.query_plan, workers=record.workers)

@@ -15,7 +15,7 @@ from enum import Enum
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanVersion, Submission, Trial, with_version
@@ -107,8 +107,8 @@ def step(
         former=reports.get(record.epoch),
         slots_total=driver.latest.slots_total,
         slots_free=driver.latest.slots_free,
-        slots_needed=trial.version.workers,
-        slots_of_former=record.workers,
+        slots_needed=trial.version.slots,
+        slots_of_former=record.slots,
         tasks_live=tasks_live,
         lost=now_ms - trial.sent_ms >= lost_after_ms,
         elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,
@@ -181,7 +181,7 @@ def _submit(
     version = trial.version
     process = (driver.latest.driver, driver.latest.process_id)
     sent = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
-    message = SubmitTopology(record.key, version.epoch, version.compiled.query_plan, version.workers, beside=True)
+    message = version.compiled.submission(record.key, version.epoch, version.workers, beside=True)
     what = f"plan={record.key.topology()} epoch={version.epoch} former={record.epoch}"
     return msgspec.structs.replace(record, trial=sent), [
         LogLine("info", f"topology submitted beside the former one {what}"),

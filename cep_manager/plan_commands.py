@@ -159,7 +159,7 @@ class PlanCommands:
 
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
-        self._check_workers(key, compiled.workers)
+        self._check_workers(key, compiled.workers, compiled.cores)
         stored = self._store.add(key, text, self._clock.now_ms())
         self._service.put_plan(plan_to_run(stored, compiled))
         return _outcome(key, stored.epoch, f"{key.plan} was deployed", created=True, changed=True)
@@ -183,7 +183,7 @@ class PlanCommands:
         self, record: PlanRecord, kind: ChangeKind, text: str, compiled: CompiledPlan, workers: int | None
     ) -> Outcome:
         key = record.key
-        self._check_workers(key, workers or compiled.workers)
+        self._check_workers(key, workers or compiled.workers, compiled.cores)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
         stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms())
@@ -208,8 +208,8 @@ class PlanCommands:
         self._service.restart_plan(record.key, epoch)
         return _outcome(record.key, epoch, message, changed=True)
 
-    def _check_workers(self, key: PlanKey, workers: int | None) -> None:
-        check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers)
+    def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
+        check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
 
     def _live_snapshot(self) -> Snapshot:
         if not self._service.alive():

@@ -59,6 +59,11 @@ class PlanVersion(msgspec.Struct, frozen=True):
     updated_ms: int
     workers_asked: int | None = None
 
+    @property
+    def slots(self) -> int:
+        """The slots that its tasks take."""
+        return self.workers * self.compiled.cores
+
 
 class Trial(msgspec.Struct, frozen=True):
     """The version that is to take a running plan's place. `sent_to` is the driver process that got it."""
@@ -104,6 +109,11 @@ class PlanRecord(msgspec.Struct, frozen=True):
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
+
+    @property
+    def slots(self) -> int:
+        """The slots that its tasks take."""
+        return self.workers * (self.compiled.cores if self.compiled is not None else 1)
 
     def epochs(self) -> tuple[int, ...]:
         """The epochs under which topologies of the plan may run now."""

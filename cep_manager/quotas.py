@@ -19,11 +19,12 @@ def check_plans(quota: Quota, key: PlanKey, plans: Iterable[PlanKey]) -> None:
         raise QuotaError(f"tenant {key.tenant} has {deployed} plans deployed and may have {quota.plans}")
 
 
-def check_workers(quota: Quota, key: PlanKey, workers: int) -> None:
-    """A topology of so many workers can run at all within the quota. Raises QuotaError."""
-    if quota.slots and workers > quota.slots:
+def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> None:
+    """A topology of so many workers of so many cores can run at all within the quota. Raises QuotaError."""
+    if quota.slots and workers * cores > quota.slots:
+        each = f" of {cores} cores" if cores > 1 else ""
         raise QuotaError(
-            f"{key.plan} asks for {workers} topology workers, tenant {key.tenant} may use {quota.slots} slots in all"
+            f"{key.plan} asks for {workers} topology workers{each}, tenant {key.tenant} may use {quota.slots} slots in all"
         )
 
 
@@ -37,11 +38,11 @@ def held_back(quota: Quota, record: PlanRecord, plans: Mapping[PlanKey, PlanReco
         if other.key == record.key:
             came_before = False
         elif other.key.tenant == record.key.tenant and other.state is not PlanState.FAILED:
-            used += other.workers if came_before or other.submission is not Submission.NEW else 0
-    if not quota.slots or used + record.workers <= quota.slots:
+            used += other.slots if came_before or other.submission is not Submission.NEW else 0
+    if not quota.slots or used + record.slots <= quota.slots:
         return ""
     return (
-        f"needs {record.workers} slots; tenant {record.key.tenant} may use {quota.slots}, "
+        f"needs {record.slots} slots; tenant {record.key.tenant} may use {quota.slots}, "
         f"its other plans use {used} of them"
     )
 

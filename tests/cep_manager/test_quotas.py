@@ -39,6 +39,19 @@ def test_a_plan_waits_for_the_slots_of_its_tenant_and_is_not_overtaken() -> None
     assert submitted(world) == [TWO]
 
 
+def test_what_the_text_says_of_tasks_is_told_to_the_driver_and_their_cores_count_as_slots() -> None:
+    world = World(QuotasConfig(tenants={7: Quota(slots=4)}))
+    compiled = msgspec.structs.replace(COMPILED, workers=2, cores=2, memory_bytes=2**30, labels=("ssd",))
+    world.put(plan(ONE, compiled=compiled))
+    world.put(plan(TWO))
+    world.hear(driver(), peer=b"driver")
+    (pushed,) = [one.message for one in world.taken(PushToDriver)]
+    assert pushed == SubmitTopology(ONE, 1, COMPILED.query_plan, 2, cores=2, memory_bytes=2**30, labels=("ssd",))
+    assert world.snapshot().plans[TWO].reason == "needs 1 slots; tenant 7 may use 4, its other plans use 4 of them"
+    with pytest.raises(QuotaError, match="asks for 2 topology workers of 2 cores, tenant 7 may use 3 slots in all"):
+        check_workers(Quota(slots=3), ONE, 2, 2)
+
+
 def test_a_plan_that_was_submitted_keeps_its_slots() -> None:
     world = World(QuotasConfig(slots=1))
     world.put(plan(ONE))
