@@ -24,7 +24,8 @@ def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> N
     if quota.slots and workers * cores > quota.slots:
         each = f" of {cores} cores" if cores > 1 else ""
         raise QuotaError(
-            f"{key.plan} asks for {workers} topology workers{each}, tenant {key.tenant} may use {quota.slots} slots in all"
+            f"{key.plan} asks for {workers} topology workers{each}, "
+            f"tenant {key.tenant} may use {quota.slots} slots in all"
         )
 
 
