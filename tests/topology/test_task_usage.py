@@ -39,6 +39,6 @@ def test_a_task_above_its_limit_is_stopped_with_the_reason_and_one_below_is_not(
 
 
 def test_the_excess_is_told_in_the_words_of_the_plan() -> None:
-    assert describe_excess(2, 1_250_000_000, 1_000_000_000) == (
-        "task 2 held 1,250 MB; @Plan:resources(memory=…) allows 1,000 MB: allow more, or keep less in windows"
+    assert describe_excess(2, 1_250 * 2**20, 2**30) == (
+        "task 2 held 1250m, @Plan:resources(memory='1024m') allows no more: raise it, or keep less"
     )

@@ -67,5 +67,5 @@ class MemoryGuard(threading.Thread):
 
 def describe_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
     """What the user is told of a task that held too much."""
-    held, limit = (f"{count / 1_000_000:,.0f} MB" for count in (held_bytes, limit_bytes))
-    return f"task {task} held {held}; @Plan:resources(memory=…) allows {limit}: allow more, or keep less in windows"
+    held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
+    return f"task {task} held {held}, @Plan:resources(memory='{limit}') allows no more: raise it, or keep less"
