@@ -56,8 +56,9 @@ HandOver = Literal["", "quiet", "given", "restored"]
 
 
 class StateSource(msgspec.Struct, frozen=True):
-    """`instance` of a former topology gives its state at `endpoint`."""
+    """`instance` of the plan's topology of `epoch` gives its state at `endpoint`."""
 
+    epoch: int
     instance: str
     endpoint: Endpoint
 

@@ -20,6 +20,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_manager import hand_over
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.deployment import Deployments, describe_task, restarted
@@ -29,6 +30,9 @@ from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.snapshot import Snapshot
+
+CHANGING_HEARTBEAT_MS = 100
+"""Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
 
 
 class ControlPlane:
@@ -96,7 +100,10 @@ class ControlPlane:
         if self._members.task_heard(message, peer, now_ms):
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
-        return TaskRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
+        record = self._deployments.plans[message.key]
+        order, sources = hand_over.order(record, message.epoch, self._members.tasks[message.key])
+        heartbeat_ms = self._heartbeat_ms if record.trial is None else min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms)
+        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources), notes
 
     def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         if not self._members.accepts_driver(message, now_ms):

@@ -15,8 +15,9 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.task_messages import RegisterTask
-from cep_manager import plan_change
+from cep_manager import hand_over, plan_change
 from cep_manager.config import QuotasConfig
+from cep_manager.hand_over import Tasks
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
@@ -25,10 +26,6 @@ from cep_manager.quotas import held_back
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
-
-
-Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
-"""The tasks of a plan, by epoch and number."""
 
 
 class Deployments:
@@ -185,13 +182,9 @@ class Deployments:
     ) -> list[Instruction]:
         if record.trial is None:
             return []
-        live = sum(
-            task.live(now_ms, self._lease_ms)
-            for (epoch, _), task in tasks.items()
-            if epoch == record.trial.version.epoch
-        )
+        progress = hand_over.progress(record.trial, tasks, self._lease_ms, now_ms)
         self.plans[record.key], instructions = plan_change.step(
-            record, record.trial, driver, live, LOST_AFTER_LEASES * self._lease_ms, now_ms
+            record, record.trial, driver, progress, LOST_AFTER_LEASES * self._lease_ms, now_ms
         )
         return instructions
 
@@ -326,4 +319,3 @@ def describe_task(task: Member[RegisterTask]) -> str:
     """A task for people: its number, host and process."""
     latest = task.latest
     return f"task {latest.task} on {latest.host} (process {latest.process_id})"
-

@@ -2,6 +2,7 @@
 
 plan changed ──▶ TRIAL: the new topology starts beside the former one, which goes on working
                     │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
+                    │ … and its text is the former one ▶ MOVE STATE first, see `hand_over`
                     │ it cannot start                  ▶ REJECT: it is killed, the former one just goes on
                     │ there is room for one only, or   ▶ IN PLACE: the former one is killed, the new one takes its
                     │ the former one does not run                  place; if it cannot start the former comes back
@@ -16,6 +17,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
+from cep_manager import hand_over
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanVersion, Submission, Trial, with_version
@@ -31,6 +33,7 @@ class Verdict(Enum):
     """What becomes of a trial."""
 
     WAIT = "wait"
+    MOVE_STATE = "move state"
     TAKE_OVER = "take over"
     IN_PLACE = "in place"
     REJECT = "reject"
@@ -39,7 +42,8 @@ class Verdict(Enum):
 class Evidence(msgspec.Struct, frozen=True):
     """What is known of a trial: the driver's reports on it and on the former topology, slots, and its tasks.
 
-    `lost` says that the driver has not listed it for too long, `elsewhere` that another driver process got it.
+    If it `moves_state`, `tasks_restored` have the former topology's, and that has taken `moving_ms` up to now. `lost`
+    says that the driver has not listed it for too long, `elsewhere` that another driver process got it.
     """
 
     trial: TopologyReport | None
@@ -48,13 +52,24 @@ class Evidence(msgspec.Struct, frozen=True):
     slots_free: int
     slots_needed: int
     slots_of_former: int
+    tasks_needed: int
     tasks_live: int
+    tasks_restored: int = 0
+    moves_state: bool = False
+    moving_ms: int = 0
     lost: bool = False
     elsewhere: bool = False
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, str]:
     """What becomes of the trial now, and why."""
+    verdict, reason = _judge(evidence)
+    if verdict in (Verdict.WAIT, Verdict.MOVE_STATE) and evidence.moving_ms >= hand_over.LONGEST_MS:
+        return Verdict.REJECT, f"its state could not be moved within {hand_over.LONGEST_MS // 1_000} s: {reason}"
+    return verdict, reason
+
+
+def _judge(evidence: Evidence) -> tuple[Verdict, str]:
     report = evidence.trial
     if evidence.former is None or evidence.former.state not in GOES_ON:
         return Verdict.IN_PLACE, "the former topology does not run any more"
@@ -68,13 +83,21 @@ def judge(evidence: Evidence) -> tuple[Verdict, str]:
         case "starting":
             return Verdict.WAIT, "the driver is starting its tasks"
         case "running":
-            if evidence.tasks_live >= evidence.slots_needed:
-                return Verdict.TAKE_OVER, ""
-            return Verdict.WAIT, f"{evidence.tasks_live} of {evidence.slots_needed} tasks have registered"
+            if evidence.tasks_live >= evidence.tasks_needed:
+                return _complete(evidence, evidence.former)
+            return Verdict.WAIT, f"{evidence.tasks_live} of {evidence.tasks_needed} tasks have registered"
         case "restarting" if report.restarts < TRIES:
             return Verdict.WAIT, report.reason or "the driver is restarting it"
         case _:
             return Verdict.REJECT, report.reason or "the driver gave no reason"
+
+
+def _complete(evidence: Evidence, former: TopologyReport) -> tuple[Verdict, str]:
+    moved = evidence.tasks_restored >= evidence.tasks_needed
+    if moved or not evidence.moves_state or former.state != "running":
+        return Verdict.TAKE_OVER, ""
+    restored = f"{evidence.tasks_restored} of {evidence.tasks_needed} tasks have their state"
+    return Verdict.MOVE_STATE, f"state is being moved, {restored}"
 
 
 def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[Verdict, str]:
@@ -94,7 +117,12 @@ def begin_trial(record: PlanRecord, trial: Trial, driver: Member[RegisterDriver]
 
 
 def step(
-    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver], tasks_live: int, lost_after_ms: int, now_ms: int
+    record: PlanRecord,
+    trial: Trial,
+    driver: Member[RegisterDriver],
+    progress: hand_over.Progress,
+    lost_after_ms: int,
+    now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
     """The plan after a look at its trial; a change that has come to its end is told by an instruction."""
     if trial.submission is Submission.NEW:
@@ -109,14 +137,20 @@ def step(
         slots_free=driver.latest.slots_free,
         slots_needed=trial.version.slots,
         slots_of_former=record.slots,
-        tasks_live=tasks_live,
+        tasks_needed=trial.version.workers,
+        tasks_live=progress.live,
+        tasks_restored=progress.restored,
+        moves_state=hand_over.moves_state(record, trial),
+        moving_ms=now_ms - trial.moving_since_ms if trial.moving_since_ms is not None else 0,
         lost=now_ms - trial.sent_ms >= lost_after_ms,
         elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,
     )
     verdict, reason = judge(evidence)
     what = f"plan={record.key.topology()} epoch={trial.version.epoch} former={record.epoch}"
-    if verdict is Verdict.WAIT:
+    if verdict in (Verdict.WAIT, Verdict.MOVE_STATE):
         trial = msgspec.structs.replace(trial, reason=reason)
+        if verdict is Verdict.MOVE_STATE and trial.moving_since_ms is None:
+            trial = msgspec.structs.replace(trial, moving_since_ms=now_ms)
         if own is not None:
             trial = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process)
         return msgspec.structs.replace(record, trial=trial), []
@@ -133,7 +167,8 @@ def step(
     if verdict is Verdict.IN_PLACE:
         return taken, [LogLine("warning", f"former topology ended for a change {what} reason={reason!r}"), *killed]
     taken, settled_now = settle(taken)
-    return taken, [LogLine("info", f"new topology takes over {what}"), *settled_now, *killed]
+    state = "moved" if progress.restored >= trial.version.workers else "empty"
+    return taken, [LogLine("info", f"new topology takes over {what} state={state}"), *settled_now, *killed]
 
 
 def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:

@@ -31,6 +31,7 @@ from cep_manager.snapshot import Snapshot
 MOST_WORKERS = 10_000
 """No cluster has so many slots: a larger number is a slip."""
 
+STATE_MOVES = "windows, patterns and tables go with it"
 STARTS_EMPTY = "windows, patterns and tables start empty"
 
 
@@ -191,8 +192,18 @@ class PlanCommands:
             raise unknown_plan(key)
         self._service.put_plan(plan_to_run(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
-        message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {STARTS_EMPTY}"
+        state = self._state_after(record, text, compiled, workers)
+        message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return _outcome(key, stored.epoch, message, changed=True)
+
+    def _state_after(self, record: PlanRecord, text: str, compiled: CompiledPlan, workers: int | None) -> str:
+        """What becomes of the plan's state; how many slots are free may yet change."""
+        driver = self._live_snapshot().driver
+        if text != record.text or compiled.playback or driver is None:
+            return STARTS_EMPTY
+        if (workers or self._default_workers) * compiled.cores > driver.latest.slots_free:
+            return f"{STARTS_EMPTY}, for there is no room for both topologies at once"
+        return STATE_MOVES
 
     def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         to = PlanKey(key.tenant, compiled.name)

@@ -66,7 +66,8 @@ class PlanVersion(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The version that is to take a running plan's place. `sent_to` is the driver process that got it."""
+    """The version that is to take a running plan's place. `sent_to` is the driver process that got it. The former
+    topology's state is being moved to it since `moving_since_ms`; None: not, or not yet."""
 
     kind: ChangeKind
     version: PlanVersion
@@ -74,6 +75,7 @@ class Trial(msgspec.Struct, frozen=True):
     sent_ms: int
     sent_to: tuple[str, int] = ("", 0)
     reason: str = "about to be started"
+    moving_since_ms: int | None = None
 
 
 class PlanRecord(msgspec.Struct, frozen=True):

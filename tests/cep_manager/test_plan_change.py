@@ -124,3 +124,13 @@ def test_a_second_change_takes_the_place_of_the_first_and_the_former_topology_ru
     change(world, 3)
     assert pushed(world) == [KillTopology(KEY, 2), SubmitTopology(KEY, 3, COMPILED.query_plan, 1, beside=True)]
     assert record(world).epochs() == (1, 3)
+
+
+def test_a_plan_whose_tasks_take_several_slots_each_takes_over_when_its_tasks_are_heard() -> None:
+    world = World()
+    world.active()
+    compiled = msgspec.structs.replace(COMPILED, cores=2)
+    world.put(msgspec.structs.replace(plan(epoch=2, text="text 2", compiled=compiled), change="update"))
+    world.tick()
+    world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2))
+    assert (record(world).state, record(world).epoch) == (PlanState.ACTIVE, 2)

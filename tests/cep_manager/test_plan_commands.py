@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import requests
 import zmq
@@ -237,12 +238,14 @@ def test_a_rebalanced_plan_keeps_its_number_of_workers_until_its_text_says_anoth
     assert post(address, "rebalance", {"workers": 1}).json()["changed"] is False
     answer = post(address, "rebalance", {"workers": 2})
     assert (answer.status_code, answer.json()["epoch"]) == (200, 2)
+    assert answer.json()["message"].endswith("start empty, for there is no room for both topologies at once")
     submitted = peer.next_push(running(1))
     assert isinstance(submitted, SubmitTopology)
     assert (submitted.workers, submitted.beside) == (2, True)
     assert status(address)["topology"]["change"] == "rebalance"
     beat(peer, running(1), running(2))
-    peer.ask(task(key=KEY, epoch=2, number=1))
+    for number in (0, 1):
+        peer.ask(msgspec.structs.replace(task(key=KEY, epoch=2, number=number), hand_over="restored"))
     assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
     peer.drive(running(2))
     peer.pushed.clear()

@@ -28,7 +28,7 @@ from cep_worker.client import EventListener, EventSender, fetch_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
-COUNTING = TEXT.replace("[dep_delay > 60]", "#window.length(100)").replace(
+COUNTING = TEXT.replace("[dep_delay > 60]", "#window.length(100000)").replace(
     "select carrier, dep_delay", "select carrier, cast(count(), 'int') as dep_delay"
 )
 """How many events there have been since its state began."""
@@ -172,17 +172,36 @@ def test_a_deactivated_plan_takes_no_events_and_keeps_its_state(system: LocalSys
     assert count(system) >= 4, "the two events before, the one that was taken, and this one"
 
 
-def test_a_rebalanced_plan_runs_on_the_number_of_workers_that_was_asked_for(system: LocalSystem) -> None:
-    deploy_late(system)
+def test_a_rebalanced_plan_goes_on_with_its_state_on_the_number_of_workers_that_was_asked_for(
+    system: LocalSystem,
+) -> None:
+    system.client.deploy(COUNTING, replace=False)
+    wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
+    assert [count(system), count(system)] == [1, 2]
 
     told = cep(system, "rebalance", PLAN, "--workers", "2", "--wait", "60")
 
     assert told.exit_code == 0, told.output
+    assert told.stdout.endswith("windows, patterns and tables go with it\n")
     tasks = [task["task"] for task in system.client.cluster()["tasks"] if task["plan"] == PLAN and task["live"]]
     assert sorted(tasks) == [0, 1]
     assert system.client.plan(PLAN)["status"]["topology"]["tasks_required"] == 2
-    assert_events_flow(system)
+    assert count(system) == 3
     assert "has 2 topology workers already" in cep(system, "rebalance", PLAN, "--workers", "2").stdout
+
+
+def test_each_event_is_counted_once_while_a_plan_is_rebalanced(system: LocalSystem) -> None:
+    system.client.deploy(COUNTING, replace=False)
+    wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
+    with EventListener(system.egress, f"{PLAN}/Late") as listener:
+        with Stream(system) as stream:
+            before = received(listener, lambda event: event["dep_delay"] >= 100)
+            told = cep(system, "rebalance", PLAN, "--workers", "3", "--wait", "60")
+        sent = stream.last - 60
+        after = received(listener, lambda event: event["dep_delay"] >= sent)
+
+    assert told.exit_code == 0, told.output
+    assert [event["dep_delay"] for event in (*before, *after)] == list(range(1, sent + 1))
 
 
 def test_a_restarted_plan_begins_anew_with_empty_state(system: LocalSystem) -> None:
@@ -223,7 +242,7 @@ def test_a_manager_killed_in_the_middle_of_a_change_brings_it_to_its_end(system:
     system.start("manager")
 
     session = requests.Session()
-    retries = requests.adapters.Retry(connect=60, backoff_factor=0.1, backoff_max=0.5)
+    retries = requests.adapters.Retry(total=None, connect=60, backoff_factor=0.1, backoff_max=0.5)
     session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
     assert session.get(f"{system.client.url}/api/v1/health", timeout=10).ok
     status_until(system, lambda _: system.client.plan(PLAN)["epoch"] > epoch, CONNECT_TIMEOUT_S)

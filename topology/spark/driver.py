@@ -138,6 +138,7 @@ class Driver:
             settings=msgspec.structs.replace(self._config.stages, managers=self._config.manager_endpoints()),
             cores=submission.cores,
             memory_bytes=submission.memory_bytes,
+            stands_by=submission.beside,
         )
 
         def ended(reason: str, *, unfit: bool) -> None:

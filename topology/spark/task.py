@@ -55,7 +55,7 @@ def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket
     try:
         plan = read_xml(assignment.query_plan)
         topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
-        task = Task(topology, index, settings, context, SystemClock())
+        task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
         greeting = Greeting(task.exchange.server.endpoint)

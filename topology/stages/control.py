@@ -13,10 +13,11 @@ import zmq
 
 from cep_common.errors import CepError, PeerError, RequestRejectedError
 from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
-from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_common.task_messages import RegisterTask, StateSource, TaskRegistered
 from cep_common.transport import ControlClient
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
+from topology.stages.state_door import StateDoor, fetch_state
 from topology.stages.task import Task
 from topology.stages.usage import ProcessorTime, memory_bytes
 
@@ -39,6 +40,10 @@ class TaskControl(threading.Thread):
     def __init__(self, task: Task, settings: StageSettings, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         super().__init__(name=f"control of task {task.index}", daemon=True)
         self._task = task
+        self._context = context
+        self._ports = settings.ports
+        self._door: StateDoor | None = None
+        self._fetched = False
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
@@ -70,6 +75,8 @@ class TaskControl(threading.Thread):
                 break
             self._closing.wait(self._heartbeat_ms / 1000)
         self._client.close()
+        if self._door is not None:
+            self._door.close()
 
     def _fence(self, reason: TopologyError) -> None:
         """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
@@ -81,6 +88,7 @@ class TaskControl(threading.Thread):
 
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
+        self._keep_door()
         answer = self._client.request(
             RegisterTask(
                 key=topology.key,
@@ -91,8 +99,13 @@ class TaskControl(threading.Thread):
                 components=task.reports,
                 memory_bytes=memory_bytes(),
                 cpu_ms=self._processor_time.used_ms(),
+                hand_over=task.hand_over,
+                state_endpoint=self._door.endpoint if self._door is not None else None,
             )
         )
+        if isinstance(answer, TaskRegistered):
+            task.follow(answer.order)
+            self._fetch(answer.sources)
         for receiver in task.receivers:
             self._client.request(
                 RegisterEndpoint(
@@ -107,6 +120,29 @@ class TaskControl(threading.Thread):
         connected = self._ask_for_workers()
         if isinstance(answer, TaskRegistered):
             self._heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
+
+    def _keep_door(self) -> None:
+        """The door stands open as long as there is a state to give."""
+        task = self._task
+        if task.hand_over == "given" and self._door is None:
+            key, epoch = task.topology.key, task.topology.epoch
+            self._door = StateDoor(self._context, self._host, self._ports, key, epoch, task.states)
+            self._door.start()
+        elif task.hand_over != "given" and self._door is not None:
+            self._door.close()
+            self._door = None
+
+    def _fetch(self, sources: tuple[StateSource, ...]) -> None:
+        """The task has the states of its instances, once all can be had."""
+        found = {source.instance: source for source in sources}
+        mine = self._task.state_keepers()
+        if self._fetched or not sources or not found.keys() >= set(mine):
+            return
+        key = self._task.topology.key
+        self._task.bring(
+            {name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name) for name in mine}
+        )
+        self._fetched = True
 
     def _ask_for_workers(self) -> bool:
         """True when every publisher has a worker."""

@@ -50,7 +50,8 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TaskAssignment(msgspec.Struct, frozen=True):
     """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs. Each task
-    may use `cores` and hold `memory_bytes` (0: no limit)."""
+    may use `cores` and hold `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so: until
+    then the topology that it comes after works."""
 
     tenant: int
     epoch: int
@@ -59,3 +60,4 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     settings: StageSettings
     cores: int = 1
     memory_bytes: int = 0
+    stands_by: bool = False

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import zmq
 
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
-from cep_common.task_messages import ComponentReport
+from cep_common.task_messages import ComponentReport, HandOver, TaskOrder
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.model import Component, Topology
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 TICK_MS = 250
 """How often links beat and the counters are published."""
+HAND_OVER_MS = 20
+"""How often a task that does not work looks what it has been ordered."""
 MEASURE_MS = 2_000
 """How often stages look how much state they hold."""
 
@@ -48,6 +50,7 @@ class Task:
         settings: StageSettings,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
+        stands_by: bool = False,
     ) -> None:
         self.topology = topology
         self.index = index
@@ -56,6 +59,13 @@ class Task:
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
+        self._order: TaskOrder = "stand-by" if stands_by else "work"
+        self._brought: dict[str, bytes] | None = None
+        self._opened = False
+        self.hand_over: HandOver = ""
+        """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
+        self.states: dict[str, bytes] = {}
+        """What is given, by instance, once `hand_over` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._reports: tuple[ComponentReport, ...] = ()
@@ -81,6 +91,18 @@ class Task:
         """Tells the loop which worker a publisher shall serve; called by the control thread."""
         self._assigned.put((publisher, assignment))
 
+    def follow(self, order: TaskOrder) -> None:
+        """Tells the loop what to do from now on; called by the control thread."""
+        self._order = order
+
+    def bring(self, states: dict[str, bytes]) -> None:
+        """Gives a task that stands by the states of its instances to go on from; called by the control thread."""
+        self._brought = states
+
+    def state_keepers(self) -> tuple[str, ...]:
+        """The instances whose state matters when another topology takes over."""
+        return tuple(name for name, instance in self._instances.items() if isinstance(instance, Processor | Trigger))
+
     def stop(self, failure: BaseException | None = None) -> None:
         """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
         self._failure = failure
@@ -88,10 +110,7 @@ class Task:
 
     def run(self, addresses: Sequence[Endpoint]) -> None:
         """Works until stopped; `addresses` are the exchanges of all tasks."""
-        now_ms = self._clock.now_ms()
         self.exchange.connect(addresses, self._clock.monotonic_ms())
-        for instance in self._instances.values():
-            instance.open(now_ms)
         try:
             self._loop()
         finally:
@@ -105,9 +124,12 @@ class Task:
         """Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
         next_tick_ms, flush_ms = 0, None
         while not self._stopping:
-            deadlines = self._deadlines()
+            self._obey()
+            deadlines = self._deadlines() if self._works() else {}
             monotonic_ms = self._clock.monotonic_ms()
             wait_ms = min(next_tick_ms, flush_ms or next_tick_ms) - monotonic_ms
+            if not self._works():
+                wait_ms = min(wait_ms, HAND_OVER_MS)
             if deadlines:
                 wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
             readable = self._wait(max(0, wait_ms))
@@ -122,6 +144,42 @@ class Task:
                 next_tick_ms = monotonic_ms + TICK_MS
                 self._tick(now_ms, monotonic_ms)
             flush_ms = self._flush(monotonic_ms)
+
+    def _works(self) -> bool:
+        """True when events are taken in and timers fire."""
+        return self._opened and self._order == "work"
+
+    def _obey(self) -> None:
+        """Does what the manager has ordered since the last turn."""
+        if not self._opened:
+            if self._brought is not None:
+                self._open(self._brought)
+                self.hand_over = "restored"
+            elif self._order != "stand-by":
+                self._open({})
+        elif self._order == "work":
+            self.hand_over, self.states = "", {}
+        elif self._order in ("pause", "give"):
+            self._give()
+
+    def _open(self, states: Mapping[str, bytes]) -> None:
+        now_ms = self._clock.now_ms()
+        for name, instance in self._instances.items():
+            instance.open(now_ms, states.get(name, b""))
+        self._opened = True
+
+    def _give(self) -> None:
+        """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
+        there, so a task that is quiet stays so."""
+        if self.hand_over == "" and self._is_quiet():
+            self.hand_over = "quiet"
+        if self.hand_over == "quiet" and self._order == "give":
+            self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
+            self.hand_over = "given"
+
+    def _is_quiet(self) -> bool:
+        parts: tuple[Exchange | Receiver | Publisher, ...] = (self.exchange, *self.receivers, *self.publishers)
+        return not self._work and all(part.is_drained() for part in parts)
 
     def _deadlines(self) -> dict[str, int]:
         """When each instance that waits for a time must be called."""
@@ -142,7 +200,7 @@ class Task:
                 watched += publisher.link.sockets
         for sender in self.exchange.senders():
             watched += sender.sockets
-        if not self._is_full():
+        if self._works() and not self._is_full():
             watched += [receiver.server.socket for receiver in self.receivers]
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
@@ -175,10 +233,10 @@ class Task:
         for publisher in self.publishers:
             publisher.keep_alive(monotonic_ms)
             publisher.on_readable(now_ms)
-        for receiver in self.receivers:
+        for receiver in self.receivers if self._works() else ():
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
-        if monotonic_ms >= self._measure_ms:
+        if self._opened and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS
             for instance in self._instances.values():
                 if isinstance(instance, Processor):

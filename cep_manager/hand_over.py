@@ -1,0 +1,74 @@
+"""How state goes from a running topology to the one that is to take its place. Pure.
+
+former   work ─▶ pause ─▶ quiet: nothing is under way ─▶ give ─▶ given ──────────────▶ killed
+trial    stand-by ────────────────────────────────────────────▶ fetches ─▶ restored ─▶ work
+
+Instances have the same names in both, so each state goes from an instance to its namesake, wherever that runs now. What
+the tasks report says how far it has got; a manager that has just started reads it there. Events wait in the workers
+meanwhile, and what was worked on is acknowledged before the cut: no event is in the state and sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cep_common.task_messages import RegisterTask, StateSource, TaskOrder
+from cep_manager.members import Member
+from cep_manager.plan_record import PlanRecord, Trial
+
+Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
+"""The tasks of a plan, by epoch and number."""
+
+LONGEST_MS = 30_000
+"""A former topology works on when its state has not been moved by then."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology."""
+
+    live: int
+    restored: int
+
+
+def moves_state(record: PlanRecord, trial: Trial) -> bool:
+    """True when the former topology's state is of use to the new one: the text is the same. Under event time, rows that
+    wait for others cannot be told from those that were worked on, so there it begins anew."""
+    return trial.version.text == record.text and not trial.version.compiled.playback
+
+
+def progress(trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
+    """What is heard of a trial's tasks."""
+    heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
+    return Progress(len(heard), sum(task.latest.hand_over == "restored" for task in heard))
+
+
+def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
+    """What a task of `epoch` shall do now, and where one that stands by gets its state."""
+    trial = record.trial
+    if trial is None:
+        return "work", ()
+    former = _of(tasks, record.epoch)
+    steps = [task.latest.hand_over for task in former]
+    # A task that had to pause for an earlier manager process stays so: its state may have been fetched already.
+    begun = moves_state(record, trial) and (trial.moving_since_ms is not None or any(steps))
+    whole = begun and len(former) == record.workers
+    if epoch == trial.version.epoch:
+        return "stand-by", _sources(former) if whole and set(steps) == {"given"} else ()
+    if not begun:
+        return "work", ()
+    return "give" if whole and set(steps) <= {"quiet", "given"} else "pause", ()
+
+
+def _of(tasks: Tasks, epoch: int) -> list[Member[RegisterTask]]:
+    return [tasks[task] for task in sorted(tasks) if task[0] == epoch]
+
+
+def _sources(former: list[Member[RegisterTask]]) -> tuple[StateSource, ...]:
+    return tuple(
+        StateSource(task.latest.epoch, component.instance, task.latest.state_endpoint)
+        for task in former
+        for component in task.latest.components
+        if task.latest.state_endpoint is not None
+    )
