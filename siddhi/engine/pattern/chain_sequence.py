@@ -55,7 +55,8 @@ def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
     `every`."""
     own = instance * rules.settings[ELEMENTS]
     number = state.lists[own, NUMBER]
-    for element in range(1, rules.settings[ELEMENTS]):
+    several = rules.offers.shape[0] > 1  # of a single stream every event took all partials on, or away
+    for element in range(1, rules.settings[ELEMENTS] if several else 1):
         partial = state.lists[own + element, HEAD]
         while partial != NONE:
             following = state.partials[partial, NEXT]
@@ -135,10 +136,11 @@ def run_sequence(  # type: ignore[no-untyped-def]
             element = offers[source, position]
             if element == NONE:
                 break
-            passed = passes(element, row, rules, events)
             if element > 0:
-                _offer(element, passed, cursor, row, time, instance, state, rules, events)
-            elif passed:
+                if lists[instance * settings[ELEMENTS] + element, HEAD] != NONE:
+                    passed = passes(element, row, rules, events)
+                    _offer(element, passed, cursor, row, time, instance, state, rules, events)
+            elif passes(element, row, rules, events):
                 start_attempts(cursor, row, time, instance, state, rules, events)
             else:
                 lists[instance * settings[ELEMENTS], SEEDS] = 0
