@@ -10,6 +10,13 @@ from siddhi.errors import did_you_mean
 
 UNITS = frozenset(["YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"])
 _TYPES = ("string", "int", "long", "float", "double", "bool", "object")
+_OTHER_TYPES = {
+    **dict.fromkeys(("varchar", "text", "char", "uuid"), "string"),
+    **dict.fromkeys(("integer", "short", "byte", "smallint"), "int"),
+    **dict.fromkeys(("bigint", "date", "time", "datetime", "timestamp"), "long"),
+    **dict.fromkeys(("number", "numeric", "decimal", "real"), "double"),
+    "boolean": "bool",
+}
 _SECTION_WORDS = frozenset(["select", "insert", "from", "having", "group", "order", "output", "within", "on", "as"])
 _WORDS = {
     "&&": "write `and`",
@@ -22,6 +29,7 @@ _WORDS = {
     "where": "filters stand in brackets: `from S[condition]`",
     "within": "`within` stands behind a pattern or the condition of a join, in front of `select`",
 }
+_SHORTEST_SIMILAR = 3
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _CLOSING = {"(": ("RPAR", ")"), "[": ("RSQB", "]"), "{": ("RBRACE", "}")}
 _SKIPPED = re.compile(r'"""(?:.|\n)*?"""|\'[^\'"\n]*\'|"[^"\n]*"|`[^`]*`|--[^\n]*|/\*(?:.|\n)*?\*/|[()\[\]{}]')
@@ -76,11 +84,25 @@ def _of_word(mistake: Mistake) -> str | None:
         return "write `not (x is null)`"
     if mistake.before.endswith("<") and folded == ">":
         return "write `!=`"
-    if folded == "select" and "_FROM" in mistake.accepted:
+    if folded in {"select", "insert"} and "_FROM" in mistake.accepted:
         return "a query begins with `from`, as in `from S select … insert into …`"
+    if folded == "select" and "_JOIN" in mistake.accepted:
+        return "only the inputs of joins and the events of patterns have other names: leave `as …` out"
     if folded in {"create", "declare"} and "_DEFINE" in mistake.accepted:
         return "definitions begin with `define`"
+    if folded == "define" and "_FROM" in mistake.accepted:
+        return "definitions come before all queries and partitions"
+    if folded == "by" and mistake.keyword == "partition":
+        return "write `partition with (attribute of Stream)`"
     return _WORDS.get(folded)
+
+
+def _of_arrow(mistake: Mistake) -> str | None:
+    if re.match(r"=>|-\s+>", mistake.behind):
+        return "write `->`"
+    if mistake.behind.startswith("->") and "COMMA" in mistake.accepted:
+        return "a sequence has `,` between all its events, a pattern `->`"
+    return None
 
 
 def _of_sign(mistake: Mistake) -> str | None:
@@ -92,9 +114,24 @@ def _of_sign(mistake: Mistake) -> str | None:
 def _of_quotes(mistake: Mistake) -> str | None:
     if mistake.word == "'" and mistake.before.endswith("'"):
         return "'…' holds no quotes: write \"it's\""
+    if mistake.word in {"'", '"'} and "ID" in mistake.accepted and "STRING" not in mistake.accepted:
+        return "names stand without quotes"
+    bare = re.search(r"\(\s*(\w+)$", mistake.before)
+    if bare and mistake.word in {")", ","} and "EQUAL" in mistake.accepted:
+        return f"texts stand in quotes: '{bare[1]}'"
     named = re.match(r"[A-Za-z_][\w.]*", mistake.behind)
     if named and "STRING" in mistake.accepted and "ID" not in mistake.accepted:
         return f"texts stand in quotes: '{named[0]}'"
+    return None
+
+
+def _of_name(mistake: Mistake) -> str | None:
+    if mistake.word[0].isdigit() and "ID" in mistake.accepted and "INT" not in mistake.accepted:
+        return f"a name begins with a letter, or stands in back-quotes: `{mistake.word}`"
+    written = re.search(r"\b(?:into|stream|table)\s+([\w-]+)$", mistake.before, re.IGNORECASE)
+    rest = re.match(r"-[\w-]*", mistake.behind)
+    if written and rest and mistake.accepted.isdisjoint({"MINUS", "__ANON_1"}):
+        return f"such a name stands in back-quotes: `{written[1]}{rest[0]}`"
     return None
 
 
@@ -117,7 +154,12 @@ def _of_keyword(mistake: Mistake) -> str | None:
 
 
 def _of_similar(mistake: Mistake) -> str | None:
+    folded = mistake.word.casefold()
     types = _TYPES if "ATTRIBUTE_TYPE" in mistake.accepted else ()
+    if types and folded in _OTHER_TYPES:
+        return f"use {_OTHER_TYPES[folded]}"
+    if folded in _SECTION_WORDS or len(folded) < _SHORTEST_SIMILAR:
+        return None
     return did_you_mean(mistake.word, (*mistake.keywords, *types))
 
 
@@ -144,6 +186,12 @@ def _of_lost_keyword(mistake: Mistake) -> str | None:
     return None
 
 
+def _of_semicolon(mistake: Mistake) -> str | None:
+    if "SEMICOLON" in mistake.accepted and mistake.word.casefold() in {"from", "define", "partition", "@"}:
+        return "a ';' is missing in front of it"
+    return None
+
+
 def _of_outputs(mistake: Mistake) -> str | None:
     if mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
         return "`,` stands between two outputs, `as` in front of a new name"
@@ -151,9 +199,11 @@ def _of_outputs(mistake: Mistake) -> str | None:
 
 
 _RULES: tuple[Callable[[Mistake], str | None], ...] = (
+    _of_arrow,
     _of_word,
     _of_sign,
     _of_quotes,
+    _of_name,
     _of_star,
     _of_window,
     _of_keyword,
@@ -161,5 +211,6 @@ _RULES: tuple[Callable[[Mistake], str | None], ...] = (
     _of_similar,
     _of_time,
     _of_brackets,
+    _of_semicolon,
     _of_outputs,
 )
