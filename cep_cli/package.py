@@ -102,7 +102,7 @@ def _entries() -> Iterator[Entry]:
     for package in PACKAGES:
         root = _folder_of(package)
         yield from ((file, str(file.relative_to(root.parent))) for file in root.rglob("*") if file.is_file())
-    for name in sorted(_libraries()):
+    for name in sorted(libraries()):
         yield from _files_of(name)
 
 
@@ -113,7 +113,7 @@ def _folder_of(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _libraries() -> set[str]:
+def libraries() -> set[str]:
     """The distributions that the project and the installed extensions need, directly or not, by normal name."""
     extensions = (point.dist for point in metadata.entry_points(group=ENTRY_POINTS))
     waiting = [*_requirements_of_project(), *(_normal(one.name) for one in extensions if one is not None)]
