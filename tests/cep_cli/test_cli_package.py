@@ -38,7 +38,7 @@ def test_its_python_is_the_named_one_with_the_packages_of_the_archive_in_front(t
     python.write_text(PYTHON, encoding="utf-8")
     python.chmod(0o755)
 
-    told = subprocess.run(
+    told = subprocess.run(  # noqa: S603 - ours
         [python, "-c", "import msgspec, sys; print(msgspec.where, sys.executable)"],
         cwd=tmp_path, env={"CEP_PYTHON": sys.executable, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
         check=True,
