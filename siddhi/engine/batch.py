@@ -3,14 +3,12 @@ each row besides."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int8Array, Int64Array, filled
-from siddhi.engine.column import Column, mask_or_none, viewed
+from siddhi.engine.column import Column, mask_or_none
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
@@ -19,9 +17,6 @@ TIMESTAMP = "_timestamp"
 KIND = "_kind"
 _CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
 """The kinds of current rows, cut to size."""
-_LEADING_FIELDS = (pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False))
-_INT8 = pa.int8()
-_INT64 = pa.int64()
 
 
 class EventBatch:
@@ -193,14 +188,6 @@ class EventBatch:
         """`chunks`, with the row numbers in place of None."""
         return np.arange(self.size) if self.chunks is None else self.chunks
 
-    def to_arrow(self, names: Iterable[str] | None = None) -> pa.RecordBatch:
-        """The record batch that leaves the engine: `_timestamp`, `_kind`, then the columns `names` or all."""
-        listed = tuple(self.columns if names is None else names)
-        columns = [self.columns[name].to_arrow() for name in listed]
-        schema = _outer_schema(listed, tuple([column.type for column in columns]))
-        kinds = _current_kinds(self.size) if self.only_current else viewed(_INT8, self.kinds)
-        return pa.RecordBatch.from_arrays([viewed(_INT64, self.timestamps), kinds, *columns], schema=schema)
-
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
         """The rows of `batches` (at least one, all with the same columns) one after the other, chunks kept apart."""
@@ -228,18 +215,6 @@ class EventBatch:
             deliveries,
             only_current=all(batch.only_current for batch in batches),
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _current_kinds(size: int) -> pa.Array:
-    """The `_kind` of `size` current rows; kept, as batches of few sizes come again and again."""
-    return viewed(_INT8, np.zeros(size, dtype=np.int8))
-
-
-@functools.lru_cache(maxsize=1024)
-def _outer_schema(names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> pa.Schema:
-    """The schema of batches that leave the engine with columns `names`; kept, as making one costs more than a batch."""
-    return pa.schema([*_LEADING_FIELDS, *map(pa.field, names, types)])
 
 
 def _apart(numbers: Sequence[Int64Array]) -> Int64Array:

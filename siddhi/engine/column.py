@@ -10,6 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.record_kernels import (
+    BITS,
+    CODES,
+    FLAGS,
+    NUMBERS,
+    STRINGS,
+    write_line,
+)
 from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
 from siddhi.language.ast import AttributeType
 
@@ -32,8 +40,13 @@ ARROW_TYPES: dict[AttributeType, pa.DataType] = {
     AttributeType.OBJECT: pa.binary(),
 }
 """How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
-_VIEWED = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
-"""The types of which Arrow and numpy hold values alike, but for nulls."""
+_WIDTHS = {
+    AttributeType.INT: 4,
+    AttributeType.LONG: 8,
+    AttributeType.FLOAT: 4,
+    AttributeType.DOUBLE: 8,
+}
+"""The bytes of a value of the types of which Arrow and numpy hold values alike, but for nulls."""
 
 
 class Column:
@@ -41,10 +54,11 @@ class Column:
 
     `values` holds numbers and bools in the type's own dtype, strings as int64 codes of `pool`, objects as a numpy
     object array; `valid` is None when no value is null. What a column was made from, Arrow or numpy, is kept, and the
-    other form made only when asked for: rows that merely pass by are never decoded.
+    other form made only when asked for: rows that merely pass by are never decoded, and rows taken from an Arrow array
+    are looked up there when they are first needed.
     """
 
-    __slots__ = ("_arrow", "_valid", "_values", "pool", "type")
+    __slots__ = ("_arrow", "_positions", "_valid", "_values", "pool", "type")
 
     def __init__(
         self,
@@ -54,15 +68,20 @@ class Column:
         values: AnyArray | None = None,
         valid: BoolArray | None = None,
         arrow: pa.Array | None = None,
+        positions: Int64Array | None = None,
     ) -> None:
+        """`positions` are those of the values in `arrow`, None when they are all of it."""
         self.type = type_
         self.pool = pool
         self._values: Any = values
         self._valid = valid
         self._arrow: Any = arrow
+        self._positions = positions
 
     def __len__(self) -> int:
-        return len(self._values) if self._values is not None else len(self._arrow)
+        if self._values is not None:
+            return len(self._values)
+        return len(self._arrow if self._positions is None else self._positions)
 
     @property
     def values(self) -> AnyArray:
@@ -85,7 +104,11 @@ class Column:
         return self._valid
 
     def _load(self) -> None:
-        array = self._arrow
+        if self._positions is not None and self._is_viewed:
+            self._values = self._arrow.to_numpy()[self._positions]  # numpy takes much faster than Arrow
+            self._arrow = self._positions = None
+            return
+        array = self.to_arrow()
         if self.type is AttributeType.STRING:
             self._values = self.pool.encode(array)
         elif self.type is AttributeType.OBJECT:
@@ -98,17 +121,16 @@ class Column:
                 zero_copy_only=False
             )
 
+    @property
+    def _is_viewed(self) -> bool:
+        """True when numpy can look at the Arrow array as it is."""
+        return self.type in _WIDTHS and not self._arrow.null_count
+
     def take(self, positions: Int64Array) -> Column:
         """The column of the values at `positions`, in that order."""
         if self._values is None:
-            array = self._arrow
-            if len(positions) == 0:
-                return Column(self.type, self.pool, arrow=array.slice(0, 0))
-            if self.type is AttributeType.STRING:
-                return Column(self.type, self.pool, arrow=take_strings(array, positions))
-            if self.type not in _VIEWED or array.null_count:
-                return Column(self.type, self.pool, arrow=array.take(pa.array(positions)))
-            self._load()  # a view without a copy, from which numpy takes much faster than Arrow
+            among = positions if self._positions is None else self._positions[positions]
+            return Column(self.type, self.pool, arrow=self._arrow, positions=among)
         valid = None if self._valid is None else self._valid[positions]
         return Column(self.type, self.pool, values=self._values[positions], valid=valid)
 
@@ -116,6 +138,9 @@ class Column:
         """The column as the Arrow type of `ARROW_TYPES`."""
         array = self._arrow
         if array is not None:
+            if self._positions is not None:
+                array = self._arrow = self._taken(array, self._positions)
+                self._positions = None
             return array
         if self.type is AttributeType.STRING:
             return self.pool.decode(self._values)
@@ -127,6 +152,49 @@ class Column:
         return (
             pa.array(self._values) if self.type is AttributeType.BOOL else viewed(ARROW_TYPES[self.type], self._values)
         )
+
+    def _taken(self, array: pa.Array, positions: Int64Array) -> pa.Array:
+        if self.type is AttributeType.STRING:
+            return take_strings(array, positions)
+        if self._is_viewed:
+            return viewed(array.type, array.to_numpy()[positions])
+        return array.take(pa.array(positions))
+
+    def describe(self, plan: bytearray, at: int) -> object:
+        """From byte `at` on `plan` tells `siddhi.engine.record_kernels` where the values lie; not for objects.
+
+        Returns what keeps them there.
+        """
+        if self._values is not None:
+            return self._describe_numpy(plan, at)
+        array, positions = self._arrow, self._positions
+        kept = None if positions is None else numpy_buffer(positions)
+        valid, *rest = array.buffers()
+        first = array.offset
+        valid_at = valid.address if valid is not None and array.null_count else 0
+        rows_at = 0 if kept is None else kept.address
+        values_at = 0 if rest[0] is None else rest[0].address
+        if self.type is AttributeType.STRING:
+            text_at, text_end = (0, 0) if rest[1] is None else (rest[1].address, rest[1].address + rest[1].size)
+            write_line(plan, at, STRINGS, 0, values_at + 4 * first, valid_at, first, rows_at, 0, text_at, text_end)
+        elif self.type is AttributeType.BOOL:
+            write_line(plan, at, BITS, 0, values_at, valid_at, first, rows_at, first, 0, 0)
+        else:
+            width = _WIDTHS[self.type]
+            write_line(plan, at, NUMBERS, width, values_at + width * first, valid_at, first, rows_at, 0, 0, 0)
+        return array, kept
+
+    def _describe_numpy(self, plan: bytearray, at: int) -> object:
+        kept = numpy_buffer(self._values)
+        known = None if self._valid is None else numpy_buffer(self._valid)
+        valid_at = 0 if known is None else known.address
+        if self.type is AttributeType.STRING:
+            write_line(plan, at, CODES, 0, kept.address, 0, 0, 0, 0, 0, 0)
+        elif self.type is AttributeType.BOOL:
+            write_line(plan, at, FLAGS, 0, kept.address, valid_at, -1, 0, 0, 0, 0)
+        else:
+            write_line(plan, at, NUMBERS, _WIDTHS[self.type], kept.address, valid_at, -1, 0, 0, 0, 0)
+        return kept, known
 
     def to_list(self) -> list[object]:
         """The values as Python objects, null as None."""
@@ -166,7 +234,7 @@ class Column:
         if len(columns) == 1:
             return first
         if all(column._values is None for column in columns):
-            return Column(first.type, first.pool, arrow=pa.concat_arrays([column._arrow for column in columns]))
+            return Column(first.type, first.pool, arrow=pa.concat_arrays([column.to_arrow() for column in columns]))
         values = np.concatenate([column.values for column in columns])
         if first.type in (AttributeType.STRING, AttributeType.OBJECT):
             return Column(first.type, first.pool, values=values)
@@ -182,9 +250,12 @@ class Column:
 
 def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
     """The Arrow array of numbers without nulls, over the same memory where that lies in a row."""
-    if not values.flags.c_contiguous:
-        values = values.copy()
-    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
+    return pa.Array.from_buffers(type_, len(values), [None, numpy_buffer(values)])
+
+
+def numpy_buffer(values: AnyArray) -> pa.Buffer:
+    """`values` in a row: their own memory where that is so."""
+    return pa.py_buffer(values if values.flags.c_contiguous else values.copy())
 
 
 def objects(items: Iterable[object]) -> AnyArray:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch, empty_batch, renumber_chunks
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.outlet import Outlet
 from siddhi.engine.strings import StringPool
 
 Listener = Callable[[pa.RecordBatch], None]
@@ -24,12 +25,12 @@ class Junction:
         self.key = key
         self.pool = pool
         self.schema = schema
-        self.names = schema.names()
         self.types = dict(schema.attributes)
         self.on_error = on_error
         self.listeners: list[Listener] = []
         self.events = 0
         self.failures = 0
+        self._outlet = Outlet(self.types, pool)
         self.empty = empty_batch(schema.attributes, pool)
         if partitioned:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
@@ -38,7 +39,7 @@ class Junction:
         """Counts the events of `batch` and hands them to the listeners."""
         self.events += batch.size
         if self.listeners:
-            records = batch.to_arrow(self.names)
+            records = self._outlet.records(batch)
             for listener in self.listeners:
                 listener(records)
 

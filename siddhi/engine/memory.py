@@ -1,4 +1,4 @@
-"""Reading memory by its address inside kernels: Arrow's buffers as they lie there, without an array around them.
+"""Memory by its address inside kernels: Arrow's buffers as they lie there, without an array around them.
 
 An address is an int64; whoever passes one keeps the memory alive until the kernel has returned.
 """
@@ -27,6 +27,77 @@ def _loader(kind: types.Type, llvm: ir.Type) -> Any:
     return load
 
 
+def _storer(kind: types.Type, llvm: ir.Type) -> Any:
+    """What writes one `kind` at an address, which need not be aligned."""
+
+    @intrinsic
+    def store(typing_context, address, value):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            written = builder.store(arguments[1], builder.inttoptr(arguments[0], llvm.as_pointer()))
+            written.align = 1
+            return context.get_dummy_value()
+
+        return types.none(types.int64, kind), generate
+
+    return store
+
+
+def _copier() -> Any:
+    @intrinsic
+    def copy(typing_context, target, source, size):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            number, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+            function = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, number])
+            target, source = (builder.inttoptr(address, pointer) for address in arguments[:2])
+            builder.call(function, [target, source, arguments[2], ir.Constant(ir.IntType(1), 0)])
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64, types.int64), generate
+
+    return copy
+
+
+def _from_c(name: str, result: ir.Type, parameters: list[ir.Type]) -> Any:
+    """What declares the function `name` of the C library in a module that calls it."""
+
+    def declared(module: Any) -> Any:
+        known = module.globals.get(name)
+        return ir.Function(module, ir.FunctionType(result, parameters), name) if known is None else known
+
+    return declared
+
+
+_ALIGNMENT = 64
+_BYTES = ir.IntType(8).as_pointer()
+_ALLOCATE = _from_c("aligned_alloc", _BYTES, [ir.IntType(64), ir.IntType(64)])
+_FREE = _from_c("free", ir.VoidType(), [_BYTES])
+
+
+def _allocator() -> Any:
+    @intrinsic
+    def allocate(typing_context, size):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            alignment = ir.Constant(ir.IntType(64), _ALIGNMENT)
+            block = builder.call(_ALLOCATE(builder.module), [alignment, arguments[0]])
+            return builder.ptrtoint(block, ir.IntType(64))
+
+        return types.int64(types.int64), generate
+
+    return allocate
+
+
+def _liberator() -> Any:
+    @intrinsic
+    def free(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            builder.call(_FREE(builder.module), [builder.inttoptr(arguments[0], _BYTES)])
+            return context.get_dummy_value()
+
+        return types.none(types.int64), generate
+
+    return free
+
+
 def _prefetcher() -> Any:
     @intrinsic
     def prefetch(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -51,3 +122,15 @@ word_at = _loader(types.uint64, ir.IntType(64))
 """The eight bytes at an address."""
 fetch = _prefetcher()
 """Has the memory at an address brought near, as it will be read soon; any address may be given."""
+set_byte = _storer(types.uint8, ir.IntType(8))
+"""Writes the byte at an address."""
+set_offset = _storer(types.int32, ir.IntType(32))
+"""Writes the int32 at an address."""
+set_word = _storer(types.int64, ir.IntType(64))
+"""Writes the eight bytes at an address."""
+copy_bytes = _copier()
+"""Copies `size` bytes from one address to another; the two places do not overlap."""
+allocate = _allocator()
+"""The address of a new block of `size` bytes, a multiple of 64, or 0 when there is no memory."""
+free = _liberator()
+"""Gives back a block of `allocate`."""

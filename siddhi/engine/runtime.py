@@ -22,6 +22,7 @@ from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operator import MAX_PARTIAL_MATCHES, OperatorContext
+from siddhi.engine.outlet import Outlet
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
@@ -152,8 +153,9 @@ class AppRuntime:
 
         Returns the schema of what the query selects; KeyError when there is no such query.
         """
-        self._steps.stage(query).listeners.append(listener)
-        return self._queries[query].analysed.output.schema
+        schema = self._queries[query].analysed.output.schema
+        self._steps.stage(query).add_listener(listener, Outlet(dict(schema.attributes), self.pool))
+        return schema
 
     # ---- events and time
 
@@ -254,7 +256,10 @@ class AppRuntime:
         `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
         """
         found = run_on_demand(query, self._environment, self._context, self._clock)
-        return None if found is None else found.to_arrow(query.schema.names() if query.source is not None else ())
+        if found is None:
+            return None
+        attributes = query.schema.attributes if query.source is not None else ()
+        return Outlet(dict(attributes), self.pool).records(found)
 
     # ---- state
 

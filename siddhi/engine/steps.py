@@ -16,6 +16,7 @@ from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
+from siddhi.engine.outlet import Outlet
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
@@ -34,7 +35,8 @@ class Stage:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.listeners: list[Listener] = []
+        self._listeners: list[Listener] = []
+        self._outlet: Outlet | None = None
 
     def place(self) -> Place:
         """Where the stage stands in the graph."""
@@ -44,10 +46,15 @@ class Stage:
 
     def tell(self, batch: EventBatch) -> None:
         """Hands what the node sent to its listeners."""
-        if self.listeners and batch.size:
-            records = batch.to_arrow()
-            for listener in self.listeners:
+        if self._outlet is not None and batch.size:
+            records = self._outlet.records(batch)
+            for listener in self._listeners:
                 listener(records)
+
+    def add_listener(self, listener: Listener, outlet: Outlet) -> None:
+        """`listener` gets what the node sends, as `outlet` makes it."""
+        self._listeners.append(listener)
+        self._outlet = outlet
 
     def deliver(self, out: EventBatch) -> EventBatch:
         """What the node sent as it arrives in the stream that it feeds."""

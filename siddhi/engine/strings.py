@@ -60,6 +60,12 @@ class StringPool:
         """Bytes of the strings and their hash table."""
         return self._heap.nbytes + self._starts.nbytes + self._slots.nbytes
 
+    @property
+    def memory(self) -> tuple[Int64Array, npt.NDArray[np.uint8]]:
+        """Where each string starts, and the bytes of all: string c is `heap[starts[c]:starts[c + 1]]`; good until the
+        next string comes."""
+        return self._starts, self._heap
+
     def code(self, text: str | None) -> int:
         """The code of `text`, new if it was never seen."""
         if text is None:
