@@ -63,6 +63,36 @@ def place_of(element, instance, key, table):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
+def _hook_in(partial, before, after, back, forth, partials, ends):  # type: ignore[no-untyped-def]
+    """Puts `partial` between two neighbours (`NONE`: at an end) of a line whose ends are the first two of `ends`, and
+    whose members have their neighbours in the columns `back` and `forth`."""
+    partials[partial, back] = before
+    partials[partial, forth] = after
+    if before == NONE:
+        ends[FIRST] = partial
+    else:
+        partials[before, forth] = partial
+    if after == NONE:
+        ends[LAST] = partial
+    else:
+        partials[after, back] = partial
+
+
+@kernel_part
+def _hook_out(partial, back, forth, partials, ends):  # type: ignore[no-untyped-def]
+    """Takes `partial` out of such a line."""
+    before, after = (partials[partial, back], partials[partial, forth])
+    if before == NONE:
+        ends[FIRST] = after
+    else:
+        partials[before, forth] = after
+    if after == NONE:
+        ends[LAST] = before
+    else:
+        partials[after, back] = before
+
+
+@kernel_part
 def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyped-def]
     """Whether `waiting` came since the last look at the list and is later in time than `newcomer`, or concerns another
     instance."""
@@ -91,16 +121,7 @@ def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
     while before != NONE and _comes_after(before, partial, updated, state.partials):
         after = before
         before = state.partials[before, CHAIN_PREVIOUS]
-    state.partials[partial, CHAIN_PREVIOUS] = before
-    state.partials[partial, CHAIN_NEXT] = after
-    if before == NONE:
-        state.table[element, place, FIRST] = partial
-    else:
-        state.partials[before, CHAIN_NEXT] = partial
-    if after == NONE:
-        state.table[element, place, LAST] = partial
-    else:
-        state.partials[after, CHAIN_PREVIOUS] = partial
+    _hook_in(partial, before, after, CHAIN_PREVIOUS, CHAIN_NEXT, state.partials, state.table[element, place])
     bounded = rules.elements[element, BOUNDED]
     if bounded != NONE:
         widen(partial, rules.comparisons[bounded], element, place, before == NONE and after == NONE, state, rules)
@@ -117,16 +138,7 @@ def link(partial, state, rules):  # type: ignore[no-untyped-def]
     while before != NONE and _comes_after(before, partial, updated, state.partials):
         after = before
         before = state.partials[before, PREVIOUS]
-    state.partials[partial, PREVIOUS] = before
-    state.partials[partial, NEXT] = after
-    if before == NONE:
-        state.lists[entry, HEAD] = partial
-    else:
-        state.partials[before, NEXT] = partial
-    if after == NONE:
-        state.lists[entry, TAIL] = partial
-    else:
-        state.partials[after, PREVIOUS] = partial
+    _hook_in(partial, before, after, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 0:
         start = state.partials[partial, START]
         fresh = state.lists[entry, FRESH]
@@ -142,15 +154,8 @@ def unlink(partial, state, rules):  # type: ignore[no-untyped-def]
     """`partial` waits nowhere."""
     element = state.partials[partial, ELEMENT]
     entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + element
-    before, after = (state.partials[partial, PREVIOUS], state.partials[partial, NEXT])
-    if before == NONE:
-        state.lists[entry, HEAD] = after
-    else:
-        state.partials[before, NEXT] = after
-    if after == NONE:
-        state.lists[entry, TAIL] = before
-    else:
-        state.partials[after, PREVIOUS] = before
+    after = state.partials[partial, NEXT]
+    _hook_out(partial, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 1:
         return
     if state.lists[entry, FRESH] == partial:
@@ -158,15 +163,7 @@ def unlink(partial, state, rules):  # type: ignore[no-untyped-def]
     place = state.partials[partial, PLACE]
     if place == NONE:
         return
-    before, after = (state.partials[partial, CHAIN_PREVIOUS], state.partials[partial, CHAIN_NEXT])
-    if before == NONE:
-        state.table[element, place, FIRST] = after
-    else:
-        state.partials[before, CHAIN_NEXT] = after
-    if after == NONE:
-        state.table[element, place, LAST] = before
-    else:
-        state.partials[after, CHAIN_PREVIOUS] = before
+    _hook_out(partial, CHAIN_PREVIOUS, CHAIN_NEXT, state.partials, state.table[element, place])
 
 
 @kernel_part

@@ -36,7 +36,7 @@ LIST_WIDTH = 5
 NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
 INSTANCE_WIDTH = 4
 
-# columns of the table
+# columns of the table; a list has its ends (`HEAD`, `TAIL`) in the same places
 FIRST, LAST = range(2)
 
 # the counters: the first free partial, the first one never used, how many live; how many matches the batch gave and
