@@ -36,8 +36,12 @@ PLANS = (
     f"from S#window.length(2) select {AGGREGATES} group by key insert all events into Out;",
     f"from S#window.lengthBatch(2) select {AGGREGATES} group by key insert all events into Out;",
     f"from S#window.lengthBatch(2, true) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.lengthBatch(0) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.lengthBatch(3) select {FUSED}, minForever(part) as d, stdDev(part) as e insert into Out;",
     f"from S#window.time(1 sec) select {AGGREGATES} group by key insert all events into Out;",
     f"from S#window.timeBatch(1 sec) select {AGGREGATES} group by key insert all events into Out;",
+    f"from S#window.timeBatch(1 sec, true) select {AGGREGATES} group by key insert all events into Out;",
+    "from S#window.time(1 sec) select key, whole group by key order by whole limit 1 offset 1 insert into Out;",
     f"from S#window.timeLength(1 sec, 2) select {AGGREGATES} group by key insert into Out;",
     f"from S#window.externalTime(ts, 1 sec) select {AGGREGATES} group by key insert into Out;",
     f"from S#window.externalTimeBatch(ts, 1 sec) select {AGGREGATES} group by key insert all events into Out;",
@@ -50,6 +54,12 @@ PLANS = (
     (
         "partition with (key of S) begin from every e1=S[part > 0.5] -> e2=S[part > e1.part] within 1 sec"
         " select e1.key as key, e2.part as part insert into Out; end;"
+    ),
+    (
+        "@purge(enable='true', interval='1 sec', idle.period='1 sec') partition with (key of S) begin"
+        " from every e1=S[part > 0.5] -> e2=S[part > e1.part] select e1.key as key, e2.part as part insert into Out;"
+        " from S#window.length(2) select key, sum(whole) as a, distinctCount(key) as b group by key"
+        " output last every 1 sec insert into Other; end;"
     ),
     (
         "from S#window.length(5) as l join S#window.length(5) as r on l.key == r.key"
@@ -76,15 +86,26 @@ AGGREGATION = (
 
 
 def warm_up() -> None:
-    """Every state loop has been compiled, or loaded from the cache, by running small plans on a few made-up events."""
+    """Every state loop has been compiled, or loaded from the cache, by running small plans on a few made-up events.
+
+    Each plan is carried on by another runtime half way, so that what a restore needs is there as well.
+    """
     texts = [f"@app:playback {STREAM} {plan}" for plan in PLANS]
     texts.append(f"@app:playback {STREAM} {AGGREGATION} from S select key insert into Out;")
     for text in texts:
-        runtime = AppRuntime(analyse(parse(text)))
+        app = analyse(parse(text))
+        runtime = AppRuntime(app)
         runtime.start()
-        for start_ms in (1_000, 3_000):
-            runtime.send("S", _events(start_ms))
+        runtime.send("S", _events(1_000))
+        saved, runtime = runtime.snapshot(), AppRuntime(app)
+        runtime.restore(saved)
+        runtime.add_stream_callback("Out", _drop)
+        runtime.send("S", _events(3_000))
         runtime.advance_time(10_000)
+
+
+def _drop(records: pa.RecordBatch) -> None:
+    """Takes results, so that they are made."""
 
 
 def _events(start_ms: int) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
-from siddhi.engine.kernels import kernel, kernel_array, state_kernel
+from siddhi.engine.kernels import kernel_array, kernel_part, state_kernel
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow
@@ -31,7 +31,7 @@ _END, _NEWEST, _START = 0, 1, 2
 """Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
 
 
-@kernel
+@kernel_part
 def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
     """The end of the batch that `time` falls into."""
     past = time - start
@@ -129,7 +129,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
         time = self._times[event.row]
         if self.start_time is None:
             self.start_time = self._starts[event.row]
-            self.end = int(batch_end(time, self.start_time, self.duration))
+            self.end = int(batch_end.py_func(time, self.start_time, self.duration))
             self._wait(event.clock)
         self.newest = max(self.newest, time)
         if time >= self.end:
@@ -139,7 +139,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
                 self.flushed = False
             else:
                 self._flush(out)
-            self.end = int(batch_end(self.newest, self.start_time, self.duration))
+            self.end = int(batch_end.py_func(self.newest, self.start_time, self.duration))
             self._wait(event.clock)
         self.opened.append((event.slot, event.timestamp))
 
