@@ -59,6 +59,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.received_streams_are_not_handed_on, (groups.HANDED_ON,)),
     PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),
     PlanCheck(crossings.objects_stay_in_one_group, (crossings.OBJECT_CROSSES,)),
+    PlanCheck(crossings.ways_keep_their_order, (crossings.WAYS_UNORDERED,)),
     PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),
     PlanCheck(groups.tables_are_kept_in_memory, (groups.STORE_UNUSED,)),
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),

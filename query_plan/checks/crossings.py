@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from query_plan.elements import queries_of, sources
 from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.groupings import grouping_of
 from query_plan.groups import Group
 from query_plan.members import Member, parts_of
+from query_plan.model import SHUFFLE
 from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -30,6 +32,13 @@ CHUNK_COUNTED = warning_rule(
     " result for them all, several groups give one for each",
     "give both the same `execGroup` if only the last result is wanted",
 )
+WAYS_UNORDERED = warning_rule(
+    "ways-without-order",
+    "a group that keeps state takes in two streams that come of one on different ways, so that of two events of the"
+    " same moment either may come first",
+    "if it matters which was first, give all groups between the same `execGroup`",
+)
+
 _ONE_FOR_ONE = frozenset({("", "length"), ("", "time"), ("", "externalTime"), ("", "timeLength"), ("", "sort")})
 """The windows that hand each event on as it comes, alone."""
 
@@ -66,6 +75,40 @@ def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
             source = query.input
             if isinstance(source, model.SourceInput) and source.source in chunked:
                 yield from _seen_singly(query, source, group, chunked[source.source])
+
+
+def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
+    """One engine takes an event and what follows from it in the order of the queries; ways through other stages differ
+    in length."""
+    origins = _origins(plan)
+    for group in plan.groups:
+        outside = plan.inputs(group)
+        kept = [one for one in group.reads if one.stream in outside and grouping_of(group, one.stream) != SHUFFLE]
+        pairs = ((one, other) for place, one in enumerate(kept) for other in kept[place + 1 :])
+        for one, other in pairs:
+            ways = {tuple(writer.name for writer in _writers(plan, read.stream, group)) for read in (one, other)}
+            common = origins[one.stream] & origins[other.stream]
+            if common and len(ways) > 1:
+                source = next(name for name in plan.app.streams if name in common)
+                yield WAYS_UNORDERED.broken(
+                    f"group {group.name} takes in {one.stream} and {other.stream}, which both come of {source} on"
+                    " different ways: of two events of the same moment either may come first",
+                    "if it matters which was first, give all groups between the same execGroup",
+                    other.span,
+                )
+                break
+
+
+def _origins(plan: Survey) -> dict[str, frozenset[str]]:
+    """For each stream itself and all streams that it is made of."""
+    found = {name: frozenset({name}) for name in plan.app.streams}
+    before: dict[str, frozenset[str]] = {}
+    while found != before:
+        before = dict(found)
+        for member in plan.members:
+            made_of = frozenset[str]().union(*(found[read.stream] for read in member.reads))
+            found |= {name: found.get(name, frozenset()) | made_of for name in member.writes}
+    return found
 
 
 def _writers(plan: Survey, stream: str, reader: Group) -> Iterator[Group]:
