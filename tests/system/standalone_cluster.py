@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -21,8 +21,15 @@ T = TypeVar("T")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.2
-HOST = "127.0.0.1"
 EXECUTORS = {"spark.executor.memory": "512m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine, or what stands for one: its address, and what precedes a command that shall run there."""
+
+    address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
 
 
 @dataclass
@@ -33,12 +40,14 @@ class StandaloneCluster:
     workers: int = 2
     cores_each: int = 1
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    hosts: Sequence[Host] = (Host(),)
+    """The master runs on the first of them, the workers on each in turn."""
     url: str = ""
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __enter__(self) -> StandaloneCluster:
         try:
-            log = self._start("master", "master.Master", "--host", HOST, "--port", "0", "--webui-port", "0")
+            log = self._start("master", self.hosts[0], "master.Master", "--port", "0", "--webui-port", "0")
             self.url = self._wait_for(lambda: _found(r"Starting Spark master at (spark://\S+)", log), log)
             console = self._wait_for(lambda: _found(r"Bound MasterWebUI .*, and started at (http://\S+)", log), log)
             for _ in range(self.workers):
@@ -56,12 +65,12 @@ class StandaloneCluster:
         """The environment in which a driver runs its topologies here, with the Spark settings `conf`."""
         return {"CEP_DRIVER__SPARK__MASTER": self.url, "CEP_DRIVER__SPARK__CONF": json.dumps(conf)}
 
-    def add_worker(self) -> None:
-        """One more worker is about to join."""
+    def add_worker(self, cores: int = 0) -> None:
+        """One more worker is about to join, with as many cores as the others unless it is said."""
         number = len(self._processes)
         self._start(
-            f"worker-{number}", "worker.Worker", "--host", HOST, "--port", "0", "--webui-port", "0",
-            "--cores", str(self.cores_each), "--memory", "1g",
+            f"worker-{number}", self.hosts[(number - 1) % len(self.hosts)], "worker.Worker",
+            "--port", "0", "--webui-port", "0", "--cores", str(cores or self.cores_each), "--memory", "1g",
             "--work-dir", str(self.folder / f"work-{number}"), self.url,
         )  # fmt: skip
 
@@ -86,19 +95,21 @@ class StandaloneCluster:
                 process.wait()
         self._processes.clear()
 
-    def _start(self, name: str, main_class: str, *arguments: str) -> Path:
+    def _start(self, name: str, host: Host, main_class: str, *arguments: str) -> Path:
         home = Path(pyspark.__file__).parent
         environment = {
             **self.environment,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_IP": host.address,
             "SPARK_DAEMON_MEMORY": "512m",
         }
+        spark_class, full_name = str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"
+        command = [*host.prefix, spark_class, full_name, "--host", host.address, *arguments]
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             self._processes.append(
                 subprocess.Popen(  # noqa: S603 - our own command
-                    [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}", *arguments],
+                    command,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
