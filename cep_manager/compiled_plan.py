@@ -37,12 +37,14 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
 
     `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says.
-    `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task.
+    `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task. `state_shape` stands for the
+    stages that keep state: of two plans with the same, one can go on with the state of the other.
     """
 
     name: str
     description: str
     query_plan: str
+    state_shape: str
     components: tuple[PlannedComponent, ...]
     imported: tuple[StreamBinding, ...]
     exported: tuple[StreamBinding, ...]

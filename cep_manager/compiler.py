@@ -3,7 +3,9 @@ loop."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from cep_common.messages import StreamBinding
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
@@ -14,7 +16,8 @@ from query_plan import bindings
 from query_plan.annotations import of_header, read_header
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
-from query_plan.model import QueryPlan
+from query_plan.model import QueryPlan, Resources
+from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, render_problem
 from siddhi.language.ast import StreamDefinition
@@ -79,6 +82,7 @@ def _compiled(compiled: Compiled) -> CompiledPlan:
         name=plan.name,
         description=plan.description,
         query_plan=compiled.xml,
+        state_shape=_state_shape(plan),
         components=tuple(_components(plan)),
         imported=tuple(_binding(one) for one in bound.imported),
         exported=tuple(_binding(one) for one in bound.exported),
@@ -91,6 +95,14 @@ def _compiled(compiled: Compiled) -> CompiledPlan:
         memory_bytes=plan.resources.memory_bytes,
         labels=plan.resources.labels,
     )
+
+
+def _state_shape(plan: QueryPlan) -> str:
+    """The digest of everything but what comes before, behind and around the stages that keep state."""
+    receiver = replace(plan.receiver, streams=(), parallel=1)
+    publisher = replace(plan.publisher, streams=(), parallel=1)
+    bare = replace(plan, description="", workers=None, resources=Resources(), receiver=receiver, publisher=publisher)
+    return hashlib.sha256(write_xml(bare).encode()).hexdigest()
 
 
 def _components(plan: QueryPlan) -> Iterator[PlannedComponent]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cep_common.task_messages import RegisterTask, StateSource, TaskOrder
+from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, Trial
 
@@ -33,9 +34,14 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def moves_state(record: PlanRecord, trial: Trial) -> bool:
-    """True when the former topology's state is of use to the new one: the text is the same. Under event time, rows that
-    wait for others cannot be told from those that were worked on, so there it begins anew."""
-    return trial.version.text == record.text and not trial.version.compiled.playback
+    """True when the new topology can go on with the state of the former one."""
+    return record.compiled is not None and fits(record.compiled, trial.version.compiled)
+
+
+def fits(former: CompiledPlan, following: CompiledPlan) -> bool:
+    """True when the stages that keep state are the same. Under event time, rows that wait for others cannot be told
+    from those that were worked on, so there a topology always begins anew."""
+    return former.state_shape == following.state_shape and not following.playback
 
 
 def progress(trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:

@@ -18,6 +18,7 @@ from cep_manager.errors import (
     PlanExistsError,
     UnknownPlanError,
 )
+from cep_manager.hand_over import fits
 from cep_manager.manager_view import Outcome
 from cep_manager.plan_change import former_of
 from cep_manager.plan_folder import Origin, parse_origin
@@ -192,16 +193,16 @@ class PlanCommands:
             raise unknown_plan(key)
         self._service.put_plan(plan_to_run(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
-        state = self._state_after(record, text, compiled, workers)
+        state = self._state_after(record, compiled, workers)
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return _outcome(key, stored.epoch, message, changed=True)
 
-    def _state_after(self, record: PlanRecord, text: str, compiled: CompiledPlan, workers: int | None) -> str:
+    def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
         """What becomes of the plan's state; how many slots are free may yet change."""
         driver = self._live_snapshot().driver
-        if text != record.text or compiled.playback or driver is None:
+        if record.compiled is None or not fits(record.compiled, compiled) or driver is None:
             return STARTS_EMPTY
-        if (workers or self._default_workers) * compiled.cores > driver.latest.slots_free:
+        if (workers or compiled.workers or self._default_workers) * compiled.cores > driver.latest.slots_free:
             return f"{STARTS_EMPTY}, for there is no room for both topologies at once"
         return STATE_MOVES
 

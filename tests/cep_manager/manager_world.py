@@ -45,6 +45,7 @@ COMPILED = CompiledPlan(
     name="Storms",
     description="Airports where many flights leave late",
     query_plan="<query-plan name='Storms'/>",
+    state_shape="of three stages",
     components=(
         PlannedComponent("EventReceiver", "receiver", 1, ("Arrivals", "Departures"), ("Arrivals", "Departures")),
         PlannedComponent("lateness", "processor", 2, ("Departures",), ("Late",)),

@@ -104,14 +104,24 @@ def test_a_manager_that_comes_back_keeps_tasks_paused_whose_state_may_have_been_
     assert record(world).epoch == 2
 
 
-@pytest.mark.parametrize("why", ["another text", "event time"])
+def test_an_edit_that_leaves_the_stages_as_they_are_moves_their_state_too() -> None:
+    world = World()
+    world.active()
+    world.put(msgspec.structs.replace(plan(epoch=2, text="with another sink"), change="update"))
+    world.tick()
+    world.hear(both(), reports(2))
+    assert told(world, reports(1)) == ("pause", ())
+
+
+@pytest.mark.parametrize("why", ["other stages", "event time"])
 def test_nothing_is_moved_where_the_state_would_not_fit(why: str) -> None:
     world = World()
     world.active()
     if why == "event time":
         rebalance(world, workers=1, playback=True)
     else:
-        world.put(msgspec.structs.replace(plan(epoch=2, text="another"), change="update"))
+        compiled = msgspec.structs.replace(COMPILED, state_shape="another")
+        world.put(msgspec.structs.replace(plan(epoch=2, compiled=compiled), change="update"))
     world.tick()
     world.hear(both(), reports(2))
     assert record(world).epoch == 2

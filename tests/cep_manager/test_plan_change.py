@@ -23,7 +23,9 @@ def world() -> World:
 
 
 def change(world: World, epoch: int, kind: ChangeKind = "update", workers: int | None = None) -> None:
-    world.put(msgspec.structs.replace(plan(epoch=epoch, text=f"text {epoch}"), change=kind, workers=workers))
+    compiled = msgspec.structs.replace(COMPILED, state_shape=f"shape {epoch}")
+    changed = plan(epoch=epoch, text=f"text {epoch}", compiled=compiled)
+    world.put(msgspec.structs.replace(changed, change=kind, workers=workers))
     world.tick()
 
 
@@ -129,7 +131,7 @@ def test_a_second_change_takes_the_place_of_the_first_and_the_former_topology_ru
 def test_a_plan_whose_tasks_take_several_slots_each_takes_over_when_its_tasks_are_heard() -> None:
     world = World()
     world.active()
-    compiled = msgspec.structs.replace(COMPILED, cores=2)
+    compiled = msgspec.structs.replace(COMPILED, cores=2, state_shape="another")
     world.put(msgspec.structs.replace(plan(epoch=2, text="text 2", compiled=compiled), change="update"))
     world.tick()
     world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2))

@@ -123,3 +123,14 @@ def test_scripts_are_refused_with_their_place_until_the_configuration_allows_the
 def test_validation_of_a_good_plan_names_it() -> None:
     found = validate_plan(CONNECTED, NO_SCRIPTS)
     assert (found.valid, found.plan, found.problems) == (True, "Connected", ())
+
+
+def test_plans_that_differ_around_their_stages_alone_have_state_of_one_shape() -> None:
+    text = FLIGHTS.read_text(encoding="utf-8")
+    shape = compile_plan(text, NO_SCRIPTS).state_shape
+    around = text.replace(
+        "@Plan:description('", "@Plan:dist(workers='3', receiverParallelism='2')\n@Plan:description('More "
+    )
+    assert around != text
+    assert compile_plan(f"-- a remark\n{around}", NO_SCRIPTS).state_shape == shape
+    assert compile_plan(text.replace("1 hour", "2 hours"), NO_SCRIPTS).state_shape != shape

@@ -173,7 +173,7 @@ def test_a_deactivated_plan_takes_no_events_and_keeps_its_state(system: LocalSys
 
 
 def test_a_rebalanced_plan_goes_on_with_its_state_on_the_number_of_workers_that_was_asked_for(
-    system: LocalSystem,
+    system: LocalSystem, file: Callable[[str], str]
 ) -> None:
     system.client.deploy(COUNTING, replace=False)
     wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
@@ -188,6 +188,11 @@ def test_a_rebalanced_plan_goes_on_with_its_state_on_the_number_of_workers_that_
     assert system.client.plan(PLAN)["status"]["topology"]["tasks_required"] == 2
     assert count(system) == 3
     assert "has 2 topology workers already" in cep(system, "rebalance", PLAN, "--workers", "2").stdout
+
+    edited = cep(system, "deploy", file(f"@Plan:dist(workers='1')\n{COUNTING}"), "--replace", "--wait", "60")
+    assert edited.stdout.endswith("windows, patterns and tables go with it\n"), edited.output
+    assert system.client.plan(PLAN)["status"]["topology"]["tasks_required"] == 1
+    assert count(system) == 4
 
 
 def test_each_event_is_counted_once_while_a_plan_is_rebalanced(system: LocalSystem) -> None:
