@@ -9,7 +9,7 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.hashing import KeyTable, key_bits
 from siddhi.engine.kernels import grown, kernel_array, regrouped, state_kernel
-from siddhi.engine.kinds import RESET
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import column_of
 from siddhi.engine.state import Codes, State
@@ -22,22 +22,33 @@ NULL_TEXT = "null"
 
 
 @state_kernel
-def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, fresh):  # type: ignore[no-untyped-def]
-    """A reset opens the next epoch of its partition; the first row of a group in an epoch starts the group anew."""
+def _mark_fresh(kinds, groups, partitions, epochs, group_epochs, held, counts, fresh):  # type: ignore[no-untyped-def]
+    """A reset opens the next epoch of its partition; the first row of a group in an epoch starts the group anew.
+
+    If `counts`, the rows that are held of each group in its epoch are counted, and a group without any starts anew.
+    """
     for row in range(len(kinds)):
         partition = partitions[row] if len(partitions) else 0
+        group = groups[row]
         if kinds[row] == RESET:
             epochs[partition] += 1
-        elif group_epochs[groups[row]] != epochs[partition]:
-            group_epochs[groups[row]] = epochs[partition]
+            continue
+        if group_epochs[group] != epochs[partition]:
+            group_epochs[group] = epochs[partition]
+            held[group] = 0
             fresh[row] = True
+        if counts and kinds[row] == CURRENT:
+            fresh[row] = held[group] == 0
+            held[group] += 1
+        elif counts and kinds[row] == EXPIRED and held[group] > 0:
+            held[group] -= 1
 
 
 class Groups:
     """Dense group ids for the values of `group by` (one group without), within each partition instance.
 
     A whole event as a key stands for its timestamp. A null string is one group with the text "null", as Siddhi joins
-    keys as text.
+    keys as text. `counts` says that a group without rows is as new, so that it starts anew and may be forgotten.
     """
 
     def __init__(
@@ -46,6 +57,7 @@ class Groups:
         context: OperatorContext,
         *,
         several: bool,
+        counts: bool = False,
     ) -> None:
         self.columns = [
             (
@@ -59,7 +71,9 @@ class Groups:
         self.table = KeyTable(len(keys) + self.partitioned)
         self._epochs: Int64Array = np.zeros(8, dtype=np.int64)
         self._group_epochs: Int64Array = np.zeros(8, dtype=np.int64)
+        self._held: Int64Array = np.zeros(8, dtype=np.int64)
         self._was_reset = False
+        self.counts = counts
 
     @property
     def count(self) -> int:
@@ -84,22 +98,32 @@ class Groups:
         return key_bits(column.values, column.valid, NULL_KEY)
 
     def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
-        """Where a group starts anew after a reset, None when there was none ever."""
-        resets = batch.kinds == RESET
-        if not self._was_reset and not resets.any():
-            return None
-        self._was_reset = True
+        """Where a group starts anew, None when none ever does."""
+        if not self.counts and not self._was_reset:
+            if not (batch.kinds == RESET).any():
+                return None
+            self._was_reset = True
         partitions = np.zeros(0, dtype=np.int64) if batch.partitions is None else batch.partitions
         self._epochs = grown(self._epochs, int(partitions.max()) + 1 if len(partitions) else 1)
-        self._group_epochs = grown(self._group_epochs, self.count)
+        self._group_epochs, self._held = grown(self._group_epochs, self.count), grown(self._held, self.count)
         fresh: BoolArray = np.zeros(batch.size, dtype=np.bool_)
         kinds, groups, partitions = kernel_array(batch.kinds), kernel_array(groups), kernel_array(partitions)
-        _mark_fresh(kinds, groups, partitions, self._epochs, self._group_epochs, fresh)
+        lines = (self._epochs, self._group_epochs, self._held)
+        _mark_fresh(kinds, groups, partitions, *lines, self.counts, fresh)
         return fresh
+
+    def empty(self) -> BoolArray:
+        """Which groups have no rows, when these are counted."""
+        count = self.count
+        epochs, held = grown(self._group_epochs, count)[:count], grown(self._held, count)[:count]
+        partitions = self.table.keys[:, 0] if self.partitioned else np.zeros(count, dtype=np.int64)
+        now = grown(self._epochs, int(partitions.max(initial=0)) + 1)[partitions]
+        without: BoolArray = (held == 0) | (epochs != now)
+        return without
 
     def keep(self, kept: Int64Array) -> None:
         """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
-        self._group_epochs = regrouped(self._group_epochs, kept)
+        self._group_epochs, self._held = regrouped(self._group_epochs, kept), regrouped(self._held, kept)
         self.table.restore(self.table.keys[kept])
 
     def of_partitions(self, partitions: Int64Array) -> BoolArray:
@@ -113,10 +137,10 @@ class Groups:
         for place, (_, type_) in enumerate(self.columns, start=int(self.partitioned)):
             part = keys[:, place].copy()
             parts.append(Codes(part) if type_ in (AttributeType.STRING, AttributeType.OBJECT) else part)
-        return [parts, self._epochs.copy(), self._group_epochs.copy(), self._was_reset]
+        return [parts, self._epochs.copy(), self._group_epochs.copy(), self._held.copy(), self._was_reset]
 
     def restore(self, state: State) -> None:
-        parts, self._epochs, self._group_epochs, self._was_reset = state
+        parts, self._epochs, self._group_epochs, self._held, self._was_reset = state
         arrays = [part.array if isinstance(part, Codes) else part for part in parts]
         if arrays:
             self.table.restore(np.column_stack(arrays))

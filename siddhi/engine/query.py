@@ -24,6 +24,7 @@ from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
+from siddhi.engine.settled import empties_groups
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -88,6 +89,7 @@ class Query(GraphNode):
             keep_resets=self.limiter is not None and (snapshot or getattr(analysed.rate, "kind", "") == "first"),
             collapse=not snapshot,
             tag_groups=self.limiter is not None,
+            empties=empties_groups(analysed),
         )
 
     def _build_input(self, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment) -> None:

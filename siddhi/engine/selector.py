@@ -30,6 +30,8 @@ from siddhi.language.ast import AttributeType, EventType
 ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
 
 
+LEAST_GROUPS = 1_024
+"""Fewer groups are not worth a look for those that are empty."""
 GROUP = "@group"
 """The column in which a selector tells rate limiters each row's group."""
 
@@ -62,7 +64,8 @@ class Selector(Operator):
 
     `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
     `collapse` False hands every passing row on, for snapshots. `tag_groups` adds the column `GROUP` with each row's
-    group id.
+    group id. `empties` says that a group is as new once all its rows have left: such groups are forgotten, unless
+    others know their ids.
     """
 
     def __init__(
@@ -75,15 +78,18 @@ class Selector(Operator):
         keep_resets: bool = False,
         collapse: bool = True,
         tag_groups: bool = False,
+        empties: bool = False,
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
         self.having = None if selection.having is None else compiler.compile(selection.having)
         for key in selection.group_by:
             compiler.compile(key)
         self.aggregates = compiler.aggregates
-        self.groups = Groups(selection.group_by, context, several=compiler.several)
+        self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.tag_groups = tag_groups
+        self._forgets = not tag_groups and (empties or not self.aggregates)
+        self._look_at = LEAST_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
         self.projection = self._plain()
         self.accepted = ACCEPTED[events]
@@ -116,6 +122,8 @@ class Selector(Operator):
         }
         if self.tag_groups and groups is not None:
             columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
+        if self._forgets and self.groups.count >= self._look_at:
+            self._forget_empty()
         return self._arrange(batch.take(positions, ()).with_columns(columns))
 
     def _plain(self) -> tuple[tuple[str, str], ...] | None:
@@ -217,6 +225,14 @@ class Selector(Operator):
         None when none had to go."""
         gone = self.groups.of_partitions(partitions)
         return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
+
+    def _forget_empty(self) -> None:
+        """Groups without rows are forgotten; the next look is when there are twice as many as are left."""
+        count = self.groups.count
+        kept = np.flatnonzero(~self.groups.empty()) if self.aggregates else np.zeros(0, dtype=np.int64)
+        if 2 * len(kept) <= count:
+            self._keep_groups(kept, count)
+        self._look_at = max(LEAST_GROUPS, 2 * self.groups.count)
 
     def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
         """Forgets all of `count` groups but `kept`; returns the new number of each old one (-1: gone)."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.aggregators.accumulators import SOURCES, Accumulation, accumulation_of
 from siddhi.engine.aggregators.moves import RECORD
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.fused.outputs import OutputCompiler, Outputs
 from siddhi.engine.operator import OperatorContext
+from siddhi.engine.settled import is_settled
 from siddhi.language.ast import AttributeType, EventType
 
 _STREAMS = frozenset(
@@ -50,7 +50,7 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
         expressions.append(selection.having)
-    if not all(map(_is_settled, expressions)) or not all(map(_is_key, selection.group_by)):
+    if not all(map(is_settled, expressions)) or not all(map(_is_key, selection.group_by)):
         return None
     return _compiled(selection, context)
 
@@ -73,33 +73,3 @@ def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> S
 
 def _is_key(key: model.AttributeValue | model.EventReference) -> bool:
     return isinstance(key, model.AttributeValue) and key.type in SOURCES
-
-
-def _is_settled(expression: model.TypedExpression) -> bool:
-    """True for an expression whose aggregates see every row, and whose value follows from the row and from them."""
-    match expression:
-        case model.ConstantValue() | model.AttributeValue() | model.OutputValue():
-            return True
-        case model.Aggregate(arguments=arguments):
-            return all(map(_is_plain, arguments))
-        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
-            return _is_settled(left) and _is_settled(right)
-        case model.Logical(left=left, right=right):
-            return _is_settled(left) and _is_settled(right) and not has_aggregate(right)
-        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
-            return _is_settled(operand)
-    return False
-
-
-def _is_plain(expression: model.TypedExpression) -> bool:
-    """True for an expression over the row alone that gives the same whenever it is asked."""
-    match expression:
-        case model.ConstantValue() | model.AttributeValue():
-            return True
-        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
-            return _is_plain(left) and _is_plain(right)
-        case model.Logical(left=left, right=right):
-            return _is_plain(left) and _is_plain(right)
-        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
-            return _is_plain(operand)
-    return False

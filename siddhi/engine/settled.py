@@ -1,0 +1,83 @@
+"""What a query's text tells of its values and groups: which expressions follow from their row alone, and which groups
+are empty again when their rows have left."""
+
+from __future__ import annotations
+
+from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
+
+_PAIRING = frozenset(
+    {
+        "length",
+        "lengthBatch",
+        "time",
+        "timeBatch",
+        "externalTime",
+        "externalTimeBatch",
+        "timeLength",
+        "sort",
+        "batch",
+        "session",
+    }
+)
+"""Windows out of which every event expires that came out of them, or a reset stands for that."""
+_LASTING = ("minForever", "maxForever")
+
+
+def empties_groups(query: model.AnalysedQuery) -> bool:
+    """True when a group of `query` is as new once all its rows have left, and sees each of them leave."""
+    source, selection = query.input, query.selection
+    if not isinstance(source, model.SourceInput) or source.window is None:
+        return False
+    if source.window.namespace or source.window.name not in _PAIRING:
+        return False
+    if not all(isinstance(step, model.FilterStep) and is_plain(step.condition) for step in source.after):
+        return False
+    expressions = [output.expression for output in selection.attributes]
+    if selection.having is not None:
+        expressions.append(selection.having)
+    return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
+
+
+def _lasts(expression: model.TypedExpression) -> bool:
+    """True for a settled expression with an aggregate that outlives its rows, or of which that is not known."""
+    match expression:
+        case model.Aggregate(namespace=namespace, name=name):
+            return bool(namespace) or name in _LASTING
+        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
+            return _lasts(left) or _lasts(right)
+        case model.Logical(left=left, right=right):
+            return _lasts(left) or _lasts(right)
+        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
+            return _lasts(operand)
+    return False
+
+
+def is_settled(expression: model.TypedExpression) -> bool:
+    """True for an expression whose aggregates see every row, and whose value follows from the row and from them."""
+    match expression:
+        case model.ConstantValue() | model.AttributeValue() | model.OutputValue():
+            return True
+        case model.Aggregate(arguments=arguments):
+            return all(map(is_plain, arguments))
+        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
+            return is_settled(left) and is_settled(right)
+        case model.Logical(left=left, right=right):
+            return is_settled(left) and is_settled(right) and not has_aggregate(right)
+        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
+            return is_settled(operand)
+    return False
+
+
+def is_plain(expression: model.TypedExpression) -> bool:
+    """True for an expression over the row alone that gives the same whenever it is asked."""
+    match expression:
+        case model.ConstantValue() | model.AttributeValue():
+            return True
+        case model.Arithmetic(left=left, right=right) | model.Comparison(left=left, right=right):
+            return is_plain(left) and is_plain(right)
+        case model.Logical(left=left, right=right):
+            return is_plain(left) and is_plain(right)
+        case model.Negation(operand=operand) | model.IsNullValue(operand=operand):
+            return is_plain(operand)
+    return False
