@@ -73,6 +73,11 @@ class InProcessTopology:
         """A worker's frame for `stream` has run through; each stream has a link, to the receivers in turn."""
         self._pass_on((stream,), ((stream, batch),), now_ms, batch.column("_timestamp")[-1].as_py(), idle=False)
 
+    def mark(self, watermark_ms: int) -> None:
+        """Every link has said that nothing older than that comes any more."""
+        for stream in self._streams:
+            self._pass_on((stream,), (), watermark_ms, watermark_ms, idle=False)
+
     def finish(self, now_ms: int) -> None:
         """No link has anything more to say."""
         for stream in self._streams:
