@@ -182,7 +182,7 @@ class Deployments:
     ) -> list[Instruction]:
         if record.trial is None:
             return []
-        progress = hand_over.progress(record.trial, tasks, self._lease_ms, now_ms)
+        progress = hand_over.progress(record, record.trial, tasks, self._lease_ms, now_ms)
         self.plans[record.key], instructions = plan_change.step(
             record, record.trial, driver, progress, LOST_AFTER_LEASES * self._lease_ms, now_ms
         )

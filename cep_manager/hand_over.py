@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cep_common.task_messages import RegisterTask, StateSource, TaskOrder
+from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskOrder
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, Trial
@@ -26,11 +26,17 @@ LONGEST_MS = 30_000
 """A former topology works on when its state has not been moved by then."""
 
 
+AT_REST: frozenset[HandOver] = frozenset({"quiet", "given"})
+"""What paused tasks say once nothing of theirs is under way any more."""
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology."""
+    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology; of the
+    tasks of that, so many are `at_rest`."""
 
     live: int
     restored: int
+    at_rest: int
 
 
 def moves_state(record: PlanRecord, trial: Trial) -> bool:
@@ -44,10 +50,11 @@ def fits(former: CompiledPlan, following: CompiledPlan) -> bool:
     return former.state_shape == following.state_shape and not following.playback
 
 
-def progress(trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
-    """What is heard of a trial's tasks."""
+def progress(record: PlanRecord, trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
+    """What is heard of a trial's tasks, and of those that it comes after."""
+    at_rest = sum(task.latest.hand_over in AT_REST for task in _of(tasks, record.epoch))
     heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
-    return Progress(len(heard), sum(task.latest.hand_over == "restored" for task in heard))
+    return Progress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
@@ -58,13 +65,13 @@ def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tupl
     former = _of(tasks, record.epoch)
     steps = [task.latest.hand_over for task in former]
     # A task that had to pause for an earlier manager process stays so: its state may have been fetched already.
-    begun = moves_state(record, trial) and (trial.moving_since_ms is not None or any(steps))
+    begun = moves_state(record, trial) and (trial.moving_since_ms is not None or not AT_REST.isdisjoint(steps))
     whole = begun and len(former) == record.workers
     if epoch == trial.version.epoch:
         return "stand-by", _sources(former) if whole and set(steps) == {"given"} else ()
     if not begun:
         return "work", ()
-    return "give" if whole and set(steps) <= {"quiet", "given"} else "pause", ()
+    return "give" if whole and AT_REST.issuperset(steps) else "pause", ()
 
 
 def _of(tasks: Tasks, epoch: int) -> list[Member[RegisterTask]]:

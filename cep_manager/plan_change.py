@@ -42,8 +42,9 @@ class Verdict(Enum):
 class Evidence(msgspec.Struct, frozen=True):
     """What is known of a trial: the driver's reports on it and on the former topology, slots, and its tasks.
 
-    If it `moves_state`, `tasks_restored` have the former topology's, and that has taken `moving_ms` up to now. `lost`
-    says that the driver has not listed it for too long, `elsewhere` that another driver process got it.
+    If it `moves_state`, `tasks_restored` have the former topology's, of whose tasks `former_at_rest` have paused and
+    finished, and that has taken `moving_ms` up to now. `lost` says that the driver has not listed it for too long,
+    `elsewhere` that another driver process got it.
     """
 
     trial: TopologyReport | None
@@ -55,6 +56,7 @@ class Evidence(msgspec.Struct, frozen=True):
     tasks_needed: int
     tasks_live: int
     tasks_restored: int = 0
+    former_at_rest: int = 0
     moves_state: bool = False
     moving_ms: int = 0
     lost: bool = False
@@ -96,8 +98,11 @@ def _complete(evidence: Evidence, former: TopologyReport) -> tuple[Verdict, str]
     moved = evidence.tasks_restored >= evidence.tasks_needed
     if moved or not evidence.moves_state or former.state != "running":
         return Verdict.TAKE_OVER, ""
-    restored = f"{evidence.tasks_restored} of {evidence.tasks_needed} tasks have their state"
-    return Verdict.MOVE_STATE, f"state is being moved, {restored}"
+    moved_so_far = (
+        f"{evidence.former_at_rest} of the former tasks have come to rest, "
+        f"{evidence.tasks_restored} of {evidence.tasks_needed} new ones have their state"
+    )
+    return Verdict.MOVE_STATE, f"state is being moved: {moved_so_far}"
 
 
 def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[Verdict, str]:
@@ -140,6 +145,7 @@ def step(
         tasks_needed=trial.version.workers,
         tasks_live=progress.live,
         tasks_restored=progress.restored,
+        former_at_rest=progress.at_rest,
         moves_state=hand_over.moves_state(record, trial),
         moving_ms=now_ms - trial.moving_since_ms if trial.moving_since_ms is not None else 0,
         lost=now_ms - trial.sent_ms >= lost_after_ms,

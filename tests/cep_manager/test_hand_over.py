@@ -58,7 +58,10 @@ def test_a_topology_that_is_to_take_over_stands_by_and_the_former_one_works_unti
     assert told(world, reports(1)) == ("work", ())
     assert told(world, reports(2, 1)) == ("stand-by", ())
     assert told(world, reports(1)) == ("pause", ())
-    assert record(world).reason == "epoch 2 is to take over: state is being moved, 0 of 2 tasks have their state"
+    assert record(world).reason == (
+        "epoch 2 is to take over: state is being moved: 0 of the former tasks have come to rest, "
+        "0 of 2 new ones have their state"
+    )
 
 
 def test_state_goes_from_the_former_tasks_to_the_new_ones_which_then_take_over(world: World) -> None:
@@ -73,6 +76,13 @@ def test_state_goes_from_the_former_tasks_to_the_new_ones_which_then_take_over(w
     told(world, reports(2, 1, "restored"))
     assert (record(world).epoch, record(world).state) == (2, PlanState.ACTIVE)
     assert [push.message for push in world.taken(PushToDriver)] == [KillTopology(KEY, 1)]  # type: ignore[attr-defined]
+    assert told(world, reports(2, step="restored")) == ("work", ())
+
+
+def test_a_topology_that_has_just_taken_over_can_itself_be_followed_at_once(world: World) -> None:
+    world.hear(reports(2, step="restored"), reports(2, 1, "restored"))
+    assert record(world).epoch == 2
+    world.put(msgspec.structs.replace(plan(epoch=3), change="rebalance", workers=1))
     assert told(world, reports(2, step="restored")) == ("work", ())
 
 

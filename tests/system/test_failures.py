@@ -112,7 +112,7 @@ def _stage_process(system: LocalSystem) -> int | None:
 
 def _until_healthy(system: LocalSystem) -> None:
     session = requests.Session()
-    retries = requests.adapters.Retry(connect=60, backoff_factor=0.1, backoff_max=0.5)
+    retries = requests.adapters.Retry(total=None, connect=60, backoff_factor=0.1, backoff_max=0.5)
     session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
     assert session.get(f"{system.client.url}/api/v1/health", timeout=10).status_code == 200
 

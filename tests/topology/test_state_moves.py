@@ -108,6 +108,19 @@ def test_a_topology_that_stands_by_takes_nothing_in_before_it_is_told_to_work(la
     following.until(lambda: [number for _, number in following.out] == [1])
 
 
+def test_a_topology_that_has_got_its_state_can_give_it_on_before_it_has_worked(launch: Launch) -> None:
+    former = launch(1)
+    former.listen()
+    former.send("A", [(1, 1)])
+    former.until(lambda: former.out)
+    ordered(former, "give", "given")
+    between = launch(1, stands_by=True)
+    between.tasks[0].bring(states_of(former))
+    ordered(between, "stand-by", "restored")
+    ordered(between, "give", "given")
+    assert states_of(between).keys() == states_of(former).keys()
+
+
 def test_a_topology_whose_state_is_not_wanted_after_all_works_on(launch: Launch) -> None:
     former = launch(2)
     former.listen()

@@ -171,7 +171,7 @@ class Task:
     def _give(self) -> None:
         """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
         there, so a task that is quiet stays so."""
-        if self.hand_over == "" and self._is_quiet():
+        if self.hand_over in ("", "restored") and self._is_quiet():
             self.hand_over = "quiet"
         if self.hand_over == "quiet" and self._order == "give":
             self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
