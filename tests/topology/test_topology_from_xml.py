@@ -42,7 +42,6 @@ def by_topology(xml: str, events: list[Event]) -> list[tuple[str, Row]]:
         running.send(stream, batch, now_ms)
     if running.topology.plan.playback is not None:
         running.finish(now_ms)
-        running.advance(now_ms + SETTINGS.idle_ms)
     return running.out
 
 

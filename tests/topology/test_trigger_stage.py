@@ -35,10 +35,10 @@ def test_a_periodic_trigger_fires_for_every_period_that_has_gone_by_at_the_time_
     stage, emitted = trigger("define trigger T at every 5 sec;")
     stage.open(1_000)
     stage.on_time(5_999)
-    assert emitted == []
+    assert fired(emitted) == []
     stage.on_time(16_500)
     assert fired(emitted) == [(6_000, 6_000), (11_000, 11_000), (16_000, 16_000)]
-    assert [bundle.ticket for bundle in emitted] == [0, 1, 2]
+    assert [bundle.ticket for bundle in emitted] == [0, 1, 2, 3]
     assert stage.next_deadline_ms() == 21_000
 
 
@@ -56,4 +56,14 @@ def test_a_cron_trigger_whose_last_time_is_over_never_fires() -> None:
     stage.open(40_000_000_000)
     assert stage.next_deadline_ms() is None
     stage.on_time(50_000_000_000)
-    assert emitted == []
+    assert fired(emitted) == []
+
+
+def test_nobody_waits_for_a_trigger_neither_before_it_fires_nor_after() -> None:
+    stage, emitted = trigger("define trigger T at every 5 sec;")
+    stage.open(1_000)
+    stage.on_time(6_000)
+    assert [(bundle.streams, bundle.idle, bundle.rows()) for bundle in emitted] == [
+        (("T",), True, 0),
+        (("T",), True, 1),
+    ]

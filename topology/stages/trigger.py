@@ -1,4 +1,8 @@
-"""The trigger stage: events that time alone makes, once for the whole plan."""
+"""The trigger stage: events that time alone makes, once for the whole plan.
+
+It fires by the system clock. Where event time drives the plan, nobody waits for it: it says from the start, and with
+each event, that its channel is idle.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ class Trigger:
         if state:
             self._due_ms = None if state == NEVER else int(state)
             return
+        self._tell(now_ms, ())
         at_start = self._period_ms is None and self._schedule is None
         self._due_ms = now_ms if at_start else self._after(now_ms)
 
@@ -64,6 +69,9 @@ class Trigger:
         columns = [pa.array([due_ms]), pa.array([CURRENT], pa.int8()), pa.array([due_ms])]
         batch = pa.record_batch(columns, schema=self._schema)
         self.statistics.emitted[self._stream] += 1
+        self._tell(due_ms, ((self._stream, batch),))
+
+    def _tell(self, time_ms: int, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> None:
         self._emit(
             Bundle(
                 source=self.name,
@@ -71,8 +79,9 @@ class Trigger:
                 ticket=self._next_ticket,
                 channel=self.name,
                 streams=(self._stream,),
-                watermark_ms=due_ms,
-                batches=((self._stream, batch),),
+                watermark_ms=time_ms,
+                idle=True,
+                batches=batches,
             )
         )
         self._next_ticket += 1
