@@ -109,9 +109,15 @@ class Desk:
 
     def clear(self) -> None:
         """Everything is killed and gone."""
-        for report in self.latest.topologies if self.latest is not None else ():
-            self.kill(report.key.plan)
-        self.until(lambda: self.latest is not None and not self.latest.topologies)
+
+        def gone() -> bool:
+            """Orders to a driver that has just connected anew are lost, so they are given until they are followed."""
+            left = self.latest.topologies if self.latest is not None else ()
+            for report in left:
+                self.kill(report.key.plan)
+            return not left
+
+        self.until(gone)
         self.tasks.clear()
         self.history.clear()
 
