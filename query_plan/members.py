@@ -95,6 +95,8 @@ def state_kept(query: model.AnalysedQuery) -> str | None:
 def _kept_by_source(source: model.SourceInput) -> str | None:
     if source.window is not None or source.kind is model.SourceKind.WINDOW:
         return "a window"
+    if any(isinstance(part, model.Aggregate) for part in parts_of((source.before, source.after))):
+        return "an aggregate in a filter"
     functions = (step for step in (*source.before, *source.after) if isinstance(step, model.HandlerCall))
     keeping = (step for step in functions if (step.namespace, step.name) not in STATELESS_STREAM_FUNCTIONS)
     return next((f"the stream function {step.name}" for step in keeping), None)

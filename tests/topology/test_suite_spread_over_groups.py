@@ -110,7 +110,7 @@ def _counted(found: list[Row]) -> Counter[Row]:
 
 @pytest.mark.parametrize("playback", [True, False], ids=["event time", "system clock"])
 def test_a_plan_whose_queries_are_all_apart_gives_what_one_engine_gives(playback: bool) -> None:
-    compared = 0
+    compared, differing = 0, []
     cases = [case for case in load_cases(SUITE) if "error" not in case.document and case.id not in ANSWERS_DIFFER]
     for case in cases[::SHARE]:
         examined = examine(spread(case, playback=playback))
@@ -120,8 +120,7 @@ def test_a_plan_whose_queries_are_all_apart_gives_what_one_engine_gives(playback
             continue
         alone, together = run(examined.compiled, events, int(case.document.get("start_time", 0)))
         compared += 1
-        if "chunk-counted-singly" in warnings:
-            assert alone <= together, case.id
-        else:
-            assert alone == together, case.id
+        if alone != together and not ("chunk-counted-singly" in warnings and alone <= together):
+            differing.append(case.id)
+    assert differing == []
     assert compared > len(cases) // SHARE // 2
