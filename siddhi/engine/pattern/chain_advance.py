@@ -9,7 +9,8 @@ import numpy as np
 
 from siddhi.engine.kernels import kernel_part
 from siddhi.engine.memory import fetch
-from siddhi.engine.pattern.chain_lists import fill, free, link, new, unlink
+from siddhi.engine.pattern.chain_conditions import passes
+from siddhi.engine.pattern.chain_lists import fill, free, link, new, place_of, unlink
 from siddhi.engine.pattern.chain_memory import (
     ELEMENT,
     ELEMENTS,
@@ -20,6 +21,7 @@ from siddhi.engine.pattern.chain_memory import (
     FRESH_SEEDS,
     FROM_BEFORE,
     HEAD,
+    INDEXED,
     INSTANCE,
     IS_SEQUENCE,
     LIST_WIDTH,
@@ -60,29 +62,35 @@ def has_room(instance, partials, lists, counters, settings, matches):  # type: i
 
 
 @kernel_part
-def _instance_at(cursor, events):  # type: ignore[no-untyped-def]
-    row = events.order[cursor] if events.order.shape[0] > 0 else cursor
-    return events.whole[EVENT_INSTANCE, row]
+def _row_at(cursor, events):  # type: ignore[no-untyped-def]
+    return events.order[cursor] if events.order.shape[0] > 0 else cursor
 
 
 @kernel_part
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
     """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
-    anyway: first what their lists say first, then the partials at their heads."""
+    anyway: first what their lists say first, then the partials at their heads and where these are chained."""
     if state.lists.shape[0] < _MANY_LISTS or cursor + _LISTS_AHEAD >= state.counters[ROWS]:
         return
     elements = rules.settings[ELEMENTS]
-    entry = _instance_at(cursor + _LISTS_AHEAD, events) * elements
+    entry = events.whole[EVENT_INSTANCE, _row_at(cursor + _LISTS_AHEAD, events)] * elements
     for element in range(elements):
         fetch(np.int64(state.lists.ctypes.data) + 8 * LIST_WIDTH * (entry + element))
-    entry = _instance_at(cursor + _PARTIALS_AHEAD, events) * elements
+    row = _row_at(cursor + _PARTIALS_AHEAD, events)
+    instance = events.whole[EVENT_INSTANCE, row]
     for element in range(1, elements):
-        partial = state.lists[entry + element, HEAD]
+        partial = state.lists[instance * elements + element, HEAD]
         if partial != NONE:
             size = 8 * state.partials.shape[1]
             address = np.int64(state.partials.ctypes.data) + size * partial
             fetch(address)
             fetch(address + size - 1)
+        elif element > 1 or not passes(np.int64(0), row, rules, events):
+            continue
+        if rules.settings[IS_SEQUENCE] == 0 and rules.elements[element, INDEXED] == NONE:
+            place = element * state.table.shape[1] + place_of(element, instance, 0, state.table)
+            fetch(np.int64(state.table.ctypes.data) + 16 * place)
+            fetch(np.int64(state.bounds.ctypes.data) + 8 * place)
 
 
 @kernel_part
