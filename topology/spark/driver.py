@@ -11,6 +11,7 @@ from types import FrameType
 
 import msgspec
 import zmq
+from py4j.protocol import Py4JError
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
@@ -19,7 +20,7 @@ from cep_common.messages import DriverRegistered, KillTopology, Message, Registe
 from cep_common.transport import ControlClient
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.spark.config import DriverConfig
-from topology.spark.errors import DriverReplacedError
+from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
 from topology.spark.session import TopologyJob, start_session, warm_up
 from topology.stages.settings import TaskAssignment
@@ -78,14 +79,21 @@ class Driver:
         try:
             while not self._stopping.is_set():
                 self._turn(client)
+        except (Py4JError, OSError) as error:
+            raise SessionLostError(f"Spark's process does not answer: {error}") from error
         finally:
             client.close()
             context.destroy(linger=0)
             self._watch.close()
-            if self._watch.lost is None:
-                for job in self._jobs.values():
-                    job.cancel()
-                self._session.stop()
+            self._end_session()
+
+    def _end_session(self) -> None:
+        try:
+            for job in self._jobs.values():
+                job.cancel()
+            self._session.stop()
+        except (Py4JError, OSError) as error:
+            logger.warning("Spark could not be ended in order: %s", error)
 
     def _turn(self, client: ControlClient) -> None:
         for message in client.pushed(TURN_MS):
@@ -189,6 +197,8 @@ class Driver:
 
 def run(config: DriverConfig) -> None:
     """Runs the driver until SIGTERM or SIGINT."""
+    # It tells of each connection, and of each fault that is raised anyway.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     driver = Driver(config, SystemClock())
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
