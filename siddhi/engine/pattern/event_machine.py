@@ -13,6 +13,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern.absent import Progress
+from siddhi.engine.pattern.alarm_clock import AlarmClock
 from siddhi.engine.pattern.columns import SlotReader, layouts
 from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
 from siddhi.engine.pattern.deliveries import gathers_matches
@@ -103,6 +104,7 @@ class EventMachineOperator(MergingOperator):
         self._timed = any(element.absent for element in machine.slots)
         self._progress = Progress()
         self._machines: dict[int, Machine] = {}
+        self._alarms = AlarmClock()
         self._limit = PartialLimit(context.max_partial_matches)
         self._counted = 0
         self._uncounted_rows = 0
@@ -113,23 +115,28 @@ class EventMachineOperator(MergingOperator):
         if not self._context.partitioned:
             self._open(WHOLE_APP, clock_ms)
 
-    def _open(self, key: int, clock_ms: int) -> Machine:
+    def _open(self, key: int, clock_ms: int) -> None:
         machine = Machine(self._plan, self._progress)
         self._machines[key] = machine
         machine.start(clock_ms)
-        return machine
+        self._note_alarm(key)
+
+    def _note_alarm(self, key: int) -> None:
+        if self._timed:
+            alarm = self._machines[key].next_alarm()
+            self._alarms.note(key, None if alarm is None else alarm.due)
 
     def close_partitions(self, partitions: Int64Array) -> None:
         for key in partitions.tolist():
             self._machines.pop(key, None)
+            self._alarms.note(key, None)
         for element in self._elements:
             element.close_partitions(partitions)
         for condition in self._conditions:
             condition.close_partitions(partitions.tolist())
 
     def next_deadline_ms(self) -> int | None:
-        alarms = (machine.next_alarm() for machine in self._machines.values()) if self._timed else ()
-        return min((alarm.due for alarm in alarms if alarm is not None), default=None)
+        return self._alarms.next_due()
 
     def state_size(self) -> StateSize:
         """The size of all machines, by a sample of them when they are many."""
@@ -147,6 +154,9 @@ class EventMachineOperator(MergingOperator):
 
     def restore(self, state: State) -> None:
         self._machines = restore_machines(state["machines"], self._plan, self._progress)
+        self._alarms = AlarmClock()
+        for key in self._machines:
+            self._note_alarm(key)
         for condition, kept in zip(self._conditions, state["conditions"], strict=True):
             condition.restore(kept)
         for element, kept in zip(self._elements, state["elements"], strict=True):
@@ -213,6 +223,7 @@ class EventMachineOperator(MergingOperator):
                 if matches and machine.hands_out(slots):
                     output.add_of_event(matches, order, clock, key)
                 self._book_failure(slot, order, step)
+            self._note_alarm(key)
 
     def _prepare(self, inputs: MergedRows, step: Step) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:
         events: dict[int, list[PatternEvent]] = {}
@@ -230,8 +241,9 @@ class EventMachineOperator(MergingOperator):
 
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
         """Fires, earliest first, every alarm that comes before a row of (order, clock)."""
-        while self._timed:
-            waiting = [(place, key) for key in self._machines if (place := self._alarm_place(key, step)) is not None]
+        latest = max(clock, int(step.clocks[min(order // 2, len(step.clocks) - 1)]))
+        while keys := self._alarms.until(latest):
+            waiting = [(place, key) for key in keys if (place := self._alarm_place(key, step)) is not None]
             if not waiting or min(waiting)[0] >= (order, clock):
                 return
             due_order, due = min(waiting)[0]
@@ -239,6 +251,7 @@ class EventMachineOperator(MergingOperator):
             now = max(due, step.floor, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add_of_silence(self._machines[key].wake(now), due_order, now, key)
+            self._note_alarm(key)
 
     def _first_of(self, keys: list[int]) -> int:
         """Which of the partition instances whose alarms are due at one moment is answered first."""

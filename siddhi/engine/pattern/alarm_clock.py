@@ -1,0 +1,46 @@
+"""Which of many machines have alarms due, without a look at the others."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+
+class AlarmClock:
+    """Knows by key when the first alarm of each machine is due. What is noted replaces what was noted before."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, int] = {}
+        self._queue: list[tuple[int, int]] = []
+
+    def note(self, key: int, due: int | None) -> None:
+        """The first alarm of the machine `key` is due at `due`, or there is none."""
+        if due == self._due.get(key):
+            return
+        if due is None:
+            del self._due[key]
+            return
+        self._due[key] = due
+        if len(self._queue) > 2 * len(self._due) + 64:  # most of them are void
+            self._queue = [(time, noted) for noted, time in self._due.items()]
+            heapify(self._queue)
+        else:
+            heappush(self._queue, (due, key))
+
+    def next_due(self) -> int | None:
+        """When the first of all alarms is due."""
+        while self._queue:
+            due, key = self._queue[0]
+            if self._due.get(key) == due:
+                return due
+            heappop(self._queue)
+        return None
+
+    def until(self, time: int) -> list[int]:
+        """The machines whose first alarm is due at `time` or before."""
+        found: dict[int, int] = {}
+        while (due := self.next_due()) is not None and due <= time:
+            found[self._queue[0][1]] = due
+            heappop(self._queue)
+        for key, due in found.items():
+            heappush(self._queue, (due, key))
+        return list(found)
