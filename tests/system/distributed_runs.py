@@ -112,7 +112,8 @@ def in_parallel(case: Case, parallel: int = 2) -> DistributedPlan | None:
         # Several groups take events of one time in the order of their own inputs, which is not that of one engine.
         one_at_a_time = {event["timestamp"]: event for event in reversed(plan.in_order)}
         plan = replace(plan, events=tuple(one_at_a_time.values()))
-    return plan if plan.compiled.plan.playback is not None and plan.in_order and plan.exported else None
+    by_event_time = plan.compiled.plan.playback is not None and not plan.compiled.plan.triggers
+    return plan if by_event_time and plan.in_order and plan.exported else None
 
 
 def _with_parallel(element: ast.ExecutionElement, parallel: int) -> ast.ExecutionElement:
