@@ -85,7 +85,7 @@ def _own_state(group: Group, member: Member) -> Iterator[Finding]:
     yield STATEFUL.broken(
         f"{member.name} keeps state ({member.keeps}) over all events and cannot run in parallel",
         f"take parallel out, or put the query {partition}: then its instances share the keys",
-        _parallel_span(member),
+        member.parallel_span,
     )
 
 
@@ -103,7 +103,7 @@ def _shared_state(plan: Survey, member: Member) -> Iterator[Finding]:
         yield SHARED_STATE.broken(
             f"{member.name} uses the {kind} {name}, of which every instance would have its own",
             "take parallel out, or move what can run in parallel into a group that does without it",
-            _parallel_span(member),
+            member.parallel_span,
         )
 
 
@@ -163,7 +163,3 @@ def _way(grouping: Grouping) -> str:
         GroupingKind.GLOBAL: "in one instance",
     }
     return ways[grouping.kind]
-
-
-def _parallel_span(member: Member) -> ast.Span:
-    return member.distribution.parallel.span if member.distribution.parallel else member.span

@@ -67,6 +67,16 @@ class Member:
         """The execution group that it asks for."""
         return self.distribution.group.text if self.distribution.group else None
 
+    @property
+    def parallel_span(self) -> ast.Span:
+        """Where its `parallel` stands; the whole of it when it says none."""
+        return self.distribution.parallel.span if self.distribution.parallel else self.span
+
+    @property
+    def group_span(self) -> ast.Span:
+        """Where its `execGroup` stands; the whole of it when it names none."""
+        return self.distribution.group.span if self.distribution.group else self.span
+
 
 def members(app: model.AnalysedApp) -> tuple[Member, ...]:
     """Every query and partition in text order, then every aggregation in order of definition."""

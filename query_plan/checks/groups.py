@@ -9,7 +9,6 @@ from query_plan.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of, obstacles
 from query_plan.groups import Group, loops
-from query_plan.members import Member
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -129,7 +128,7 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
                     f"{member.name} has parallel {member.parallel}, but {named[0].name} of the same group"
                     f" {group.name} has {named[0].parallel}",
                     f"write parallel='{named[0].parallel}' on both, or give them different execGroups",
-                    _parallel_span_of(member),
+                    member.parallel_span,
                 )
         yield from _brought_together(group)
 
@@ -143,7 +142,7 @@ def _brought_together(group: Group) -> Iterator[Finding]:
                 f"{most.name} has parallel {most.parallel}, but must run together with {member.name}, which has"
                 f" {member.parallel}: they share state, or feed each other in a circle",
                 f"take parallel out, or write parallel='{most.parallel}' on both",
-                _parallel_span_of(most),
+                most.parallel_span,
             )
             return
 
@@ -183,7 +182,7 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
                     f"{member.name} in group {group.name} uses the {'stream' if private else _kind(plan, name)} {name},"
                     f" which lives in group {owner}",
                     together if private else f"{together}, or let group {owner} send what {member.name} needs",
-                    member.distribution.group.span if member.distribution.group else member.span,
+                    member.group_span,
                 )
 
 
@@ -207,7 +206,7 @@ def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:
         yield LOOP.broken(
             f"the groups {', '.join(loop)} feed each other in a circle",
             f"give their members the same execGroup, or let {loop[-1]} write to a stream that {loop[0]} does not read",
-            member.distribution.group.span if member.distribution.group else member.span,
+            member.group_span,
         )
 
 
@@ -275,10 +274,6 @@ def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
 def _parallel_span(group: Group) -> ast.Span:
     written = (member.distribution.parallel for member in group.members)
     return next((one.span for one in written if one is not None), _group_span(group))
-
-
-def _parallel_span_of(member: Member) -> ast.Span:
-    return member.distribution.parallel.span if member.distribution.parallel else member.span
 
 
 def _kind(plan: Survey, name: str) -> str:
