@@ -12,7 +12,7 @@ import zlib
 
 from siddhi.engine.state import StateError
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Must grow with every change of what operators save."""
 
 _MAGIC = b"CEPS"

@@ -222,18 +222,53 @@ class Accumulators:
         self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
+        """The groups that are not as new, the nodes in use and the values that are counted, each as short as may be."""
+        cells, nodes = self._closed_up()
         live = self._live()
-        numbers = live[:, loops.OWNER] % max(len(self.members), 1)
+        owners, several = live[:, loops.OWNER], max(len(self.members), 1)
         counted = []
         for number, member in enumerate(self.members):
-            entries = live[numbers == number]
-            values = entries[:, loops.VALUE].copy()
-            counted.append([entries, Codes(values) if member.argument is AttributeType.STRING else values])
-        return [self.cells.copy(), self.nodes.copy(), self.pool.copy(), counted]
+            if member.kind == loops.DISTINCT:
+                entries = live[owners % several == number]
+                values = entries[:, loops.VALUE].copy()
+                coded = member.argument is AttributeType.STRING
+                groups, holds = entries[:, loops.OWNER] // several, entries[:, loops.HOLDS]
+                counted.append([number, _short(groups), _short(holds), Codes(values) if coded else values])
+        columns = [_short(column) for column in nodes.T]
+        return [cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy(), columns, counted]
 
     def restore(self, state: State) -> None:
-        self.cells, self.nodes, self.pool, counted = state
-        for entries, values in counted:
+        cells, columns, counted = state
+        self.cells = grown(cells, 8)
+        self.nodes = np.stack(columns, axis=1).astype(np.int64)
+        self.pool[:] = 0
+        tables = [np.zeros((0, 4), dtype=np.int64)]
+        for number, groups, holds, values in counted:
+            entries: Int64Array = np.empty((len(groups), 4), dtype=np.int64)
+            entries[:, loops.OWNER] = groups.astype(np.int64) * len(self.members) + number
+            entries[:, loops.EPOCH] = self.cells[groups, self.plan[number, loops.CELL] + 1]
             entries[:, loops.VALUE] = values.array if isinstance(values, Codes) else values
-        live = np.concatenate([entries for entries, _ in counted]) if counted else np.zeros((0, 4), dtype=np.int64)
+            entries[:, loops.HOLDS] = holds
+            tables.append(entries)
+        live = np.concatenate(tables)
         self._fill(live, 2 * len(live))
+
+    def _closed_up(self) -> tuple[Int64Array, Int64Array]:
+        """Cells and nodes as if there never had been nodes but those in use."""
+        used = np.flatnonzero(self.nodes[:, loops.TIMES] > 0)
+        numbers = np.zeros(len(self.nodes), dtype=np.int64)
+        numbers[used] = np.arange(1, len(used) + 1)
+        nodes: Int64Array = np.zeros((len(used) + 1, 4), dtype=np.int64)
+        nodes[1:] = self.nodes[used]
+        nodes[:, loops.NEXT], nodes[:, loops.BEFORE] = numbers[nodes[:, loops.NEXT]], numbers[nodes[:, loops.BEFORE]]
+        cells = self.cells.copy()
+        for kind, cell in self.plan[:, [loops.KIND, loops.CELL]].tolist():
+            if kind == loops.EXTREME:
+                cells[:, cell : cell + 2] = numbers[cells[:, cell : cell + 2]]
+        return cells, nodes
+
+
+def _short(numbers: Int64Array) -> AnyArray:
+    """The same numbers in four bytes each, where they fit."""
+    short = numbers.astype(np.int32)
+    return short if (short == numbers).all() else numbers.copy()

@@ -60,6 +60,7 @@ def _unlink(nodes, cells, group, head, node, pool):  # type: ignore[no-untyped-d
         nodes[after, BEFORE] = before
     else:
         cells[group, head + 1] = before
+    nodes[node, TIMES] = 0
     nodes[node, NEXT] = pool[FREE_NODE]
     pool[FREE_NODE] = node
     pool[NODES_LEFT] += 1

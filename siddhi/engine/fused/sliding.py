@@ -248,6 +248,7 @@ class SlidingSelection(FusedSelection):
         self.state[FIRST], self.state[ROW] = self._first, 0
         self.groups.restore(state["groups"])
         self.accumulators.restore(state["aggregates"])
+        self.accumulators.grow_groups(self.groups.capacity)
         self.rows.restore(self._first, self.end, state["rows"])
 
     def state_size(self) -> StateSize:

@@ -309,6 +309,7 @@ class TumblingSelection(FusedSelection):
         self.opened_rows, opened = state["opened_rows"], state["opened"]
         self.groups.restore(state["groups"])
         self.accumulators.restore(state["aggregates"])
+        self.accumulators.grow_groups(self.groups.capacity)
         self.state[OPEN] = len(opened)
         while len(self._opened) < len(opened):
             self._grow_places()

@@ -6,6 +6,7 @@ n = 2    in     5     3     4          1
 
 from __future__ import annotations
 
+from bisect import insort
 from functools import cmp_to_key
 from typing import Any
 
@@ -33,6 +34,7 @@ class SortWindow(RowWindow):
             else:
                 self.keys[-1] = (self.keys[-1][0], order == "desc")
         self.sorted: list[tuple[list[Any], int]] = []
+        self._in_order = False  # from the first row on that has no room
         self._values: list[list[Any]] = []
 
     def prepare(self, batch: EventBatch) -> None:
@@ -45,9 +47,15 @@ class SortWindow(RowWindow):
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         out.current(event.slot, event.timestamp)
-        self.sorted.append((self._values[event.row], event.slot))
+        row = (self._values[event.row], event.slot)
+        if not self._in_order:
+            self.sorted.append(row)
         if len(self.sorted) > self.length:
             self.sorted.sort(key=cmp_to_key(self._compare))
+            self._in_order = True
+        elif self._in_order:
+            insort(self.sorted, row, key=cmp_to_key(self._compare))
+        if len(self.sorted) > self.length:
             _, slot = self.sorted.pop()
             out.expired(slot)
             self.release(slot)
@@ -70,3 +78,4 @@ class SortWindow(RowWindow):
 
     def restore_own(self, state: State) -> None:
         self.sorted = [(values, slot) for values, slot in state]
+        self._in_order = False
