@@ -9,7 +9,8 @@ that of the busier of the two, which is what would be seen with a core for each 
 
 The crossing is measured on two stages in a row that pass everything on, in one slot and in two, one batch under way at
 a time: the difference in the stages' processor time, by batches of few and of many rows, is split into what a batch and
-what an event costs.
+what an event costs. `exchange` is the part of it that encodes, sends, decodes and settles, without the turns of the
+stages' loops: measured in one process, between two ends of a link.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,10 +29,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import zmq
 
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.client import EventListener, EventSender, fetch_schema
+from query_plan.examination import examine
+from topology.bundle import Bundle, Receipt
+from topology.frames import arrow_schema
+from topology.model import Topology
+from topology.stages.exchange import Exchange
 
 PATTERN = """
 @Plan:name('Scaling')
@@ -56,6 +65,8 @@ OPEN_PER_CARD = 750
 BATCH = 4_096
 ROUND_TRIPS = 400
 FEW_ROWS, MANY_ROWS = 1, 8_192
+EXCHANGE_ROUNDS = 5
+PORTS = (15_800, 15_999)
 RESULT_TIMEOUT_MS = 120_000
 
 
@@ -84,6 +95,8 @@ def main() -> None:
                 done.append(_pattern(system, slots, options.events))
         few, many = (_crossing(system, rows) for rows in (FEW_ROWS, MANY_ROWS))
     per_event_us = (many - few) / (MANY_ROWS - FEW_ROWS)
+    link_few, link_many = (_exchange_us(rows) for rows in (FEW_ROWS, MANY_ROWS))
+    link_per_event_us = (link_many - link_few) / (MANY_ROWS - FEW_ROWS)
     one, two = (min(done, key=lambda run: run.elapsed_s) for done in runs.values())
     alone, busier = (min(max(run.cpu_s) for run in done) for done in runs.values())
     figures = {
@@ -94,6 +107,8 @@ def main() -> None:
         "cpu_s": [[round(cpu, 2) for cpu in run.cpu_s] for run in (one, two)],
         "crossing_us_per_batch": round(few - per_event_us * FEW_ROWS, 1),
         "crossing_ns_per_event": round(per_event_us * 1000, 1),
+        "exchange_us_per_batch": round(link_few - link_per_event_us * FEW_ROWS, 1),
+        "exchange_ns_per_event": round(link_per_event_us * 1000, 1),
     }
     if options.json:
         print(json.dumps(figures))
@@ -160,11 +175,7 @@ def _chain_us(system: LocalSystem, slots: int, rows: int) -> float:
     with _deployed(system, CHAIN.format(slots=slots), "Crossing") as processes:
         schema = fetch_schema(system.worker_http, "In")
         with EventListener(system.egress, "Out") as listener, EventSender(system.ingress, schema) as sender:
-            place = np.arange(rows)
-            cards = np.array([f"card-{card}" for card in range(CARDS)])[place % CARDS]
-            times = np.full(rows, time.time_ns() // 1_000_000)
-            columns = [times, np.zeros(rows, dtype=np.int8), cards, place / 7, place]
-            batch = pa.record_batch([pa.array(column) for column in columns], schema=sender.arrow_schema)
+            batch = _batch(rows, sender.arrow_schema)
 
             def round_trips(count: int) -> None:
                 for _ in range(count):
@@ -184,6 +195,61 @@ def _chain_us(system: LocalSystem, slots: int, rows: int) -> float:
             round_trips(ROUND_TRIPS)
             busy = sum(_cpu_s(processes)) - before - idle * (time.monotonic() - started)
     return busy / ROUND_TRIPS * 1e6
+
+
+def _batch(rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    place = np.arange(rows)
+    cards = np.array([f"card-{card}" for card in range(CARDS)])[place % CARDS]
+    times = np.full(rows, time.time_ns() // 1_000_000)
+    columns = [times, np.zeros(rows, dtype=np.int8), cards, place / 7, place]
+    return pa.record_batch([pa.array(column) for column in columns], schema=schema)
+
+
+def _exchange_us(rows: int) -> float:
+    """Processor microseconds of a batch on its way from one task to another and of its being settled; the best of some
+    rounds."""
+    compiled = examine(CHAIN.format(slots=2)).compiled
+    if compiled is None:
+        raise SystemExit("the plan of two stages is refused")
+    topology = Topology(PlanKey(SUPER_TENANT, "Crossing"), 1, compiled.plan, 2)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    came: deque[Bundle] = deque()
+    ends = [
+        Exchange(topology, task, context, "127.0.0.1", PORTS, lambda _target, bundle: came.append(bundle))
+        for task in (0, 1)
+    ]
+    for end in ends:
+        end.connect([one.server.endpoint for one in ends], 0)
+    batch = _batch(rows, arrow_schema(topology.streams["Middle"]))
+    gone: list[int] = []
+
+    def once() -> None:
+        settled = len(gone)
+        bundle = Bundle("first#0", "first#0", settled, batches=(("Middle", batch),), receipt=Receipt(gone_on))
+        ends[0].send(1, "second#0", bundle)
+        bundle.settle()
+        while len(gone) == settled:
+            for end in ends:
+                end.on_readable(0)
+                end.on_senders_readable()
+            while came:
+                came.popleft().settle()
+            for end in ends:
+                end.flush()
+
+    def gone_on() -> None:
+        gone.append(rows)
+
+    taken = []
+    for _ in range(EXCHANGE_ROUNDS):
+        before = time.process_time()
+        for _ in range(ROUND_TRIPS):
+            once()
+        taken.append((time.process_time() - before) / ROUND_TRIPS * 1e6)
+    for end in ends:
+        end.close()
+    context.destroy(linger=0)
+    return min(taken)
 
 
 def _cpu_s(processes: list[int]) -> list[float]:
