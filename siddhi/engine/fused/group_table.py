@@ -180,14 +180,15 @@ class GroupTable:
             used,
             len(self.keys),
             [Codes(part) if coded else part for part, coded in zip(parts, self.coded, strict=False)],
+            Codes(self.state[NULL_CODE : NULL_CODE + 1].copy()),
         ]
 
     def restore(self, state: State) -> None:
-        used, capacity, parts = state
+        used, capacity, parts, null_code = state
         if self.state[HOW] == ONE_GROUP:
             return
         keys = np.zeros((capacity, len(parts)), dtype=np.int64)
         for place, part in enumerate(parts):
             keys[used, place] = part.array if isinstance(part, Codes) else part
-        self.state[NULL_CODE] = -1
+        self.state[NULL_CODE] = null_code.array[0]
         self._fill(used, keys, int(keys.max(initial=0)) + 1)

@@ -33,3 +33,15 @@ def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right
         sizes.append(runtime.statistics().strings)
     assert max(sizes) < 3 * LEAST
     assert [(row["k"], row["c"]) for row in rows] == [(f"key {number}", 1) for number in range(40 * ROWS)]
+
+
+def test_a_group_of_nulls_stays_apart_from_strings_that_take_over_its_code() -> None:
+    query = "from S#window.lengthBatch(3) select k, count() as c group by k insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
+    rows: list[Any] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
+    runtime.start(0)
+    for start, keys in ((1, ["x", None, None]), (4, ["a", "b", None])):
+        runtime.send("S", pa.record_batch({"_timestamp": np.arange(start, start + 3), "k": pa.array(keys)}))
+        runtime.compact()
+    assert [(row["k"], row["c"]) for row in rows] == [("x", 1), (None, 2), ("a", 1), ("b", 1), (None, 1)]
