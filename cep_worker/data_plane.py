@@ -129,7 +129,7 @@ class DataPlane:
         return self._fronts.source(path)
 
     def over_limit(self, tenant: int) -> bool:
-        return not self._limits.of(tenant, self._clock.monotonic_ms()).has_room()
+        return self._limits.spent(tenant)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()

@@ -25,10 +25,11 @@ class RateLimit:
 
     def set(self, events_per_s: int, now_ms: int) -> None:
         """At most so many events a second are taken from now on; 0: any number."""
-        if not self.events_per_s:
-            self._left, self._refilled_ms = events_per_s * BURST_MS / 1_000, now_ms
+        was_limited = self.events_per_s > 0
         self.refill(now_ms)
         self.events_per_s = events_per_s
+        if not was_limited:
+            self._left = events_per_s * BURST_MS / 1_000
 
     def refill(self, now_ms: int) -> None:
         """The budget has grown by the time that has passed."""
@@ -47,7 +48,8 @@ class RateLimit:
 
 
 class TenantLimits:
-    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes."""
+    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes. One
+    thread uses it, where nothing else is said."""
 
     def __init__(self) -> None:
         self._limits: dict[int, RateLimit] = {}
@@ -60,6 +62,11 @@ class TenantLimits:
             limit = self._limits[tenant] = RateLimit()
             limit.set(self._told.get(tenant, 0), now_ms)
         return limit
+
+    def spent(self, tenant: int) -> bool:
+        """True when the tenant has to wait; any thread may ask."""
+        limit = self._limits.get(tenant)
+        return limit is not None and not limit.has_room()
 
     def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
         """These are the limits now; tenants that are not named have none."""

@@ -23,6 +23,25 @@ def test_a_limit_holds_in_the_long_run_however_batches_fall() -> None:
     assert 1_000 <= taken <= 1_100 + 70  # ten seconds and the burst at their beginning
 
 
+def test_a_limit_begins_with_a_burst() -> None:
+    limit = RateLimit()
+    limit.set(100, now_ms=5_000)
+    assert limit.has_room()
+    limit.take(99)
+    assert limit.has_room()
+    limit.take(1)
+    assert not limit.has_room()
+
+
+def test_a_tenant_is_spent_when_it_has_sent_what_it_may_and_not_before_it_has_sent_anything() -> None:
+    limits = TenantLimits()
+    limits.apply([TenantLimit(7, 10)], now_ms=0)
+    assert not limits.spent(7)
+    limits.of(7, now_ms=0).take(10)
+    assert limits.spent(7)
+    assert not limits.spent(8)
+
+
 def test_silence_saves_no_more_than_a_burst() -> None:
     limit = RateLimit()
     limit.set(100, now_ms=0)
