@@ -22,7 +22,7 @@ from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEp
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
-from cep_manager.quotas import held_back
+from cep_manager.quotas import held_back, room_for_change
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
@@ -183,8 +183,10 @@ class Deployments:
         if record.trial is None:
             return []
         progress = hand_over.progress(record, record.trial, tasks, self._lease_ms, now_ms)
+        quota = self._quotas.of(record.key.tenant)
+        room = room_for_change(quota, record, record.trial.version.slots, self.plans)
         self.plans[record.key], instructions = plan_change.step(
-            record, record.trial, driver, progress, LOST_AFTER_LEASES * self._lease_ms, now_ms
+            record, record.trial, driver, progress, room, LOST_AFTER_LEASES * self._lease_ms, now_ms
         )
         return instructions
 
@@ -218,7 +220,7 @@ class Deployments:
                 return [RaiseEpoch(record.key)]
 
     def _held_back(self, record: PlanRecord) -> str:
-        return held_back(self._quotas.of(record.key.tenant), record, self.plans)
+        return held_back(self._quotas.of(record.key.tenant), record.key, record.slots, self.plans)
 
     def _observe(
         self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int

@@ -4,8 +4,9 @@ plan changed ──▶ TRIAL: the new topology starts beside the former one, whi
                     │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
                     │ … and the former state fits     ▶ MOVE STATE first, see `hand_over`
                     │ it cannot start                  ▶ REJECT: it is killed, the former one just goes on
-                    │ there is room for one only, or   ▶ IN PLACE: the former one is killed, the new one takes its
-                    │ the former one does not run                  place; if it cannot start the former comes back
+                    │ there is room for one only (on   ▶ IN PLACE: the former one is killed, the new one takes its
+                    │ the cluster, in the quota), or the           place; if it cannot start the former comes back
+                    │ former one does not run
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from cep_manager import hand_over
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanVersion, Submission, Trial, with_version
+from cep_manager.quotas import Room
 
 TRIES = 3
 """A new topology that ended so often before all its tasks were heard cannot start."""
@@ -44,7 +46,8 @@ class Evidence(msgspec.Struct, frozen=True):
 
     If it `moves_state`, `tasks_restored` have the former topology's, of whose tasks `former_at_rest` have paused and
     finished, and that has taken `moving_ms` up to now. `lost` says that the driver has not listed it for too long,
-    `elsewhere` that another driver process got it.
+    `elsewhere` that another driver process got it, `kept_back` that it was not submitted since the tenant's quota has
+    no slots for both topologies; `held_back` is why the quota has none for the new one alone.
     """
 
     trial: TopologyReport | None
@@ -61,6 +64,8 @@ class Evidence(msgspec.Struct, frozen=True):
     moving_ms: int = 0
     lost: bool = False
     elsewhere: bool = False
+    kept_back: bool = False
+    held_back: str = ""
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, str]:
@@ -75,10 +80,8 @@ def _judge(evidence: Evidence) -> tuple[Verdict, str]:
     report = evidence.trial
     if evidence.former is None or evidence.former.state not in GOES_ON:
         return Verdict.IN_PLACE, "the former topology does not run any more"
-    if report is None and evidence.elsewhere:
-        return Verdict.IN_PLACE, "the driver does not know the new topology"
     if report is None:
-        return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
+        return _unlisted(evidence)
     match report.state:
         case "waiting":
             return _waiting(evidence, report)
@@ -92,6 +95,16 @@ def _judge(evidence: Evidence) -> tuple[Verdict, str]:
             return Verdict.WAIT, report.reason or "the driver is restarting it"
         case _:
             return Verdict.REJECT, report.reason or "the driver gave no reason"
+
+
+def _unlisted(evidence: Evidence) -> tuple[Verdict, str]:
+    if evidence.held_back:
+        return Verdict.WAIT, evidence.held_back
+    if evidence.kept_back:
+        return Verdict.IN_PLACE, "the quota of the tenant has no slots for both topologies at once"
+    if evidence.elsewhere:
+        return Verdict.IN_PLACE, "the driver does not know the new topology"
+    return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
 
 
 def _complete(evidence: Evidence, former: TopologyReport) -> tuple[Verdict, str]:
@@ -126,11 +139,12 @@ def step(
     trial: Trial,
     driver: Member[RegisterDriver],
     progress: hand_over.Progress,
+    room: Room,
     lost_after_ms: int,
     now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
     """The plan after a look at its trial; a change that has come to its end is told by an instruction."""
-    if trial.submission is Submission.NEW:
+    if trial.submission is Submission.NEW and room.beside:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
     reports = {report.epoch: report for report in driver.latest.topologies if report.key == record.key}
@@ -150,6 +164,8 @@ def step(
         moving_ms=now_ms - trial.moving_since_ms if trial.moving_since_ms is not None else 0,
         lost=now_ms - trial.sent_ms >= lost_after_ms,
         elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,
+        kept_back=trial.submission is Submission.NEW,
+        held_back=room.held_back,
     )
     verdict, reason = judge(evidence)
     what = f"plan={record.key.topology()} epoch={trial.version.epoch} former={record.epoch}"
@@ -171,6 +187,8 @@ def step(
     )
     killed = _kill(record, record.epoch, driver)
     if verdict is Verdict.IN_PLACE:
+        if trial.submission is Submission.NEW:
+            taken, killed = _submit_instead(taken, room, driver)
         return taken, [LogLine("warning", f"former topology ended for a change {what} reason={reason!r}"), *killed]
     taken, settled_now = settle(taken)
     state = "moved" if progress.restored >= trial.version.workers else "empty"
@@ -228,6 +246,17 @@ def _submit(
         LogLine("info", f"topology submitted beside the former one {what}"),
         PushToDriver(driver.peer, message),
     ]
+
+
+def _submit_instead(
+    taken: PlanRecord, room: Room, driver: Member[RegisterDriver]
+) -> tuple[PlanRecord, list[Instruction]]:
+    """The driver ends the former topology for the new one, so that its slots cannot go to another plan in between.
+    Where the former one does not run any more, the new one may have to wait for slots of the quota."""
+    if taken.compiled is None or room.held_back:
+        return msgspec.structs.replace(taken, submission=Submission.NEW), []
+    message = taken.compiled.submission(taken.key, taken.epoch, taken.workers)
+    return msgspec.structs.replace(taken, submission=Submission.SENT), [PushToDriver(driver.peer, message)]
 
 
 def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Instruction]:

@@ -20,12 +20,12 @@ from cep_manager.errors import (
 )
 from cep_manager.hand_over import fits
 from cep_manager.manager_view import Outcome
-from cep_manager.plan_change import former_of
+from cep_manager.plan_change import former_of, runs
 from cep_manager.plan_folder import Origin, parse_origin
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
-from cep_manager.quotas import check_plans, check_workers
+from cep_manager.quotas import check_plans, check_workers, room_for_change
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 
@@ -199,16 +199,24 @@ class PlanCommands:
 
     def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
         """What becomes of the plan's state; how many slots are free may yet change."""
-        driver = self._live_snapshot().driver
-        if record.compiled is None or not fits(record.compiled, compiled) or driver is None:
+        snapshot = self._live_snapshot()
+        if record.compiled is None or not fits(record.compiled, compiled) or snapshot.driver is None:
             return STARTS_EMPTY
-        if (workers or compiled.workers or self._default_workers) * compiled.cores > driver.latest.slots_free:
+        driver = snapshot.driver.latest
+        if not runs(record, driver.topologies):
+            return STARTS_EMPTY
+        slots = (workers or compiled.workers or self._default_workers) * compiled.cores
+        room = room_for_change(self._quotas.of(record.key.tenant), record, slots, snapshot.plans)
+        if slots > driver.slots_free or not room.beside:
             return f"{STARTS_EMPTY}, for there is no room for both topologies at once"
         return STATE_MOVES
 
     def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         to = PlanKey(key.tenant, compiled.name)
-        stored = self._store.rename(key, to, text, self._clock.now_ms())
+        before = self._record(key)
+        workers = _workers_after_edit(before, compiled)
+        self._check_workers(to, workers or compiled.workers, compiled.cores)
+        stored = self._store.rename(key, to, text, workers, self._clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
         self._service.rename_plan(key, plan_to_run(stored, compiled))

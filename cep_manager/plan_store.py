@@ -143,7 +143,7 @@ class PlanStore:
         with self._transaction() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(origin=origin))
 
-    def rename(self, key: PlanKey, to: PlanKey, text: str, now_ms: int) -> StoredPlan | None:
+    def rename(self, key: PlanKey, to: PlanKey, text: str, workers: int | None, now_ms: int) -> StoredPlan | None:
         """The plan is in the store as `to`, with another text and a new epoch, and not as `key`; None when there was
         none. Raises PlanExistsError when there is one of the new name."""
         with self._transaction() as connection:
@@ -156,6 +156,7 @@ class PlanStore:
                 key=to,
                 text=text,
                 epoch=_count_epoch(connection, to),
+                workers=workers,
                 updated_ms=now_ms,
                 change=None,
                 former=None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from cep_common.ids import PlanKey
 from cep_common.messages import TenantLimit
 from cep_manager.config import Quota, QuotasConfig
@@ -29,23 +31,51 @@ def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> N
         )
 
 
-def held_back(quota: Quota, record: PlanRecord, plans: Mapping[PlanKey, PlanRecord]) -> str:
-    """Why the plan, which is about to be submitted, must wait for others of its tenant; empty when it need not.
+class Room(msgspec.Struct, frozen=True):
+    """What a tenant's quota leaves to a topology that is to take the place of one of the same plan: whether both may
+    run at once, and why it may not even run alone (empty when it may)."""
 
-    `plans` stand in the order in which they came: those that wait are not overtaken by later ones.
+    beside: bool = True
+    held_back: str = ""
+
+
+def held_back(quota: Quota, key: PlanKey, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> str:
+    """Why a topology of the plan that takes so many slots must wait for others of its tenant; empty when it need not.
+
+    `plans` stand in the order in which they came: those that wait are not overtaken by later ones, but where they
+    could not run if they were alone.
     """
     used, came_before = 0, True
     for other in plans.values():
-        if other.key == record.key:
+        if other.key == key:
             came_before = False
-        elif other.key.tenant == record.key.tenant and other.state is not PlanState.FAILED:
-            used += other.slots if came_before or other.submission is not Submission.NEW else 0
-    if not quota.slots or used + record.slots <= quota.slots:
+        elif _competes(other.key, key):
+            waits = other.state is not PlanState.FAILED and other.submission is Submission.NEW
+            used += other.slots if waits and came_before and other.slots <= quota.slots else _held(other)
+    if not quota.slots or used + slots <= quota.slots:
         return ""
-    return (
-        f"needs {record.slots} slots; tenant {record.key.tenant} may use {quota.slots}, "
-        f"its other plans use {used} of them"
-    )
+    return f"needs {slots} slots; tenant {key.tenant} may use {quota.slots}, its other plans use {used} of them"
+
+
+def room_for_change(quota: Quota, record: PlanRecord, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> Room:
+    """How a topology of so many slots may take the place of the plan's present one: the slots of that are the plan's
+    own, so it never waits for others when it needs no more."""
+    others = sum(_held(other) for other in plans.values() if _competes(other.key, record.key))
+    beside = not quota.slots or others + record.slots + slots <= quota.slots
+    return Room(beside, held_back(quota, record.key, slots, plans) if slots > record.slots else "")
+
+
+def _competes(other: PlanKey, key: PlanKey) -> bool:
+    return other != key and other.tenant == key.tenant
+
+
+def _held(record: PlanRecord) -> int:
+    """The slots that the plan's topologies hold, or will as soon as the driver has them."""
+    if record.state is PlanState.FAILED:
+        return 0
+    present = record.slots if record.submission is not Submission.NEW else 0
+    trial = record.trial
+    return present + (trial.version.slots if trial is not None and trial.submission is not Submission.NEW else 0)
 
 
 def share_of_events(quotas: QuotasConfig, plans: Iterable[PlanKey], workers: int) -> tuple[TenantLimit, ...]:

@@ -14,7 +14,7 @@ from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, 
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
-from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
 
 OTHER = PLAN.replace("60", "90")
@@ -335,6 +335,30 @@ def test_a_rename_is_refused_when_it_is_not_asked_for_or_the_name_is_taken_or_ca
     assert post(address, "rename", {"name": "a/b"}).status_code in (400, 422)
     assert post(address, "rename", {"name": "Storms"}).json()["changed"] is False
     assert sorted(names(address)) == ["Gales", "Storms"]
+
+
+def test_a_text_under_another_name_says_its_number_of_workers_and_keeps_to_the_quota(
+    config: ManagerConfig, address: str
+) -> None:
+    process = ManagerProcess(msgspec.structs.replace(config, quotas=QuotasConfig(slots=2)))
+    try:
+        deploy(address)
+        post(address, "rebalance", {"workers": 2})
+        gales = PLAN.replace("'Storms'", "'Gales'")
+        refused = put(address, f"@Plan:dist(workers='3')\n{gales}", rename="true")
+        assert (refused.status_code, refused.json()["code"], names(address)) == (403, "over-quota", ["Storms"])
+        assert put(address, f"@Plan:dist(workers='1')\n{gales}", rename="true").status_code == 200
+        assert details(address, "Gales")["status"]["topology"]["tasks_required"] == 1
+    finally:
+        process.close()
+
+
+def test_a_change_says_what_becomes_of_the_state_of_a_plan_that_does_not_run(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    peer.drive(running(1, "failed", "no such window"))
+    assert eventually(state_is(address, "failed"))
+    assert post(address, "rebalance", {"workers": 2}).json()["message"].endswith("start empty")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore, p
 
 def test_what_is_not_there_is_neither_changed_nor_renamed_nor_removed(store: PlanStore) -> None:
     assert store.change(KEY, "update", "text", None, None, now_ms=1) is None
-    assert store.rename(KEY, OTHER, "text", now_ms=1) is None
+    assert store.rename(KEY, OTHER, "text", workers=None, now_ms=1) is None
     assert not store.remove(KEY)
     store.settle(KEY, 1, StoredVersion("text", 1, 1))
     store.set_intake(KEY, intake=False)
@@ -124,7 +124,7 @@ def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) ->
     store.add(KEY, "first", now_ms=5)
     store.set_intake(KEY, intake=False)
     changed_to(store, "second", FIRST, workers=2)
-    renamed = store.rename(KEY, OTHER, "renamed", now_ms=9)
+    renamed = store.rename(KEY, OTHER, "renamed", workers=2, now_ms=9)
     assert renamed == StoredPlan(OTHER, "renamed", 1, created_ms=5, updated_ms=9, intake=False, workers=2)
     assert store.plans() == (renamed,)
 
@@ -132,7 +132,7 @@ def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) ->
 def test_a_plan_is_not_renamed_onto_another_one(store: PlanStore) -> None:
     both = (store.add(OTHER, "other", now_ms=5), store.add(KEY, "text", now_ms=5))
     with pytest.raises(PlanExistsError):
-        store.rename(KEY, OTHER, "text", now_ms=9)
+        store.rename(KEY, OTHER, "text", workers=None, now_ms=9)
     assert store.plans() == both
 
 

@@ -7,7 +7,7 @@ import pytest
 from manager_world import COMPILED, World, driver, plan, topology, worker
 
 from cep_common.ids import PlanKey
-from cep_common.messages import SubmitTopology, TenantLimit
+from cep_common.messages import RegisterDriver, SubmitTopology, TenantLimit, TopologyReport
 from cep_manager.config import Quota, QuotasConfig
 from cep_manager.errors import QuotaError
 from cep_manager.instructions import PushToDriver
@@ -82,3 +82,68 @@ def test_live_workers_share_what_a_tenant_may_send() -> None:
     world.hear(worker(name="first"))
     answer = world.hear(worker(name="second"))
     assert answer.limits == (TenantLimit(7, 500),)  # type: ignore[attr-defined]
+
+
+def test_a_plan_that_the_quota_could_never_hold_does_not_keep_others_waiting() -> None:
+    world = World(QuotasConfig(slots=2))
+    world.put(plan(ONE, compiled=msgspec.structs.replace(COMPILED, workers=3)))
+    world.put(plan(TWO))
+    world.hear(driver(), peer=b"driver")
+    assert submitted(world) == [TWO]
+    assert world.snapshot().plans[ONE].state.value == "waiting"
+
+
+def changing(slots: int, workers: int, others: int) -> World:
+    """The driver runs ONE with a slot and TWO with `others`; ONE is to have so many workers."""
+    world = World(QuotasConfig(slots=slots))
+    world.put(plan(ONE))
+    world.put(plan(TWO, compiled=msgspec.structs.replace(COMPILED, workers=others)))
+    world.hear(driver(), peer=b"driver")
+    world.hear(both(), peer=b"driver")
+    world.taken(PushToDriver)
+    world.put(msgspec.structs.replace(plan(ONE, epoch=2), change="rebalance", workers=workers))
+    world.tick()
+    return world
+
+
+def both(*more: TopologyReport) -> RegisterDriver:
+    reports = driver(topology("running", key=ONE), topology("running", key=TWO), *more)
+    return msgspec.structs.replace(reports, slots_total=20, slots_free=10)
+
+
+def orders(world: World) -> list[tuple[PlanKey, int, bool]]:
+    """What the driver is told to submit: plan, epoch, and whether beside the former topology."""
+    pushed = [one.message for one in world.taken(PushToDriver)]
+    assert all(isinstance(message, SubmitTopology) for message in pushed)
+    return [(message.key, message.epoch, message.beside) for message in pushed]
+
+
+def test_a_change_runs_beside_the_former_topology_while_the_quota_has_slots_for_both_and_both_count() -> None:
+    world = changing(slots=4, workers=2, others=1)
+    assert orders(world) == [(ONE, 2, True)]
+    world.put(plan(THREE))
+    world.hear(both(topology("starting", key=ONE, epoch=2)), peer=b"driver")
+    assert orders(world) == []
+    assert world.snapshot().plans[THREE].reason == "needs 1 slots; tenant 7 may use 4, its other plans use 4 of them"
+
+
+def test_a_change_that_fits_alone_takes_the_place_of_the_former_topology_at_once_whoever_waits() -> None:
+    world = changing(slots=3, workers=1, others=2)
+    assert orders(world) == [(ONE, 2, False)]
+    record = world.snapshot().plans[ONE]
+    assert (record.epoch, record.change()) == (2, "rebalance")
+    larger = changing(slots=4, workers=2, others=2)
+    assert orders(larger) == [(ONE, 2, False)]
+
+
+def test_a_change_that_needs_more_than_others_leave_waits_and_the_former_topology_goes_on() -> None:
+    world = changing(slots=4, workers=3, others=2)
+    assert orders(world) == []
+    record = world.snapshot().plans[ONE]
+    assert (record.epoch, record.change()) == (1, "rebalance")
+    assert record.trial is not None
+    assert record.trial.reason == "needs 3 slots; tenant 7 may use 4, its other plans use 2 of them"
+    world.instructions += world.plane.remove_plan(TWO, world.now_ms)
+    world.taken(PushToDriver)
+    world.tick()
+    assert orders(world) == [(ONE, 2, True)]
