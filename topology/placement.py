@@ -1,8 +1,8 @@
 """Which task each instance of a topology runs in. Pure.
 
-First of all the work is spread: instances of one stage stand in as many tasks as there are, and no task holds two
-instances more than another where that can be. Within these bounds an instance goes to the task that most of its events
-come from, so that they need not leave the process.
+First of all the work is spread: instances of one stage stand in as many tasks as there are, and then the stages with
+fewer instances than that are shared out so that no task has much more of them than another. Within these bounds an
+instance goes to the task that most of its events come from, so that they need not leave the process.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ def place(stages: Sequence[Stage], ways: Iterable[Way], tasks: int) -> dict[str,
     producers: dict[str, list[Way]] = {stage.name: [] for stage in stages}
     for way in ways:
         producers[way.consumer].append(way)
-    room = _Room(sum(len(stage.instances) for stage in stages), tasks)
+    room = _Room(sum(len(stage.instances) % tasks for stage in stages), tasks)
     placed: dict[str, int] = {}
     for stage in stages:
         sources = [(by_name[way.producer], way.pairwise) for way in producers[stage.name]]
         room.next_stage()
+        rounds = len(stage.instances) // tasks * tasks
         for index, instance in enumerate(stage.instances):
-            placed[instance] = room.take(_nearness(index, sources, placed))
+            placed[instance] = room.take(_nearness(index, sources, placed), loads=index >= rounds)
     return placed
 
 
@@ -60,7 +61,8 @@ def _nearness(index: int, sources: Iterable[tuple[Stage, bool]], placed: Mapping
 
 
 class _Room:
-    """How full the tasks are, as instances are put into them one after the other."""
+    """How full the tasks are, as instances are put into them one after the other. Of stages that have an instance in
+    every task, those do not count: they load all alike. `instances` are all others."""
 
     def __init__(self, instances: int, tasks: int) -> None:
         self._floor, self._fuller = divmod(instances, tasks)
@@ -71,21 +73,21 @@ class _Room:
         """What is taken from here on are instances of one other stage."""
         self._siblings = [0] * len(self._loads)
 
-    def take(self, nearness: Mapping[int, int]) -> int:
-        """The task that the next instance goes to: away from its siblings, where there is room, near its producers,
-        else where least runs; on ties the lowest."""
+    def take(self, nearness: Mapping[int, int], *, loads: bool) -> int:
+        """The task that the next instance goes to: away from its siblings, where there is room if it `loads` that,
+        near its producers, else where least runs; on ties the lowest."""
         task = min(
             range(len(self._loads)),
             key=lambda one: (
                 self._siblings[one],
-                not self._has_room(one),
+                loads and not self._has_room(one),
                 -nearness.get(one, 0),
                 self._loads[one],
                 one,
             ),
         )
         self._siblings[task] += 1
-        self._loads[task] += 1
+        self._loads[task] += loads
         return task
 
     def _has_room(self, task: int) -> bool:
