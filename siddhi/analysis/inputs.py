@@ -178,7 +178,8 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
     )
     scope = Scope(join_slots(left, right), aggregates=False, place="the condition of a join")
     on = context.expressions(scope).analyse(join.on) if join.on is not None else None
-    period = analyse_period(context, join, scope, aggregation=SourceKind.AGGREGATION in {left.kind, right.kind})
+    read = next((side.source for side in (left, right) if side.kind is SourceKind.AGGREGATION), None)
+    period = analyse_period(context, join, scope, read)
     return Join(left, right, join.kind, on, triggers, period.within, period.per)
 
 

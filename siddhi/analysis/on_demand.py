@@ -44,7 +44,7 @@ def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> An
     slot = Slot(0, source, schema)  # as in Siddhi an alias may be written, and is not known
     scope = Scope((slot,), own=0, aggregates=False, place="the condition of an on-demand query")
     on = context.expressions(scope).analyse_condition(query.on, "`on`") if query.on is not None else None
-    period = analyse_period(context, query, scope, aggregation=kind is SourceKind.AGGREGATION)
+    period = analyse_period(context, query, scope, source if kind is SourceKind.AGGREGATION else None)
     selected = analyse_selection(context, query.selection, SelectionInput((slot,), several=False), source, query.span)
     if selected is None:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siddhi.analysis.context import Context
-from siddhi.analysis.model import TypedExpression
+from siddhi.analysis.durations import duration_hint, duration_named
+from siddhi.analysis.model import ConstantValue, TypedExpression
 from siddhi.analysis.scope import Scope
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
@@ -22,15 +23,18 @@ class Period:
 
 
 def analyse_period(
-    context: Context, reader: ast.JoinInput | ast.OnDemandQuery, scope: Scope, *, aggregation: bool
+    context: Context, reader: ast.JoinInput | ast.OnDemandQuery, scope: Scope, aggregation: str | None
 ) -> Period:
-    """The period that a join or an on-demand query reads; what is missing or too much is put down."""
+    """The period that a join or an on-demand query reads of `aggregation` (None: it reads none); what is missing, too
+    much or wrong is put down."""
     expressions = context.expressions(scope)
     within = tuple(bound for bound in map(expressions.analyse, reader.within) if bound is not None)
     per = expressions.analyse(reader.per) if reader.per is not None else None
     problems = context.problems
-    if aggregation:
+    if aggregation is not None:
         _check_types(context, reader, within, per)
+        if reader.per is not None and isinstance(per, ConstantValue) and isinstance(per.value, str):
+            _check_duration(context, aggregation, per.value, reader.per.span)
         if not reader.within or reader.per is None:
             hint = "add `within <from>, <to> per '<duration>'`"
             problems.add("aggregation-without-period", "an aggregation is read with within and per", reader.span, hint)
@@ -59,3 +63,14 @@ def _check_types(
             message = f"a bound of within cannot be {bound.type.value}"
             hint = "write one text such as '2024-01-** **:**:**', or two times, as texts or longs in milliseconds"
             context.problems.add("wrong-period", message, syntax.span, hint)
+
+
+def _check_duration(context: Context, aggregation: str, text: str, span: ast.Span) -> None:
+    """Puts down a duration that is none, or of which the aggregation has no buckets."""
+    duration, known = duration_named(text), context.symbols.aggregations.get(aggregation)
+    if duration is None:
+        message = f"'{text}' is no duration of an aggregation"
+        context.problems.add("unknown-duration", message, span, duration_hint(text))
+    elif known is not None and duration not in known.durations:
+        message = f"the aggregation '{aggregation}' has no buckets of size '{duration}'"
+        context.problems.add("duration-not-kept", message, span, f"it has {', '.join(known.durations)}")

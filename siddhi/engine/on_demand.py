@@ -14,6 +14,8 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import Selector
+from siddhi.engine.tables.matching import RowMatcher
+from siddhi.engine.tables.table import Table
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import EventType
@@ -27,13 +29,13 @@ def run_on_demand(
     `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use.
     """
     if query.source is not None:
-        found = _select(query, _rows(query, environment, context, clock), environment, context)
+        found = _select(query, _rows(query, environment, context, clock), context)
         return found if found.size else None
     output = query.output
     assert output is not None  # noqa: S101 - a query without source changes a table
     rows = _one_row(clock)
     if query.selection is not None:
-        rows = _select(query, rows, environment, context)
+        rows = _select(query, rows, context)
     compiler = ExpressionCompiler(context, in_table=environment.in_table)
     refused = TableWriter(output, environment.tables[output.target], compiler).write(rows)
     if refused:
@@ -45,12 +47,39 @@ def run_on_demand(
 def _rows(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch:
-    """All rows of the source, as one chunk."""
+    """The rows of the source that meet `on`, as one chunk."""
     source = str(query.source)
     if query.kind is model.SourceKind.TABLE:
-        table = environment.tables[source]
+        return _rows_of_table(query, environment.tables[source], environment, context, clock)
+    rows = _all_rows(query, source, environment, context, clock)
+    if query.on is None:
+        return rows
+    condition = ExpressionCompiler(context, in_table=environment.in_table).compile(query.on)
+    return rows.take(np.flatnonzero(condition.truth(Evaluation(rows))))
+
+
+def _rows_of_table(
+    query: model.AnalysedOnDemandQuery, table: Table, environment: Environment, context: OperatorContext, clock: int
+) -> EventBatch:
+    """The rows of `table` that meet `on`, found with an index if it has one."""
+    if query.on is None:
         places = table.places()
-        return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
+    else:
+        compiler = ExpressionCompiler(context, in_table=environment.in_table)
+        matcher = RowMatcher(
+            query.on, table, compiler, row_name=_attribute, row_column=str, finds_null=False, makes_index=False
+        )
+        places = matcher.pairs(_one_row(clock)).places
+    return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
+
+
+def _attribute(expression: model.TypedExpression) -> str | None:
+    return expression.name if isinstance(expression, model.AttributeValue) else None
+
+
+def _all_rows(
+    query: model.AnalysedOnDemandQuery, source: str, environment: Environment, context: OperatorContext, clock: int
+) -> EventBatch:
     if query.kind is model.SourceKind.WINDOW:
         stamps, columns = environment.windows[source].window.contents()
         return _chunk(stamps, columns, clock)
@@ -72,13 +101,7 @@ def _one_row(clock: int) -> EventBatch:
     return _chunk(np.full(1, clock, dtype=np.int64), {}, clock)
 
 
-def _select(
-    query: model.AnalysedOnDemandQuery, rows: EventBatch, environment: Environment, context: OperatorContext
-) -> EventBatch:
-    compiler = ExpressionCompiler(context, in_table=environment.in_table)
-    if query.on is not None:
-        condition = compiler.compile(query.on)
-        rows = rows.take(np.flatnonzero(condition.truth(Evaluation(rows))))
+def _select(query: model.AnalysedOnDemandQuery, rows: EventBatch, context: OperatorContext) -> EventBatch:
     selection = query.selection
     assert selection is not None  # noqa: S101 - a question selects
     selector = Selector(selection, EventType.CURRENT, ExpressionCompiler(context), context)

@@ -42,6 +42,19 @@ def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
+def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-untyped-def]
+    """What follows `before` is `first`, and what precedes `after` is `last`; -1 stands for an end of the bucket."""
+    if before < 0:
+        ends[bucket, _FIRST] = first
+    else:
+        links[before, _AFTER] = first
+    if after < 0:
+        ends[bucket, _LAST] = last
+    else:
+        links[after, _BEFORE] = last
+
+
+@kernel_part
 def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
     """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
     before = ends[bucket, _LAST]
@@ -50,14 +63,7 @@ def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
     after = ends[bucket, _FIRST] if before < 0 else links[before, _AFTER]
     links[place, _BEFORE] = before
     links[place, _AFTER] = after
-    if before < 0:
-        ends[bucket, _FIRST] = place
-    else:
-        links[before, _AFTER] = place
-    if after < 0:
-        ends[bucket, _LAST] = place
-    else:
-        links[after, _BEFORE] = place
+    _tie(ends, links, bucket, before, after, place, place)
 
 
 @state_kernel
@@ -77,14 +83,7 @@ def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
             continue
         bucket = _bucket_of(keys, place, len(ends) - 1)
         before, after = links[place, _BEFORE], links[place, _AFTER]
-        if before < 0:
-            ends[bucket, _FIRST] = after
-        else:
-            links[before, _AFTER] = after
-        if after < 0:
-            ends[bucket, _LAST] = before
-        else:
-            links[after, _BEFORE] = before
+        _tie(ends, links, bucket, before, after, after, before)
         links[place, _BEFORE] = _GONE
 
 

@@ -47,7 +47,8 @@ class RowMatcher:
     them.
 
     Pairs are evaluated with the row's attributes in columns that `row_column` names. `finds_null` says that null finds
-    null where the condition is equality on the primary key and no more.
+    null where the condition is equality on the primary key and no more. `makes_index` says that an index which would
+    help is made when there is none.
     """
 
     def __init__(
@@ -59,13 +60,17 @@ class RowMatcher:
         row_name: NameOfRow | None = None,
         row_column: Callable[[str], str] | None = None,
         finds_null: bool = True,
+        makes_index: bool = True,
     ) -> None:
         self.table = table
         self._name_of = row_name or self._table_value
         self._column_of = row_column or (lambda name: table_column(table.id, name))
         parts = [] if condition is None else list(conjuncts(condition))
         equal = self._indexed(parts)
-        self.index = table.index_on(tuple(equal)) if equal else None
+        find_index = table.index_on if makes_index else table.known_index
+        self.index = find_index(tuple(equal)) if equal else None
+        if not makes_index:
+            equal = {name: equal[name] for name in (self.index.names if self.index is not None else ())}
         self.probes = {name: probe for name, (_, probe) in equal.items()}
         self._nodes: list[Node] = []
         if self.index is not None:

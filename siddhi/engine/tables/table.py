@@ -76,6 +76,11 @@ class Table:
             index.add(places, self._keys(index, self.columns(places, wanted), len(places)))
         return index
 
+    def known_index(self, names: Sequence[str]) -> HashIndex | None:
+        """The index there is on most of these attributes and on no others, None when there is none."""
+        known = [index for index in self._indexes.values() if set(index.names) <= set(names)]
+        return max(known, key=lambda index: len(index.names), default=None)
+
     def _keys(self, index: HashIndex, columns: Mapping[str, Column], size: int) -> Int64Array:
         types = [self.types[name] for name in index.names]
         return key_rows([_value(columns[name]) for name in index.names], types, size, self.pool)[0]

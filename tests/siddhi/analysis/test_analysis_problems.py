@@ -77,6 +77,12 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S[a in Nope] insert into O", "unknown-table", "no table 'Nope'"),
         ("from Tb join Ag on k == b select k insert into O", "join-without-stream", "stream or window"),
         ("from S join Ag on S.b == Ag.b select S.a as a insert into O", "aggregation-without-period", "within"),
+        ("from S join Ag within 0L, 9L per 'weeks' select S.a as a insert into O", "unknown-duration", "'weeks'"),
+        (
+            "from S join Ag within 0L, 9L per 'years' select S.a as a insert into O",
+            "duration-not-kept",
+            "sec, min, hour",
+        ),
         ("from S join T within 5 sec select x insert into O", "within-without-aggregation", "windows"),
         ("from S select a return", "return-not-here", "insert into"),
         ("from (from S return) insert into O", "anonymous-stream", "insert into"),

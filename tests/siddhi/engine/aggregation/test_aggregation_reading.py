@@ -10,7 +10,7 @@ import pytest
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.engine.runtime import AppRuntime
-from siddhi.errors import SiddhiRuntimeError
+from siddhi.errors import SiddhiAnalysisError, SiddhiRuntimeError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.testing import Case, load_cases, record_batch, run_case
 
@@ -79,10 +79,11 @@ def test_an_event_that_asks_for_no_period_is_dropped_and_counted(a: int | None, 
 
 def test_a_question_for_buckets_that_are_not_kept_says_which_are() -> None:
     runtime = started(JOINED)
-    with pytest.raises(SiddhiRuntimeError) as caught:
+    with pytest.raises(SiddhiAnalysisError) as caught:
         ask(runtime, "from A within 0L, 1L per 'days' select *")
     (problem,) = caught.value.problems
     assert (problem.code, problem.hint) == ("duration-not-kept", "it has sec, hour")
+    assert problem.span is not None
 
 
 def test_a_period_cannot_depend_on_the_rows_that_are_read() -> None:
