@@ -31,6 +31,7 @@ class RowStore:
         self._timestamps: Int64Array = np.zeros(16, dtype=np.int64)
         self._values: dict[str, AnyArray] = {name: np.zeros(16, dtype=DTYPES[t]) for name, t in columns.items()}
         self._valid: dict[str, BoolArray] = {}
+        self._masked = frozenset(n for n, t in columns.items() if t not in (AttributeType.STRING, AttributeType.OBJECT))
 
     def __len__(self) -> int:
         return self.end - self.first
@@ -46,7 +47,7 @@ class RowStore:
         for name, values in self._values.items():
             column = batch.columns[name]
             values[start:stop] = column.values
-            valid = column.valid if values.dtype != object and self.types[name] is not AttributeType.STRING else None
+            valid = column.valid if name in self._masked else None
             if valid is not None and name not in self._valid:
                 self._valid[name] = np.ones(self._capacity, dtype=np.bool_)
             if name in self._valid:

@@ -34,6 +34,8 @@ _FORMS: dict[object, int] = {
     np.dtype(np.float64): loops.REAL,
 }
 """The form of arrays that are taken as they are."""
+_AS_HELD = (AttributeType.DOUBLE, AttributeType.LONG)
+"""Types of which results are as they are held."""
 _KINDS = {
     "sum": loops.SUM,
     "avg": loops.AVERAGE,
@@ -194,7 +196,7 @@ class Accumulators:
             if count < len(line):
                 line = line[:count]
             valid = out_valid[number, :count] if self._nulls[number] else None
-            values.append(Value(as_type(line, type_), valid))
+            values.append(Value(line if type_ in _AS_HELD else as_type(line, type_), valid))
         return values
 
     def distinct_values(self) -> int:

@@ -15,10 +15,12 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.bits import address_of
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
-from siddhi.engine.kernels import kernel_array, kernel_part, state_kernel
+from siddhi.engine.kernels import kernel_part, state_kernel
+from siddhi.engine.memory import word_at
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow
@@ -39,14 +41,14 @@ def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
 
 
 @state_kernel
-def _cut(duration, state, times, starts, cuts):  # type: ignore[no-untyped-def]
-    """Returns the number of cuts."""
+def _cut(duration, state, rows, times_at, starts_at, cuts):  # type: ignore[no-untyped-def]
+    """Returns the number of cuts; the int64 of `rows` rows begin at the two addresses."""
     count = 0
-    for row in range(len(times)):
-        time = times[row]
+    for row in range(rows):
+        time = np.int64(word_at(times_at + 8 * row))
         if state[_END] == _UNSET:
             if state[_START] == _UNSET:
-                state[_START] = starts[row]
+                state[_START] = np.int64(word_at(starts_at + 8 * row))
             state[_END] = batch_end(time, state[_START], duration)
         state[_NEWEST] = max(state[_NEWEST], time)
         if time >= state[_END]:
@@ -58,10 +60,10 @@ def _cut(duration, state, times, starts, cuts):  # type: ignore[no-untyped-def]
 
 
 def _numbers(node: Node, batch: EventBatch) -> Int64Array:
-    """The values of `node`, a long, for every row."""
+    """The values of `node`, a long, for every row, one after the other."""
     if isinstance(node, ColumnNode):
-        return kernel_array(batch.columns[node.column].values)
-    return kernel_array(broadcast(node.evaluate(Evaluation(batch)), batch.size).values, np.int64)
+        return np.ascontiguousarray(batch.columns[node.column].values)
+    return np.ascontiguousarray(broadcast(node.evaluate(Evaluation(batch)), batch.size).values, np.int64)
 
 
 class ExternalTimeCutter(Cutter):
@@ -75,15 +77,17 @@ class ExternalTimeCutter(Cutter):
         self.duration = int(str(scalar_or_none(duration)))
         self.expired = context.expired
         self.lines = np.full(3, _UNSET, dtype=np.int64)
+        self._cuts: Int64Array = np.empty((4, 0), dtype=np.int64)
 
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
         times = _numbers(self.time, batch)
         starts = times if self.start_at is self.time else _numbers(self.start_at, batch)
-        cuts = np.empty((4, batch.size), dtype=np.int64)
-        count = _cut(self.duration, self.lines, times, starts, cuts)
+        if batch.size > self._cuts.shape[1]:
+            self._cuts = np.empty((4, batch.size), dtype=np.int64)
+        count = _cut(self.duration, self.lines, batch.size, address_of(times), address_of(starts), self._cuts)
         if not count:
             return NO_CUTS
-        cuts = cuts[:, :count].copy()
+        cuts = self._cuts[:, :count].copy()
         cuts[ORDER], cuts[CLOCK] = batch.orders[cuts[ROWS]], batch.clocks[cuts[ROWS]]
         return cuts
 
