@@ -349,7 +349,6 @@ class AnalysedSelection:
 class TargetKind(Enum):
     STREAM = "stream"
     INNER_STREAM = "inner stream"
-    FAULT_STREAM = "fault stream"
     TABLE = "table"
     WINDOW = "window"
     RETURN = "return"

@@ -9,7 +9,7 @@ tells.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 
@@ -77,6 +77,18 @@ class Graph:
         if key not in self._columnar:
             self._columnar[key] = self._is_columnar(key)
         return self._columnar[key]
+
+    def reached(self, roots: Iterable[str], wakeful: Set[int]) -> list[int]:
+        """The nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers before
+        readers."""
+        streams = set(roots)
+        found = []
+        for node in self.order:
+            place = self.places[node]
+            if node in wakeful or not streams.isdisjoint(place.inputs):
+                found.append(node)
+                streams.update(place.outputs)
+        return found
 
     def _is_columnar(self, roots: frozenset[str]) -> bool:
         if not self.acyclic:

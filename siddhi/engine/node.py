@@ -38,6 +38,11 @@ class Node:
         """True when timers may make the node send."""
         return any(type(part).next_deadline_ms is not Stateful.next_deadline_ms for part in self.parts)
 
+    @cached_property
+    def wakeful(self) -> bool:
+        """True when the node may have something to do although no rows came."""
+        return self.timed
+
     def next_deadline_ms(self) -> int | None:
         """The time at which the node's earliest timer is due, or None."""
         deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
@@ -32,7 +33,6 @@ from siddhi.language.ast import EventType
 _TARGETS = {
     model.TargetKind.STREAM: "",
     model.TargetKind.INNER_STREAM: "#",
-    model.TargetKind.FAULT_STREAM: "!",
     model.TargetKind.WINDOW: window_inlet(""),
 }
 
@@ -154,6 +154,10 @@ class Query(GraphNode):
         if self.limiter is not None and (batch.size or _is_due(self.limiter, step)):
             return self.limiter.process(batch, step)
         return batch
+
+    @cached_property
+    def wakeful(self) -> bool:
+        return self.timed or self.partition is not None
 
     def wakes(self, step: Step) -> bool:
         new = self.partition is not None and self.partition.instances.has_news(self.listener)

@@ -94,6 +94,7 @@ class AppRuntime:
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
         self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = 0
+        self._clock_is_set = False
         self._started = False
 
     def _build_junctions(self) -> dict[str, Junction]:
@@ -136,8 +137,12 @@ class AppRuntime:
     # ---- life
 
     def start(self, now_ms: int = 0) -> None:
-        """The app runs and its clock stands at `now_ms`; events may be sent."""
+        """The app runs and its clock stands at `now_ms`; events may be sent.
+
+        A clock at 0 has not been set: the first event, or the first time to which it is moved, sets it at one go.
+        """
         self._clock = now_ms
+        self._clock_is_set = now_ms != 0
         self._started = True
         for node in self._nodes:
             node.start(now_ms)
@@ -173,13 +178,15 @@ class AppRuntime:
         inlet = self._inlet(stream)
         columns, stamps = inlet.read(records, now)
         if as_chunk:
-            clocks, floor = self._jump(stamps, now)
+            clocks = self._jump(stamps, now)
+            self._move_clock(clocks)
+            floor = self._clock
             batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
             batch = batch.with_chunks(filled(count, 0))
         else:
-            clocks, floor = self._clocks(stamps, now), self._clock
+            clocks = self._clocks(stamps, now)
+            floor = self._move_clock(clocks)
             batch = root_batch(columns, stamps, root_orders(count), clocks)
-        self._clock = int(clocks[-1])
         self._upkeep.run({inlet.key: [batch]}, clocks, floor)
 
     def send_merged(
@@ -200,11 +207,11 @@ class AppRuntime:
             columns, stamps = inlet.read(records, now)
             whole[places] = stamps
             parts.append((inlet.key, columns, stamps, places))
-        clocks, floor = self._clocks(whole, now), self._clock
+        clocks = self._clocks(whole, now)
+        floor = self._move_clock(clocks)
         roots: dict[str, list[EventBatch]] = {}
         for key, columns, stamps, places in parts:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
-        self._clock = int(clocks[-1])
         self._upkeep.run(roots, clocks, floor)
 
     def _now(self, now_ms: int | None) -> int:
@@ -213,14 +220,20 @@ class AppRuntime:
             raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
         return self._clock if now_ms is None else max(now_ms, self._clock)
 
-    def _jump(self, stamps: Int64Array, now: int) -> tuple[Int64Array, int]:
+    def _move_clock(self, clocks: Int64Array) -> int:
+        """The clock stands at the last of `clocks`; returns the least time that a timer shows on the way there."""
+        floor = self._clock if self._clock_is_set else int(clocks[0])
+        self._clock = int(clocks[-1])
+        self._clock_is_set = True
+        return floor
+
+    def _jump(self, stamps: Int64Array, now: int) -> Int64Array:
         """The clock at a chunk, which moves it at one go from before its first to its last event; timers due between
         show the latter."""
         if not self.app.playback:
-            return filled(1, now), now
+            return filled(1, now)
         self.advance_time(int(stamps[0]) - 1)
-        clock = max(self._clock, int(stamps[-1]))
-        return filled(1, clock), clock
+        return filled(1, max(self._clock, int(stamps[-1])))
 
     def _clocks(self, stamps: Int64Array, now: int) -> Int64Array:
         """The app's clock at each row of `stamps`."""
@@ -240,9 +253,11 @@ class AppRuntime:
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
+        clocks = filled(1, max(self._clock, now_ms))
         floor = self._clock
-        self._clock = max(self._clock, now_ms)
-        self._upkeep.run({}, filled(1, self._clock), floor)
+        if self._clock_is_set or clocks[0]:
+            floor = self._move_clock(clocks)
+        self._upkeep.run({}, clocks, floor)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
@@ -268,7 +283,8 @@ class AppRuntime:
         nodes = {node.name: node.snapshot() for node in self._nodes}
         tables = {name: table.snapshot() for name, table in self.tables.items()}
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
-        state = {"clock": self._clock, "strings": strings, "nodes": nodes, "tables": tables}
+        clock = self._clock if self._clock_is_set else None
+        state = {"clock": clock, "strings": strings, "nodes": nodes, "tables": tables}
         return sealed(encode_state(state), self._fingerprint)
 
     def restore(self, data: bytes) -> None:
@@ -280,7 +296,8 @@ class AppRuntime:
             state = decode_state(unsealed(data, self._fingerprint))
         except StateError as error:
             raise SiddhiRuntimeError(Problem("bad-snapshot", f"the snapshot cannot be restored: {error}")) from error
-        self._clock = state["clock"]
+        self._clock = state["clock"] or 0
+        self._clock_is_set = state["clock"] is not None
         self._started = True
         self.pool.restore(state["strings"])
         for node in self._nodes:

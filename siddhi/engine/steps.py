@@ -46,7 +46,7 @@ class Stage:
 
     def tell(self, batch: EventBatch) -> None:
         """Hands what the node sent to its listeners."""
-        if self._outlet is not None and batch.size:
+        if self._outlet is not None:
             records = self._outlet.records(batch)
             for listener in self._listeners:
                 listener(records)
@@ -73,7 +73,9 @@ class StepRunner:
         self._junctions = junctions
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
-        self._ordered = [(node, self._stages[node]) for node in self._graph.order]
+        self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
+        self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
+        self._routes: dict[tuple[str, ...], list[tuple[int, Stage]] | None] = {}
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -98,32 +100,53 @@ class StepRunner:
     @np.errstate(all="ignore")
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
-        `Step`.
-
-        A clock at 0 has not been set: the first of `clocks` sets it at one go, and timers due before show that.
-        """
-        floor = floor or int(clocks[0])
-        if self._graph.columnar(roots):
-            self._run_columns(roots, Step(clocks, floor))
-        else:
+        `Step`."""
+        route = self._route(tuple(roots))
+        if route is None:
             self._run_chunks(roots, clocks, floor)
+        else:
+            self._run_columns(route, roots, Step(clocks, floor))
+
+    def _route(self, roots: tuple[str, ...]) -> list[tuple[int, Stage]] | None:
+        """The stages that may have something to do when events come on the streams `roots`, with their numbers and in
+        the order in which they run; None when the step must go chunk by chunk."""
+        if roots not in self._routes:
+            wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
+            reached = self._graph.reached(roots, wakeful)
+            columnar = self._graph.columnar(roots)
+            self._routes[roots] = [(number, self._stages[number]) for number in reached] if columnar else None
+        return self._routes[roots]
 
     # ---- column by column
 
-    def _run_columns(self, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
-        sent: _Sent = {key: [(-1, batch) for batch in batches] for key, batches in roots.items()}
+    def _run_columns(
+        self, route: Sequence[tuple[int, Stage]], roots: Mapping[str, list[EventBatch]], step: Step
+    ) -> None:
+        sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
-        for node, stage in self._ordered:
-            if sent.keys().isdisjoint(stage.node.sources) and not stage.node.wakes(step):
+        for key, batches in roots.items():
+            if len(batches) == 1 and key not in self._fed:
+                arrived[key] = batches[0]
+            else:
+                sent[key] = [(-1, batch) for batch in batches]
+        for number, stage in route:
+            node = stage.node
+            inputs = [self._arrived(key, sent, arrived) for key in node.sources]
+            if not any(batch.size for batch in inputs) and not node.wakes(step):
                 continue
-            inputs = [self._arrived(key, sent, arrived) for key in stage.node.sources]
             out, faults = self._run_stage(stage, inputs, step, arrived)
             for key, batch in faults:
-                sent.setdefault(key, []).append((node, batch))
-            if stage.node.target is not None and out.size:
-                sent.setdefault(stage.node.target, []).append((node, stage.deliver(out)))
+                sent.setdefault(key, []).append((number, batch))
+            target = node.target
+            if target is None or not out.size:
+                continue
+            if target in self._shared or target in sent:
+                sent.setdefault(target, []).append((number, stage.deliver(out)))
+            else:
+                arrived[target] = stage.deliver(out)
         for key in sent:
-            batch = self._arrived(key, sent, arrived)
+            self._arrived(key, sent, arrived)
+        for key, batch in arrived.items():
             if batch.size:
                 self._junctions[key].tell(batch)
 
@@ -150,10 +173,11 @@ class StepRunner:
         """What the stage sends, and what goes to fault streams. Failed events are taken out of `arrived` for later
         readers."""
         out = stage.node.process(inputs, step)
-        stage.tell(out)
-        if out.size and (refused := stage.node.write(out)):
-            logger.error("table refused events query=%s events=%d", stage.node.name, refused)
         faults: list[tuple[str, EventBatch]] = []
+        if out.size:
+            stage.tell(out)
+            if stage.node.writes and (refused := stage.node.write(out)):
+                logger.error("table refused events query=%s events=%d", stage.node.name, refused)
         if step.failures.orders:
             failed = np.unique(np.concatenate(step.failures.orders))
             message = step.failures.messages[0]

@@ -181,6 +181,26 @@ def test_the_first_event_sets_the_clock_at_one_go_and_silences_before_it_end_the
     assert [row["a"] for row in rows] == [1, 4, 5]
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_an_event_at_time_0_sets_the_clock_as_any_other_does(restored: bool) -> None:
+    text = (
+        "@app:playback define stream S (a int);"
+        " from S#window.timeBatch(1 sec) select currentTimeMillis() as t insert into O;"
+    )
+    whole, parts = started(text), started(text)
+    rows = rows_of(whole, "O")
+    whole.send("S", records([0, 5_000, 7_000], a=ints(1, 2, 3)))
+    parts.send("S", records([0], a=ints(1)))
+    if restored:
+        saved, parts = parts.snapshot(), started(text)
+        parts.restore(saved)
+    cut = rows_of(parts, "O")
+    parts.send("S", records([5_000], a=ints(2)))
+    parts.send("S", records([7_000], a=ints(3)))
+    assert cut == rows
+    assert rows[0]["t"] == 1_000
+
+
 def test_a_stream_that_feeds_itself_without_end_is_told_and_one_that_comes_to_an_end_is_not() -> None:
     text = "@app:playback define stream S (n int); from S[n < {limit}] select n + 1 as n insert into S;"
     counting = started(text.format(limit=5000))
