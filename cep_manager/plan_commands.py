@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 import msgspec
 
@@ -70,25 +71,23 @@ class PlanCommands:
                 )
             return self._deploy_over(before, text, compiled)
 
-    def origins(self) -> dict[PlanKey, Origin]:
+    def origins(self) -> dict[PlanKey, Origin | None]:
         """See `FilePlans.origins`."""
-        parsed = ((key, parse_origin(record.origin)) for key, record in self._live_snapshot().plans.items())
-        return {key: origin for key, origin in parsed if origin is not None}
+        return {key: parse_origin(record.origin) for key, record in self._live_snapshot().plans.items()}
 
-    def deploy_file(self, tenant: int, text: str, origin: Origin) -> None:
+    def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
         compiled = compile_plan(text, self._scripts)
         key = PlanKey(tenant, compiled.name)
         with self._one_at_a_time:
             origins = self.origins()
-            former = next((plan for plan, one in origins.items() if one.name == origin.name), None)
+            former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
             before = self._live_snapshot().plans.get(key)
-            if before is not None and former != key and before.target()[0] != text:
-                source = f"from the file {origins[key].name}" if key in origins else "by hand"
-                raise PlanExistsError(
-                    f"a plan named {key.plan} with another text came {source}; undeploy it, or choose another name"
-                )
+            if before is not None and former != key:
+                _refuse_other_source(before, origins[key], text, files)
             if before is not None:
+                if former not in (None, key):
+                    self._undeploy(former)
                 self._deploy_over(before, text, compiled)
             elif former is not None:
                 self._rename(former, text, compiled)
@@ -110,11 +109,7 @@ class PlanCommands:
     def undeploy(self, key: PlanKey) -> None:
         """See `ManagerView.undeploy`."""
         with self._one_at_a_time:
-            known = key in self._live_snapshot().plans
-            stored = self._store.remove(key)
-            if not (known or stored):
-                raise unknown_plan(key)
-            self._service.remove_plan(key)
+            self._undeploy(key)
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """See `ManagerView.set_intake`."""
@@ -158,6 +153,13 @@ class PlanCommands:
                 return _outcome(key, record.epoch, message)
             compiled = compile_plan(text, self._scripts)
             return self._change(record, "rebalance", text, compiled, workers)
+
+    def _undeploy(self, key: PlanKey) -> None:
+        known = key in self._live_snapshot().plans
+        stored = self._store.remove(key)
+        if not (known or stored):
+            raise unknown_plan(key)
+        self._service.remove_plan(key)
 
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
@@ -270,6 +272,19 @@ def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledP
 def unknown_plan(key: PlanKey) -> UnknownPlanError:
     """There is no such plan."""
     return UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+
+
+def _refuse_other_source(record: PlanRecord, source: Origin | None, text: str, files: Collection[str]) -> None:
+    """Raises PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
+    name = record.key.plan
+    if source is not None and source.name in files:
+        raise PlanExistsError(
+            f"a plan named {name} comes from the file {source.name}; choose another name in one of both"
+        )
+    if source is None and record.target()[0] != text:
+        raise PlanExistsError(
+            f"a plan named {name} with another text came by hand; undeploy it, or choose another name"
+        )
 
 
 def _refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:

@@ -60,13 +60,22 @@ class PlanFolder:
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _handled: dict[str, Stamp] = field(default_factory=dict)
     _problems: dict[str, str] = field(default_factory=dict)
+    _waiting: set[str] = field(default_factory=set)
+    _surroundings: tuple[frozenset[str], dict[PlanKey, Origin | None]] = (frozenset(), {})
 
-    def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, Origin]) -> Findings:
+    def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, Origin | None]) -> Findings:
         """What is to be done when the folder holds `files` and the deployed plans come from `origins`.
 
         A file is read only once it has been the same in two looks: it may still be being written. A plan whose file has
-        gone waits until all others have been read, since a file under another name may have taken it over.
+        gone waits until all others have been read, since a file under another name may have taken it over. A file that
+        waits for others is read again when another file or plan has come or gone.
         """
+        surroundings = (frozenset(files), dict(origins))
+        if surroundings != self._surroundings:
+            for name in self._waiting:
+                self._handled.pop(name, None)
+            self._waiting.clear()
+            self._surroundings = surroundings
         changed = tuple(
             name
             for name, stamp in sorted(files.items())
@@ -77,13 +86,16 @@ class PlanFolder:
         for known in (self._handled, self._problems):
             for name in [name for name in known if name not in files]:
                 del known[name]
-        gone = tuple(key for key, origin in sorted(origins.items()) if origin.name not in files)
+        gone = tuple(key for key, origin in sorted(origins.items()) if origin is not None and origin.name not in files)
         return Findings(changed, gone if settled and not changed else ())
 
-    def handled(self, name: str, problem: str = "") -> None:
-        """The file's text has been read and acted upon, or is refused because of `problem`."""
+    def handled(self, name: str, problem: str = "", waits: bool = False) -> None:
+        """The file's text has been read and acted upon, or is refused because of `problem`; it `waits` when other files
+        and plans are in its way, and not its text."""
         self._handled[name] = self._seen[name]
         self._problems.pop(name, None)
+        if waits:
+            self._waiting.add(name)
         if problem:
             self._problems[name] = problem
 

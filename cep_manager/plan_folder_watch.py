@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -19,11 +19,12 @@ logger = logging.getLogger(__name__)
 class FilePlans(Protocol):
     """The plans as the folder needs them; every method may raise CepError."""
 
-    def origins(self) -> Mapping[PlanKey, Origin]:
-        """The files from which deployed plans come."""
+    def origins(self) -> Mapping[PlanKey, Origin | None]:
+        """Every deployed plan and the file that it comes from; None: it was deployed by hand."""
 
-    def deploy_file(self, tenant: int, text: str, origin: Origin) -> None:
-        """The plan in `text` is deployed in place of what came from its file before."""
+    def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
+        """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
+        `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
 
     def undeploy(self, key: PlanKey) -> None:
         """The plan is not deployed any more."""
@@ -65,7 +66,7 @@ class PlanFolderWatch:
         try:
             findings = self._folder.look(files, self._plans.origins())
             for name in findings.changed:
-                self._deploy(name)
+                self._deploy(name, files)
             for key in findings.gone:
                 logger.info("file has gone, its plan goes plan=%s", key.topology())
                 self._plans.undeploy(key)
@@ -82,12 +83,12 @@ class PlanFolderWatch:
                 # The border of this thread: a defect in one look must not end all looks.
                 logger.exception("folder could not be looked at path=%s", self._path)
 
-    def _deploy(self, name: str) -> None:
+    def _deploy(self, name: str, files: Collection[str]) -> None:
         try:
             contents = (self._path / name).read_bytes()
             origin = origin_of(name, contents)
             if origin not in self._plans.origins().values():
-                self._plans.deploy_file(tenant_of(name), contents.decode("utf-8"), origin)
+                self._plans.deploy_file(tenant_of(name), contents.decode("utf-8"), origin, files)
         except UnicodeDecodeError as error:
             self._folder.handled(name, f"it is not UTF-8 text (byte {error.start})")
         except (ValueError, OSError) as error:
@@ -95,7 +96,7 @@ class PlanFolderWatch:
         except CepError as error:
             if error.code in _PASSING:
                 raise
-            self._folder.handled(name, error.message)
+            self._folder.handled(name, error.message, waits=error.code in _IN_ITS_WAY)
         else:
             self._folder.handled(name)
 
@@ -108,6 +109,9 @@ class PlanFolderWatch:
 
 _PASSING = frozenset({"plan-store", "manager-unavailable"})
 """Errors that have nothing to do with the file: it is tried again."""
+
+_IN_ITS_WAY = frozenset({"plan-exists", "over-quota"})
+"""Errors that end when other plans or files have gone."""
 
 
 def _files(folder: Path) -> dict[str, Stamp]:

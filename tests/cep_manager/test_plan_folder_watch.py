@@ -11,7 +11,7 @@ import pytest
 from manager_world import free_port
 from test_manager_process import PLAN, eventually
 
-from cep_common.ids import SUPER_TENANT
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, PlanFolderConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
 from cep_manager.plan_folder_watch import PlanFolderWatch
@@ -170,3 +170,61 @@ def test_the_manager_looks_by_itself_and_tells_what_is_wrong(config: ManagerConf
         assert eventually(lambda: process.manager.cluster().file_problems)[0].name == "broken.siddhiql"
     finally:
         process.close()
+
+
+def test_a_copy_of_a_file_takes_no_plan_away_and_may_become_a_plan_of_its_own(
+    folder: Path, process: ManagerProcess
+) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    write(folder / "gales.siddhiql", PLAN)
+    look(watching)
+    (told,) = watching.problems()
+    assert told.name == "gales.siddhiql"
+    assert "storms.siddhiql" in told.problem
+    write(folder / "gales.siddhiql", named(PLAN, "Gales"))
+    look(watching)
+    assert texts(process) == {NAME: PLAN, "Gales": named(PLAN, "Gales")}
+    (folder / "gales.siddhiql").unlink()
+    look(watching)
+    assert (texts(process), watching.problems()) == ({NAME: PLAN}, ())
+
+
+def test_a_copy_takes_the_plan_over_once_the_first_file_has_gone(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    write(folder / "copy.siddhiql", PLAN)
+    look(watching)
+    (folder / "storms.siddhiql").unlink()
+    look(watching)
+    assert [(one.plan, one.epoch) for one in process.manager.plans(SUPER_TENANT)] == [(NAME, 1)]
+    assert watching.problems() == ()
+
+
+def test_a_file_is_deployed_when_what_stood_in_its_way_has_gone(folder: Path, process: ManagerProcess) -> None:
+    by_hand = process.manager.deploy(SUPER_TENANT, PLAN, replace=False)
+    watching = watch(folder, process)
+    write(folder / "a.siddhiql", named(PLAN, "Gales"))
+    write(folder / "storms.siddhiql", OTHER)
+    look(watching)
+    assert texts(process)[by_hand.plan] == PLAN
+    (folder / "a.siddhiql").unlink()
+    look(watching)
+    assert texts(process) == {NAME: PLAN}, "a file that waits keeps no other plan"
+    process.manager.undeploy(PlanKey(SUPER_TENANT, NAME))
+    look(watching)
+    assert (texts(process), watching.problems()) == ({NAME: OTHER}, ())
+
+
+def test_a_file_that_gets_the_text_of_a_plan_deployed_by_hand_leaves_no_orphan(
+    folder: Path, process: ManagerProcess
+) -> None:
+    watching = watch(folder, process)
+    process.manager.deploy(SUPER_TENANT, named(PLAN, "Gales"), replace=False)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    write(folder / "storms.siddhiql", named(PLAN, "Gales"))
+    look(watching)
+    assert list(texts(process)) == ["Gales"]
