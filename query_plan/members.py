@@ -209,8 +209,6 @@ def _private(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[st
     output = query.output
     if output.kind is model.TargetKind.STREAM and output.target.startswith("#"):
         yield output.target
-    if output.kind is model.TargetKind.FAULT_STREAM and output.target in handled:
-        yield f"!{output.target}"
 
 
 def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
