@@ -15,6 +15,9 @@ from standalone_cluster import StandaloneCluster
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 LEASE_S = 8.0
+REST_S = 60.0
+"""Spark's web interface needs long for its first answer."""
+
 NOTICED_S = 20.0
 """In which Spark tells of a lost worker, and the driver of it."""
 
@@ -26,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 
 @pytest.fixture(scope="module")
-def desk(cluster: StandaloneCluster) -> Iterator[Desk]:
+def running_desk(cluster: StandaloneCluster) -> Iterator[Desk]:
     settings = {
         **cluster.driver_settings(),
         "CEP_DRIVER__SPARK__EXECUTOR_LEASE_MS": str(int(LEASE_S * 1_000)),
@@ -34,6 +37,12 @@ def desk(cluster: StandaloneCluster) -> Iterator[Desk]:
     with driver_at_desk(cluster.folder, settings) as started:
         started.until(lambda: slots(started) == 1)
         yield started
+
+
+@pytest.fixture
+def desk(running_desk: Desk) -> Desk:
+    running_desk.clear()
+    return running_desk
 
 
 def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk) -> None:
@@ -66,7 +75,6 @@ def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk)
     report = desk.report("Pair")
     assert report is not None
     assert report.restarts == 1
-    desk.clear()
 
 
 def test_a_task_of_two_cores_waits_for_an_executor_that_has_them_and_spark_keeps_both_for_it(
@@ -85,7 +93,6 @@ def test_a_task_of_two_cores_waits_for_an_executor_that_has_them_and_spark_keeps
     assert desk.latest is not None
     assert desk.latest.slots_free == 0
     assert sorted(cores_of_running_tasks(desk.latest.web_url)) == [1] * cores + [2]
-    desk.clear()
 
 
 def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: StandaloneCluster, desk: Desk) -> None:
@@ -100,7 +107,20 @@ def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: Standalone
     for process in driver_processes(desk):
         os.kill(process, signal.SIGCONT)
     desk.until_started("Plan", workers=2)
-    desk.clear()
+
+
+def test_a_driver_whose_spark_has_gone_ends_so_that_it_is_started_again(desk: Desk) -> None:
+    """Stands last: the driver is gone afterwards."""
+    desk.submit("Plan")
+    (task,) = desk.until_started("Plan")
+    _, spark = driver_processes(desk)
+
+    os.kill(spark, signal.SIGKILL)
+
+    desk.until(lambda: desk.driver.poll() is not None)
+    desk.until(lambda: not lives(task))
+    assert desk.driver.returncode == 1
+    assert "\ncep: Spark's process does not answer" in desk.log.read_text()
 
 
 def slots(desk: Desk) -> int:
@@ -115,9 +135,9 @@ def driver_processes(desk: Desk) -> list[int]:
 
 def cores_of_running_tasks(web_url: str) -> list[int]:
     """The cores that Spark itself keeps for each task that runs now."""
-    (application,) = requests.get(f"{web_url}/api/v1/applications", timeout=10).json()
+    (application,) = requests.get(f"{web_url}/api/v1/applications", timeout=REST_S).json()
     base = f"{web_url}/api/v1/applications/{application['id']}"
-    environment = requests.get(f"{base}/environment", timeout=10).json()
+    environment = requests.get(f"{base}/environment", timeout=REST_S).json()
     cores = {one["id"]: int(one["taskResources"]["cpus"]["amount"]) for one in environment["resourceProfiles"]}
-    stages = requests.get(f"{base}/stages?status=active", timeout=10).json()
+    stages = requests.get(f"{base}/stages?status=active", timeout=REST_S).json()
     return [cores[stage["resourceProfileId"]] for stage in stages for _ in range(stage["numActiveTasks"])]
