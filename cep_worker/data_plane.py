@@ -128,8 +128,8 @@ class DataPlane:
     def http_source(self, path: str) -> HttpSource | None:
         return self._fronts.source(path)
 
-    def over_limit(self, tenant: int) -> bool:
-        return self._limits.spent(tenant)
+    def limit_wait_ms(self, tenant: int) -> int:
+        return self._limits.wait_ms(tenant)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()

@@ -6,6 +6,7 @@ Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ class Gateway(Protocol):
     def http_source(self, path: str) -> HttpSource | None:
         """The source that is declared for `path`, if any."""
 
-    def over_limit(self, tenant: int) -> bool:
-        """True when the tenant has sent more events than it may."""
+    def limit_wait_ms(self, tenant: int) -> int:
+        """How long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
 
     def now_ms(self) -> int:
         """The worker's clock."""
@@ -78,7 +79,11 @@ class Gateway(Protocol):
 
 
 class _RoomError(InputError):
-    """There was no room for a request's events in time."""
+    """There was no room for a request's events in time; it may come again after `retry_after_s` seconds."""
+
+    def __init__(self, reason_code: str, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(reason_code, message)
+        self.retry_after_s = retry_after_s
 
 
 def create_app(gateway: Gateway, body_bytes: int, wait_ms: int) -> Flask:
@@ -134,17 +139,24 @@ def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
 
 
 def _submit(gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int) -> None:
+    tenant = source.stream.tenant()
+    if (limited_ms := gateway.limit_wait_ms(tenant)) > wait_ms:  # it would keep others from this thread, in vain
+        raise _over_limit(tenant, limited_ms)
     taken = gateway.submit(source.source, source.stream, batch)
     try:
         taken.result(timeout=wait_ms / 1000)
     except TimeoutError:
         if taken.cancel():
-            if gateway.over_limit(source.stream.tenant()):
-                message = f"tenant {source.stream.tenant()} sends more events than it may; send these again later"
-                raise _RoomError("over-limit", message) from None
+            if limited_ms := gateway.limit_wait_ms(tenant):
+                raise _over_limit(tenant, limited_ms) from None
             message = f"{source.stream.schema.stream} is busy; send the events again"
             raise _RoomError("no-room", message) from None
         taken.result()  # taken in this very moment
+
+
+def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
+    message = f"tenant {tenant} sends more events than it may; send these again later"
+    return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 
 def _read_lines(reader: JsonEvents, now_ms: int) -> pa.RecordBatch:
@@ -205,7 +217,7 @@ def _refusal(error: InputError) -> Response:
     body = {"code": error.reason_code, "message": error.message, "details": details}
     response = _json(body, STATUS.get(error.reason_code, 400))
     if response.status_code in (429, 503):
-        response.headers["Retry-After"] = "1"
+        response.headers["Retry-After"] = str(error.retry_after_s if isinstance(error, _RoomError) else 1)
     return response
 
 

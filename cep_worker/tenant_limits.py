@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from cep_common.messages import TenantLimit
@@ -41,6 +42,10 @@ class RateLimit:
         """True when another batch may be taken."""
         return not self.events_per_s or self._left > 0
 
+    def wait_ms(self) -> int:
+        """In how many milliseconds another batch may be taken, counted from the last refill."""
+        return 0 if self.has_room() else math.floor(-self._left * 1_000 / self.events_per_s) + 1
+
     def take(self, events: int) -> None:
         """So many events were taken in."""
         if self.events_per_s:
@@ -63,10 +68,10 @@ class TenantLimits:
             limit.set(self._told.get(tenant, 0), now_ms)
         return limit
 
-    def spent(self, tenant: int) -> bool:
-        """True when the tenant has to wait; any thread may ask."""
+    def wait_ms(self, tenant: int) -> int:
+        """How long the tenant has to wait before it may send more; any thread may ask."""
         limit = self._limits.get(tenant)
-        return limit is not None and not limit.has_room()
+        return limit.wait_ms() if limit is not None else 0
 
     def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
         """These are the limits now; tenants that are not named have none."""
