@@ -179,7 +179,7 @@ class ControlPlane:
     def restart_plan(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan is submitted anew under `epoch`, which the plan store has counted."""
         self._revision += 1
-        instructions = self._deployments.restart(key, epoch, now_ms)
+        instructions = self._deployments.restart(key, epoch, self._members.live_driver(now_ms), now_ms)
         self._keep_epochs(key)
         return instructions
 

@@ -16,6 +16,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.task_messages import RegisterTask
 from cep_manager import hand_over, plan_change
+from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.hand_over import Tasks
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
@@ -86,13 +87,20 @@ class Deployments:
         if key in self.plans:
             self._change(self.plans[key], origin=origin)
 
-    def restart(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """The plan is submitted again under `epoch`, which the plan store has counted."""
+    def restart(
+        self, key: PlanKey, epoch: int, driver: Member[RegisterDriver] | None, now_ms: int
+    ) -> list[Instruction]:
+        """The plan is submitted again under `epoch`, which the plan store has counted; one that holds slots at once, so
+        that they do not go to another plan of its tenant."""
         record = self.plans.get(key)
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
+        holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
         self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="")
-        return self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
+        instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
+        if holds_slots and driver is not None and record.compiled is not None:
+            instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
+        return instructions
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store counted `epoch`; it is submitted at the next `reconcile`."""
@@ -206,11 +214,7 @@ class Deployments:
             case Submission.NEW if self._held_back(record):
                 return []
             case Submission.NEW:
-                self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
-                return [
-                    LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
-                    PushToDriver(driver.peer, record.compiled.submission(record.key, record.epoch, record.workers)),
-                ]
+                return self._send(record, record.compiled, driver, now_ms)
             case Submission.SENT if record.sent_to == process and not lost:
                 return []
             case Submission.RAISING if not lost:
@@ -218,6 +222,16 @@ class Deployments:
             case _:
                 self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
                 return [RaiseEpoch(record.key)]
+
+    def _send(
+        self, record: PlanRecord, compiled: CompiledPlan, driver: Member[RegisterDriver], now_ms: int
+    ) -> list[Instruction]:
+        process = (driver.latest.driver, driver.latest.process_id)
+        self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+        return [
+            LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
+            PushToDriver(driver.peer, compiled.submission(record.key, record.epoch, record.workers)),
+        ]
 
     def _held_back(self, record: PlanRecord) -> str:
         return held_back(self._quotas.of(record.key.tenant), record.key, record.slots, self.plans)

@@ -147,3 +147,17 @@ def test_a_change_that_needs_more_than_others_leave_waits_and_the_former_topolog
     world.taken(PushToDriver)
     world.tick()
     assert orders(world) == [(ONE, 2, True)]
+
+
+def test_a_plan_that_is_restarted_keeps_its_slots_though_another_one_waits_for_them() -> None:
+    world = World(QuotasConfig(slots=2))
+    world.put(plan(ONE, compiled=msgspec.structs.replace(COMPILED, workers=2), sent_before=True))
+    world.put(plan(TWO, sent_before=True))
+    world.hear(driver(topology("running", key=TWO)), peer=b"driver")
+    world.instructions += world.plane.epoch_raised(ONE, 2, world.now_ms)
+    world.tick()
+    assert submitted(world) == []
+    world.instructions += world.plane.restart_plan(TWO, 2, world.now_ms)
+    world.tick()
+    assert orders(world) == [(TWO, 2, False)]
+    assert world.snapshot().plans[ONE].reason == "needs 2 slots; tenant 7 may use 2, its other plans use 1 of them"
