@@ -94,6 +94,7 @@ class PlanFolder:
         and plans are in its way, and not its text."""
         self._handled[name] = self._seen[name]
         self._problems.pop(name, None)
+        self._waiting.discard(name)
         if waits:
             self._waiting.add(name)
         if problem:

@@ -7,6 +7,7 @@ from manager_world import FakeView, World
 
 from cep_manager.api.failures import HTTP_CODES, HTTP_STATUS
 from cep_manager.plan_state import PlanState
+from cep_manager.status import PlanStatus, TaskStatus, TopologyStatus
 from cep_manager.web import create_app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
@@ -35,3 +36,9 @@ def test_every_failure_is_listed_with_its_status() -> None:
 def test_every_state_is_explained() -> None:
     listed = re.findall(r"^  \| `([a-z]+)` \| [a-z]", TEXT, flags=re.MULTILINE)
     assert listed == [state.value for state in PlanState]
+
+
+def test_every_part_of_the_status_of_a_plan_is_told() -> None:
+    told = TEXT.partition("## Status")[2].partition("## The live graph")[0]
+    parts = {name for kind in (PlanStatus, TopologyStatus, TaskStatus) for name in kind.__struct_fields__}
+    assert {name for name in parts if not re.search(rf"[`\"]{name}[`\"]", told)} == set()
