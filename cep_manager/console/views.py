@@ -98,14 +98,23 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         if request.form.get("action") == "validate":
             found = view.validate(text)
             return _deploy_page(text, replace, edited, found.problems, warnings=found.warnings, valid_plan=found.plan)
+        tenant = read_tenant(request)
         try:
-            deployed = view.deploy(read_tenant(request), text, replace, edited or None, rename)
+            deployed = view.deploy(tenant, text, replace, edited or None, rename)
         except PlanInvalidError as error:
             return _deploy_page(text, replace, edited, error.problems), status_of(error)
-        except (PlanExistsError, BadRequestError) as error:
-            return _deploy_page(text, replace, edited, refusal=error.message), status_of(error)
+        except CepError as error:  # whatever it is: the text stays on the page
+            remedy = "" if rename else _remedy(error, edited)
+            return _deploy_page(text, replace, edited, refusal=error.message, remedy=remedy), status_of(error)
         notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
         return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
+
+
+def _remedy(error: CepError, edited: str) -> str:
+    """What to tick so that the same text is taken; empty when nothing would help."""
+    if isinstance(error, PlanExistsError):
+        return "Replace the deployed plan"
+    return f"Rename {edited}" if isinstance(error, BadRequestError) and edited else ""
 
 
 def _deploy_page(
@@ -115,6 +124,7 @@ def _deploy_page(
     problems: tuple[PlanProblem, ...] = (),
     warnings: tuple[PlanProblem, ...] = (),
     refusal: str = "",
+    remedy: str = "",
     valid_plan: str = "",
 ) -> str:
     return render_template(
@@ -125,6 +135,7 @@ def _deploy_page(
         problems=[present_problem(problem) for problem in problems],
         warnings=[present_problem(problem) for problem in warnings],
         refusal=refusal,
+        remedy=remedy,
         valid_plan=valid_plan,
     )
 

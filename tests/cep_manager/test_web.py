@@ -10,7 +10,14 @@ from manager_world import KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.api.failures import HTTP_STATUS, status_of
-from cep_manager.errors import ManagerError, ManagerUnavailableError, StoreError
+from cep_manager.errors import (
+    BadRequestError,
+    ManagerError,
+    ManagerUnavailableError,
+    PlanExistsError,
+    QuotaError,
+    StoreError,
+)
 from cep_manager.web import create_app
 
 BODY_BYTES = 2_000
@@ -281,6 +288,28 @@ def test_an_edited_plan_is_renamed_when_that_is_ticked(client: FlaskClient, view
     assert 'name="edited" value="Storms"' in page
     client.post("/deploy", data={"text": "text", "action": "deploy", "edited": "Storms", "rename": "yes"})
     assert view.done == [(KEY, "rename Storms")]
+
+
+@pytest.mark.parametrize(
+    ("error", "edited", "ticked", "advice"),
+    [
+        (BadRequestError("the text is of a plan named Gales"), "Storms", {}, "Tick “Rename Storms” to do so."),
+        (PlanExistsError("deployed with another text"), "Storms", {}, "Tick “Replace the deployed plan” to do so."),
+        (PlanExistsError("Gales is deployed already"), "Storms", {"rename": "yes"}, None),
+        (QuotaError("tenant 7 may use 4 slots in all"), "", {"replace": "yes"}, None),
+        (StoreError("the plan store cannot be used"), "", {}, None),
+    ],
+)
+def test_a_refused_text_stays_on_the_page_with_what_would_help(
+    client: FlaskClient, view: FakeView, error: CepError, edited: str, ticked: dict[str, str], advice: str | None
+) -> None:
+    view.failure = error
+    answer = client.post("/deploy", data={"text": "my long text", "action": "deploy", "edited": edited, **ticked})
+    page = answer.get_data(as_text=True)
+    assert answer.status_code == status_of(error)
+    assert "my long text" in page
+    assert error.message in page
+    assert re.findall("Tick “[^”]*” to do so.", page) == ([advice] if advice else [])
 
 
 def test_links_stay_with_the_tenant(client: FlaskClient, view: FakeView) -> None:
