@@ -203,6 +203,17 @@ def test_a_copy_takes_the_plan_over_once_the_first_file_has_gone(folder: Path, p
     assert watching.problems() == ()
 
 
+def test_a_file_that_is_edited_and_moved_at_once_changes_its_plan(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN)
+    look(watching)
+    (folder / "storms.siddhiql").unlink()
+    write(folder / "gales.siddhiql", OTHER)
+    look(watching)
+    assert (texts(process), watching.problems()) == ({NAME: OTHER}, ())
+    assert process.manager.plans(SUPER_TENANT)[0].epoch == 2
+
+
 def test_a_file_is_deployed_when_what_stood_in_its_way_has_gone(folder: Path, process: ManagerProcess) -> None:
     by_hand = process.manager.deploy(SUPER_TENANT, PLAN, replace=False)
     watching = watch(folder, process)
