@@ -70,6 +70,10 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             labels=self.labels,
         )
 
+    def receiver_instances(self) -> int:
+        """How many receiver instances workers can send to."""
+        return sum(component.parallel for component in self.components if component.kind == "receiver")
+
     def publisher_instances(self) -> int:
         """How many publisher instances need a worker; none when the plan exports nothing."""
         if not self.exported:

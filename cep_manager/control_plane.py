@@ -23,7 +23,7 @@ from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_manager import hand_over
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
-from cep_manager.deployment import Deployments, describe_task, restarted
+from cep_manager.deployment import RUNS, Deployments, describe_task, restarted
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
@@ -60,7 +60,7 @@ class ControlPlane:
                 refusal = self._refuse_epoch(message.key, message.epoch)
                 return refusal or self._registry.register(message, now_ms), []
             case RequestEndpoint():
-                refusal = self._refuse_epoch(message.key, message.epoch)
+                refusal = self._refuse_epoch(message.key, message.epoch) or self._await_receivers(message, now_ms)
                 return (refusal, []) if refusal else self._registry.assign(message, now_ms)
             case RegisterWorker():
                 return self._worker(peer, message, now_ms)
@@ -83,6 +83,21 @@ class ControlPlane:
             return Rejected(code="stale-epoch", reason=reason)
         reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
         return Rejected(code="unknown-epoch", reason=reason)
+
+    def _await_receivers(self, message: RequestEndpoint, now_ms: int) -> Rejected | None:
+        """While a topology starts, receivers are given out once all of them are known: those that register first would
+        get every worker else, though one on a worker's own host is about to come."""
+        record = self._deployments.plans[message.key]
+        runs = message.epoch == record.epoch and record.state in RUNS
+        if message.role != "receiver" or (runs and now_ms - record.state_since_ms >= self._lease_ms):
+            return None
+        version = record.version() if message.epoch == record.epoch or record.trial is None else record.trial.version
+        expected = version.compiled.receiver_instances() if version is not None else 0
+        known = self._registry.receivers(message.key, message.epoch)
+        if known >= expected:
+            return None
+        reason = f"{known} of {expected} receivers of {message.key.topology()} have registered; ask again"
+        return Rejected(code="no-endpoint", reason=reason)
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         notes: list[Instruction] = []

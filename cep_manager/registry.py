@@ -119,6 +119,10 @@ class Registry:
         for identity in [one for one in self._endpoints if one[1] == key and one[2] not in epochs]:
             del self._endpoints[identity]
 
+    def receivers(self, key: PlanKey, epoch: int) -> int:
+        """How many receivers of the plan have registered under `epoch` and are not forgotten."""
+        return sum(identity[:3] == ("receiver", key, epoch) for identity in self._endpoints)
+
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
         """The plan's receivers of `epoch` are gone; its workers stay."""
         for identity in [one for one in self._endpoints if one[:3] == ("receiver", key, epoch)]:

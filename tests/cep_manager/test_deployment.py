@@ -397,3 +397,30 @@ def test_states_are_logged_once_per_change_and_not_per_heartbeat(world: World) -
     world.now_ms += 1_000
     world.hear(driver(topology("running")), task(), worker(serves()), receiver())
     assert world.taken(LogLine) == []
+
+
+def test_no_receiver_is_given_before_all_are_known_so_that_the_near_one_can_be(world: World) -> None:
+    two = msgspec.structs.replace(COMPILED.components[0], parallel=2)
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, components=(two, *COMPILED.components[1:]))))
+    world.hear(driver(), peer=b"driver")
+    world.hear(driver(topology("running")), peer=b"driver")
+    far = receiver("EventReceiver#0", host="10.0.0.2")
+    world.hear(task(), far)
+    early = world.hear(request(host="10.0.0.3"))
+    assert isinstance(early, Rejected)
+    assert early.reason == "1 of 2 receivers of Storms[-1234] have registered; ask again"
+    world.hear(receiver("EventReceiver#1", host="10.0.0.3", port=15_001))
+    given = world.hear(request(host="10.0.0.3"))
+    assert isinstance(given, EndpointAssigned)
+    assert given.instance == "EventReceiver#1"
+
+
+def test_a_topology_that_has_run_for_a_while_gives_the_receivers_that_it_has(world: World) -> None:
+    two = msgspec.structs.replace(COMPILED.components[0], parallel=2)
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, components=(two, *COMPILED.components[1:]))))
+    world.hear(driver(), peer=b"driver")
+    for _ in range(2):
+        world.hear(driver(topology("running")), task(), receiver())
+        world.tick(LEASE_MS - 1)
+    world.hear(driver(topology("running")), task(), receiver())
+    assert isinstance(world.hear(request()), EndpointAssigned)
