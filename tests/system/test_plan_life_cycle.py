@@ -120,7 +120,8 @@ def test_a_plan_is_edited_while_events_flow_and_none_of_them_is_lost(
             before = received(listener, lambda event: event["dep_delay"] > 80)
             told = cep(system, "deploy", file(edited), "--replace", "--wait", "60")
             during = received(listener, lambda event: event["carrier"] == "new")
-        after = received(listener, lambda event: event["dep_delay"] == stream.last)
+        all_came = during[-1]["dep_delay"] == stream.last
+        after = [] if all_came else received(listener, lambda event: event["dep_delay"] == stream.last)
 
     assert told.exit_code == 0, told.output
     assert "takes over as soon as it runs" in told.stdout
