@@ -47,7 +47,8 @@ def made(type_: AttributeType, items: list[object], form: str, pool: StringPool)
         return Column(type_, pool, arrow=pa.concat_arrays([array, array, array]).slice(len(items), len(items)))
     size = len(items)
     if form == "taken":
-        return Column(type_, pool, arrow=array.take(pa.array(range(size)[::-1], pa.int64()))).take(np.arange(size)[::-1])
+        backwards = np.arange(size)[::-1]
+        return Column(type_, pool, arrow=array.take(pa.array(backwards))).take(backwards)
     if form == "taken twice":
         taken = Column(type_, pool, arrow=pa.concat_arrays([array.slice(0, 0), array, array])).take(
             np.arange(size, 2 * size)
