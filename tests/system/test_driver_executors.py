@@ -111,8 +111,8 @@ def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: Standalone
 
 def test_a_driver_whose_spark_has_gone_ends_so_that_it_is_started_again(desk: Desk) -> None:
     """Stands last: the driver is gone afterwards."""
-    desk.submit("Plan")
-    (task,) = desk.until_started("Plan")
+    desk.submit("Alone")
+    (task,) = desk.until_started("Alone")
     _, spark = driver_processes(desk)
 
     os.kill(spark, signal.SIGKILL)
