@@ -15,6 +15,9 @@ from cep_manager.plan_folder import SUFFIX, FileProblem, Origin, PlanFolder, Sta
 
 logger = logging.getLogger(__name__)
 
+LARGEST_BYTES = 1_048_576
+"""A larger file is no plan; nobody should wait while it is read."""
+
 
 class FilePlans(Protocol):
     """The plans as the folder needs them; every method may raise CepError."""
@@ -83,7 +86,11 @@ class PlanFolderWatch:
                 # The border of this thread: a defect in one look must not end all looks.
                 logger.exception("folder could not be looked at path=%s", self._path)
 
-    def _deploy(self, name: str, files: Collection[str]) -> None:
+    def _deploy(self, name: str, files: Mapping[str, Stamp]) -> None:
+        _, size = files[name]
+        if size > LARGEST_BYTES:
+            self._folder.handled(name, f"it has {size} bytes; a plan may have {LARGEST_BYTES}")
+            return
         try:
             contents = (self._path / name).read_bytes()
             origin = origin_of(name, contents)

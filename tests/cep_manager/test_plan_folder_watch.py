@@ -14,7 +14,7 @@ from test_manager_process import PLAN, eventually
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, PlanFolderConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
-from cep_manager.plan_folder_watch import PlanFolderWatch
+from cep_manager.plan_folder_watch import LARGEST_BYTES, PlanFolderWatch
 
 NAME = "Storms"
 OTHER = PLAN.replace("60", "90")
@@ -149,6 +149,14 @@ def test_a_plan_of_another_origin_and_a_full_quota_are_not_overridden(folder: Pa
     told = {one.name: one.problem for one in watching.problems()}
     assert "came by hand" in told["storms.siddhiql"]
     assert "may have 2" in told["x-three.siddhiql"]
+
+
+def test_a_file_that_is_too_large_for_a_plan_is_not_read(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / "storms.siddhiql", PLAN + " " * LARGEST_BYTES)
+    look(watching)
+    assert texts(process) == {}
+    assert "a plan may have 1048576" in watching.problems()[0].problem
 
 
 def test_a_folder_that_is_gone_changes_nothing(folder: Path, process: ManagerProcess) -> None:
