@@ -100,9 +100,6 @@ class _MemberSets:
         if joined:
             self._set_of = [min(joined) if number in joined else number for number in self._set_of]
 
-    def set_of(self, position: int) -> int:
-        return self._set_of[position]
-
     def explicit(self, position: int) -> bool:
         """True when a member of the set of `position` names an execGroup."""
         mine = self._set_of[position]

@@ -29,7 +29,6 @@ _STARTS = [
     "single_definition",
     "single_stream_definition",
     "single_query",
-    "single_partition",
     "single_expression",
     "single_time",
     "on_demand_query",
@@ -57,11 +56,6 @@ def parse_stream_definition(text: str) -> ast.StreamDefinition:
 def parse_query(text: str) -> ast.Query:
     """The one query that `text` writes, with its annotations."""
     return cast("ast.Query", _parse(text, "single_query"))
-
-
-def parse_partition(text: str) -> ast.Partition:
-    """The one partition that `text` writes, with its annotations and queries."""
-    return cast("ast.Partition", _parse(text, "single_partition"))
 
 
 def parse_expression(text: str) -> ast.Expression:

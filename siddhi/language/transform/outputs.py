@@ -147,9 +147,6 @@ class OutputTransformer(TransformerBase):
     def single_query(self, _meta: Meta, query: ast.Query) -> ast.Query:
         return query
 
-    def single_partition(self, _meta: Meta, partition: ast.Partition) -> ast.Partition:
-        return partition
-
     def partition(
         self,
         meta: Meta,
