@@ -16,6 +16,8 @@ from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A place in a sender's log, from 1; 0 is before the first."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +41,8 @@ Role = Literal["receiver", "worker"]
 
 class RegisterEndpoint(Message, frozen=True):
     """`instance` takes events of `plan` at `endpoint`: a receiver stage those of workers, a worker those of publisher
-    stages. Sent again it is the heartbeat. `connections` names the peers linked to the endpoint now."""
+    stages. Sent again it is the heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how
+    often the driver had started the topology anew; 0 for workers."""
 
     TYPE = "register-endpoint"
     role: Role
@@ -48,6 +51,7 @@ class RegisterEndpoint(Message, frozen=True):
     instance: str
     endpoint: Endpoint
     connections: tuple[str, ...] = ()
+    attempt: int = 0
 
 
 class EndpointRegistered(Message, frozen=True):
@@ -60,7 +64,9 @@ class EndpointRegistered(Message, frozen=True):
 
 class RequestEndpoint(Message, frozen=True):
     """`requester` on `host` asks for an endpoint of `role` of the plan: a worker for a receiver (one connection for
-    each imported `stream`), a publisher stage for a worker (`stream` is empty)."""
+    each imported `stream`), a publisher stage for a worker (`stream` is empty). `attempt` is that of the publisher's
+    topology. `former` is the instance that the requester was linked to before in this epoch: it is given again while it
+    is there."""
 
     TYPE = "request-endpoint"
     role: Role
@@ -69,14 +75,17 @@ class RequestEndpoint(Message, frozen=True):
     requester: str
     host: str
     stream: str = ""
+    attempt: int = 0
+    former: str = ""
 
 
 class EndpointAssigned(Message, frozen=True):
-    """Connect to `endpoint`, registered by `instance`."""
+    """Connect to `endpoint`, registered by `instance`; a receiver of the topology's attempt `attempt`."""
 
     TYPE = "endpoint-assigned"
     endpoint: Endpoint
     instance: str
+    attempt: int = 0
 
 
 # ---- workers --------------------------------------------------------------------------------------------------------
@@ -124,6 +133,22 @@ class RegisterWorker(Message, frozen=True):
     egress: Endpoint | None = None
 
 
+class CheckpointSpan(msgspec.Struct, frozen=True):
+    """Results of the topology's attempt `attempt` of `epoch` stand up to checkpoint `last`; once a later attempt has
+    begun, those behind it were undone. 0: none stands yet."""
+
+    epoch: int
+    attempt: int
+    last: int
+
+
+class PlanCheckpoints(msgspec.Struct, frozen=True):
+    """Which results of a plan stand, by attempt, oldest first; the last span is that of the attempt that runs."""
+
+    key: PlanKey
+    spans: tuple[CheckpointSpan, ...]
+
+
 class TenantLimit(msgspec.Struct, frozen=True):
     """A worker takes in at most so many events a second for the tenant's plans."""
 
@@ -133,12 +158,14 @@ class TenantLimit(msgspec.Struct, frozen=True):
 
 class WorkerRegistered(Message, frozen=True):
     """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
-    what tenants may send; those that are not named may send any number of events."""
+    what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
+    whose results wait in workers for their checkpoint."""
 
     TYPE = "worker-registered"
     heartbeat_ms: int
     revision: int
     limits: tuple[TenantLimit, ...] = ()
+    checkpoints: tuple[PlanCheckpoints, ...] = ()
 
 
 class StreamBinding(msgspec.Struct, frozen=True):
@@ -160,6 +187,10 @@ class Connector(msgspec.Struct, frozen=True):
     mapper_options: dict[str, str]
 
 
+Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
+"""What becomes of a plan's events and results when something dies, from `@Plan:delivery`."""
+
+
 class DeployedPlan(msgspec.Struct, frozen=True):
     """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
     is True it writes the plan's events to its log."""
@@ -173,6 +204,7 @@ class DeployedPlan(msgspec.Struct, frozen=True):
     sinks: tuple[Connector, ...] = ()
     intake: bool = True
     trace: bool = False
+    delivery: Delivery = "at-least-once"
 
 
 class ListPlans(Message, frozen=True):
@@ -193,13 +225,15 @@ RunState = Literal["waiting", "starting", "running", "restarting", "failed", "st
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
-    """How the driver sees one topology; `reason` says why it waits, restarts or failed."""
+    """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
+    that runs now, `spans` which results stand (the newest attempts alone)."""
 
     key: PlanKey
     epoch: int
     state: RunState
     reason: str = ""
     restarts: int = 0
+    spans: tuple[CheckpointSpan, ...] = ()
 
 
 class RegisterDriver(Message, frozen=True):
@@ -261,8 +295,9 @@ class StreamSchema(msgspec.Struct, frozen=True):
 
 
 class OpenLink(Message, frozen=True):
-    """`sender` wants to send events of `streams` to the peer. `key` and `epoch` are those of the plan, or None and 0
-    between a client and a worker; then `tenant` says whose streams are meant."""
+    """`sender` wants to send events of `streams` to the peer. `key`, `epoch` and `attempt` are those of the plan's
+    topology, or None and 0 between a client and a worker; then `tenant` says whose streams are meant. `log` is the
+    identity of the log from which the sender can send again; empty when it has none."""
 
     TYPE = "open-link"
     sender: str
@@ -270,19 +305,26 @@ class OpenLink(Message, frozen=True):
     key: PlanKey | None = None
     epoch: int = 0
     tenant: int = SUPER_TENANT
+    attempt: int = 0
+    log: str = ""
 
 
 class LinkOpened(Message, frozen=True):
-    """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may)."""
+    """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may). The server has
+    taken the sender's log up to `position` already: what follows is wanted. `secures` says that it will tell with
+    `secured` what may be forgotten; otherwise what is acknowledged may be."""
 
     TYPE = "link-opened"
     window_rows: int
+    position: Position = 0
+    secures: bool = False
 
 
 class Data(Message, frozen=True):
     """A record batch of `stream` follows as the frame's body (Arrow IPC message without schema, `rows` rows).
 
     `sequence` counts a link's frames from 1. Later events of the link have timestamps of at least `watermark_ms`.
+    `position` is that of the frame's last events in the sender's log; 0 when they are in none.
     """
 
     TYPE = "data"
@@ -291,10 +333,28 @@ class Data(Message, frozen=True):
     rows: Rows
     watermark_ms: Watermark
     epoch: int = 0
+    position: Position = 0
+
+
+class Secured(Message, frozen=True):
+    """A checkpoint holds all up to `position` of the sender's log: it need never be sent again."""
+
+    TYPE = "secured"
+    position: Position
+
+
+class MarkCheckpoint(Message, frozen=True):
+    """A publisher stage to a worker: all results before this frame belong to `checkpoint` or earlier ones, all after it
+    to later ones. It takes a sequence number; acknowledged, the results are stored until the checkpoint is complete."""
+
+    TYPE = "mark-checkpoint"
+    sequence: Sequence
+    checkpoint: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class Acknowledge(Message, frozen=True):
-    """All frames up to `sequence` have been taken over: the sender may forget them and send as much again."""
+    """All frames up to `sequence` have been taken over: the sender may send as much again, and forget them unless the
+    server `secures`."""
 
     TYPE = "acknowledge"
     sequence: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -322,7 +382,8 @@ class CloseLink(Message, frozen=True):
 
 class SendBundle(Message, frozen=True):
     """What component instance `source` gives instance `target` of another task for one ticket; as many bodies follow as
-    `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same."""
+    `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same. With a
+    `checkpoint` it is that checkpoint's marker and nothing else."""
 
     TYPE = "send-bundle"
     sequence: Sequence
@@ -335,6 +396,7 @@ class SendBundle(Message, frozen=True):
     watermark_ms: Watermark
     idle: bool
     batches: tuple[tuple[str, Rows], ...]
+    checkpoint: int = 0
 
 
 class SettleBundles(Message, frozen=True):

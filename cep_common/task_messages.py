@@ -67,7 +67,7 @@ class RegisterTask(Message, frozen=True):
     """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
     `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started. `hand_over`
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
-    taking it."""
+    taking it. `attempt` is how often the driver had started the topology anew."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -80,6 +80,7 @@ class RegisterTask(Message, frozen=True):
     cpu_ms: int = 0
     hand_over: HandOver = ""
     state_endpoint: Endpoint | None = None
+    attempt: int = 0
 
 
 class TaskRegistered(Message, frozen=True):

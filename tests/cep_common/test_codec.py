@@ -33,6 +33,8 @@ def _of(info: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
             return st.integers(-(2**63) if ge is None else ge, highest)
         case msgspec.inspect.StrType():
             return st.text(max_size=8)
+        case msgspec.inspect.BytesType():
+            return st.binary(max_size=8)
         case msgspec.inspect.BoolType():
             return st.booleans()
         case msgspec.inspect.NoneType():

@@ -1,0 +1,90 @@
+"""The messages by which a topology's tasks and the driver take checkpoints. PROTOCOL.md describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Message
+
+Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+"""The number of a checkpoint; never used twice for a plan."""
+
+
+class JoinTopology(Message, frozen=True):
+    """A task to its driver: it works as task `task` of attempt `attempt` of the plan's epoch; sent again it is the
+    heartbeat."""
+
+    TYPE = "join-topology"
+    key: PlanKey
+    epoch: int
+    attempt: int
+    task: int
+
+
+class TopologyJoined(Message, frozen=True):
+    """Join again within `heartbeat_ms`; a task that is silent for `lease_ms` counts as lost, and its topology starts
+    again."""
+
+    TYPE = "topology-joined"
+    heartbeat_ms: int
+    lease_ms: int
+
+
+class BeginCheckpoint(Message, frozen=True):
+    """Driver to every task: receivers and triggers send the marker of `checkpoint`."""
+
+    TYPE = "begin-checkpoint"
+    checkpoint: Checkpoint
+
+
+class StoredState(msgspec.Struct, frozen=True):
+    """The state of one component instance as the store has it: `chunks` are the names of its pieces in order, or
+    `inline` is the state itself when it is small; `size_bytes` is its whole size."""
+
+    instance: str
+    size_bytes: int
+    chunks: tuple[str, ...] = ()
+    inline: bytes = b""
+
+
+class StoredPack(msgspec.Struct, frozen=True):
+    """A file of chunks that was written for a checkpoint: where each chunk lies in it, as (name, offset, length)."""
+
+    name: str
+    chunks: tuple[tuple[str, int, int], ...]
+
+
+class ReportPart(Message, frozen=True):
+    """A task to its driver: all of its instances have done their part of `checkpoint`, and their states are stored; or
+    `error` says why they are not. `alignment_ms` is the longest that an instance waited for markers, `stored_bytes`
+    what was newly written."""
+
+    TYPE = "report-part"
+    key: PlanKey
+    epoch: int
+    attempt: int
+    task: int
+    checkpoint: Checkpoint
+    states: tuple[StoredState, ...] = ()
+    packs: tuple[StoredPack, ...] = ()
+    alignment_ms: int = 0
+    stored_bytes: int = 0
+    error: str = ""
+
+
+class CompleteCheckpoint(Message, frozen=True):
+    """Driver to every task: `checkpoint` is complete, and will be what the topology begins from when it is lost.
+    Receivers tell their senders what it holds."""
+
+    TYPE = "complete-checkpoint"
+    checkpoint: Checkpoint
+
+
+class AbandonCheckpoint(Message, frozen=True):
+    """Driver to every task: `checkpoint` will not be completed; what was stored for it may be forgotten."""
+
+    TYPE = "abandon-checkpoint"
+    checkpoint: Checkpoint
