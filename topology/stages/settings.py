@@ -51,7 +51,11 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TaskAssignment(msgspec.Struct, frozen=True):
     """Which topology a task belongs to; the query plan as XML, since that holds all that a topology needs. Each task
     may use `cores` and hold `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so: until
-    then the topology that it comes after works."""
+    then the topology that it comes after works.
+
+    `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator` and take checkpoints
+    into the store at `checkpoint_location` when that says so; they begin from the manifest that `restore` refers to in
+    that store (see `CheckpointStore.read_manifest`), empty: anew. Without a `coordinator` nobody watches over them."""
 
     tenant: int
     epoch: int
@@ -61,3 +65,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     cores: int = 1
     memory_bytes: int = 0
     stands_by: bool = False
+    attempt: int = 0
+    coordinator: Endpoint | None = None
+    checkpoint_location: str = ""
+    restore: str = ""
