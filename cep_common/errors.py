@@ -4,6 +4,7 @@
     ├── ConfigError          a configuration key is unknown, missing or wrong
     ├── DecodeError          bytes from outside are not a message of the protocol
     ├── PeerError            a peer cannot be reached, or does not answer in time
+    ├── UnauthorisedError    a peer sent what its role may not
     ├── RequestRejectedError      a peer understood the request and refused it
     ├── PortInUseError       no free port where a process should listen
     └── InputError           events or requests from outside that do not fit (stream, attribute, type, size)
@@ -38,6 +39,12 @@ class DecodeError(CepError):
     """Bytes that are no message of the protocol, or one that is too large."""
 
     code = "decode"
+
+
+class UnauthorisedError(CepError):
+    """Somebody asked for what their role may not do."""
+
+    code = "not-authorised"
 
 
 class PeerError(CepError):

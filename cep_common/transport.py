@@ -13,12 +13,44 @@ from collections.abc import Iterator, Sequence
 import zmq
 
 from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
-from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError
+from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected
+from cep_common.security.context import guard_connecting, guard_listening
+from cep_common.security.roles import Door, Role, may_send
 
 
-def configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int = 1000) -> None:
+def listening_socket(
+    context: zmq.Context[zmq.Socket[bytes]], door: Door, host: str, maximum_bytes: int, high_water_mark: int = 1000
+) -> zmq.Socket[bytes]:
+    """A ROUTER for `door`, to be bound to `host`: bounded, and with CURVE when the context has keys. Raises ConfigError
+    when it has none and `host` is beyond loopback."""
+    socket = context.socket(zmq.ROUTER)
+    try:
+        _configure(socket, maximum_bytes, high_water_mark)
+        guard_listening(socket, context, door, host)
+    except BaseException:
+        socket.close()
+        raise
+    return socket
+
+
+def connecting_socket(
+    context: zmq.Context[zmq.Socket[bytes]], door: Door, maximum_bytes: int, high_water_mark: int = 1000
+) -> zmq.Socket[bytes]:
+    """A DEALER, to be connected to a `door`: bounded, and with CURVE when the context has keys. Raises ConfigError when
+    these do not hold the public key of the door's owner."""
+    socket = context.socket(zmq.DEALER)
+    try:
+        _configure(socket, maximum_bytes, high_water_mark)
+        guard_connecting(socket, context, door)
+    except BaseException:
+        socket.close()
+        raise
+    return socket
+
+
+def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int) -> None:
     """Bounds a socket: message size, queue lengths, no lingering; and notices dead TCP peers by ZMTP heartbeats."""
     socket.setsockopt(zmq.MAXMSGSIZE, maximum_bytes)
     socket.setsockopt(zmq.SNDHWM, high_water_mark)
@@ -116,8 +148,7 @@ class ControlClient:
 
     def _connected(self) -> zmq.Socket[bytes]:
         if self._socket is None:
-            self._socket = self._context.socket(zmq.DEALER)
-            configure(self._socket, MAXIMUM_CONTROL_BYTES)
+            self._socket = connecting_socket(self._context, Door.CONTROL, MAXIMUM_CONTROL_BYTES)
             self._socket.connect(self.manager().url())
         return self._socket
 
@@ -157,11 +188,11 @@ class ControlClient:
 
 
 class ControlServer:
-    """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id."""
+    """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id. Of a peer that has
+    shown a key it takes what the key's role may send, and nothing else."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int) -> None:
-        self.socket = context.socket(zmq.ROUTER)
-        configure(self.socket, MAXIMUM_CONTROL_BYTES)
+        self.socket = listening_socket(context, Door.CONTROL, host, MAXIMUM_CONTROL_BYTES)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             bind(self.socket, host, port, "the control plane")
@@ -170,13 +201,20 @@ class ControlServer:
             raise
 
     def receive(self) -> tuple[bytes, Envelope]:
-        """The next message; raises DecodeError for anything else (the peer is answered with `rejected`)."""
-        peer, *frames = self.socket.recv_multipart()
+        """The next message. Raises DecodeError for anything else, UnauthorisedError for what the peer's role may not
+        send; the peer is answered with `rejected` then."""
+        received = self.socket.recv_multipart(copy=False)
+        peer, *frames = (frame.bytes for frame in received)
+        correlation = b""
         try:
-            return peer, decode(frames)
-        except DecodeError as error:
-            self.send(peer, Rejected(code=error.code, reason=str(error)))
+            envelope = decode(frames)
+            correlation = envelope.correlation
+            if self.socket.getsockopt(zmq.CURVE_SERVER):
+                _authorise(Role(str(received[0].get("User-Id"))), envelope.message)
+        except (DecodeError, UnauthorisedError) as error:
+            self.send(peer, Rejected(code=error.code, reason=str(error)), correlation)
             raise
+        return peer, envelope
 
     def send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
         """Sends `message`; one for a peer that has gone is dropped."""
@@ -184,3 +222,8 @@ class ControlServer:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _authorise(role: Role, message: Message) -> None:
+    if not may_send(role, message):
+        raise UnauthorisedError(f"a {role.value} may not send {message.TYPE}; its key is one of a {role.value}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from cep_common.security.config import SecurityConfig
 from siddhi.scripts.language import ScriptPolicy
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -81,6 +82,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     """Everything that a manager process is told."""
 
     host: Host = "127.0.0.1"
+    security: SecurityConfig = SecurityConfig()
     control: ControlConfig = ControlConfig()
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()

@@ -20,9 +20,11 @@ import msgspec
 import zmq
 
 from cep_common.clock import Clock
-from cep_common.errors import DecodeError, PortInUseError
+from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
 from cep_common.messages import Rejected
+from cep_common.security.context import open_context
+from cep_common.security.roles import Role
 from cep_common.transport import ControlServer
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
@@ -57,7 +59,7 @@ class ManagerService:
         self._config = config
         self._store = store
         self._clock = clock
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = open_context(config.security, Role.MANAGER, {"host": config.host})
         try:
             self._server = ControlServer(self._context, config.host, config.control.port)
         except PortInUseError as error:
@@ -196,7 +198,7 @@ class ManagerService:
                 return
             try:
                 peer, envelope = self._server.receive()
-            except DecodeError as error:
+            except (DecodeError, UnauthorisedError) as error:
                 logger.warning("message refused reason=%r", error.message)
                 continue
             try:

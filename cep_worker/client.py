@@ -29,7 +29,10 @@ from cep_common.messages import (
     Subscribe,
     Subscribed,
 )
-from cep_common.transport import configure, readable, receive_now
+from cep_common.security.config import SecurityConfig
+from cep_common.security.context import open_context
+from cep_common.security.roles import Door, Role
+from cep_common.transport import connecting_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_socket import ACKNOWLEDGE_WITHIN_MS, LinkSender, LinkState
@@ -39,6 +42,9 @@ LOOK_EVERY_MS = 10
 
 STEP_MS = 100
 """How often a wait looks at the link's health."""
+
+NO_KEYS = SecurityConfig()
+"""Of a client of a worker that has no keys either."""
 
 
 class EventSender:
@@ -52,7 +58,9 @@ class EventSender:
         sender: str = "client",
         tenant: int = SUPER_TENANT,
         timeout_ms: int = 5_000,
+        security: SecurityConfig = NO_KEYS,
     ) -> None:
+        """The link stands. `security` names the keys, which a worker that has some asks for."""
         self.schema = schema
         try:
             self.arrow_schema = arrow_schema(schema)
@@ -62,9 +70,9 @@ class EventSender:
         self.acknowledged_rows = 0
         self._looked_ms = _now_ms()
         self._timeout_ms = timeout_ms
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = open_context(security, Role.CLIENT)
         opening = OpenLink(sender=sender, streams=(schema,), tenant=tenant)
-        self._link = LinkSender(self._context, endpoint, opening, _now_ms())
+        self._link = LinkSender(self._context, Door.INGRESS, endpoint, opening, _now_ms())
         self._poller = zmq.Poller()
         for socket in self._link.sockets:
             self._poller.register(socket, zmq.POLLIN)
@@ -143,12 +151,17 @@ class EventListener:
     listener is too slow), PeerError when the worker does not answer or is gone."""
 
     def __init__(
-        self, endpoint: Endpoint, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000
+        self,
+        endpoint: Endpoint,
+        event_stream: str,
+        tenant: int = SUPER_TENANT,
+        timeout_ms: int = 5_000,
+        security: SecurityConfig = NO_KEYS,
     ) -> None:
+        """The subscription stands. `security` names the keys, which a worker that has some asks for."""
         self._where = f"{endpoint.host}:{endpoint.port}"
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
-        configure(self._socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self._context = open_context(security, Role.CLIENT)
+        self._socket = connecting_socket(self._context, Door.EGRESS, MAXIMUM_DATA_BYTES, high_water_mark=0)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)

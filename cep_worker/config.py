@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
+from cep_common.security.config import SecurityConfig
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
@@ -96,6 +97,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     name: str = ""
     host: Host = "127.0.0.1"
     managers: tuple[str, ...] = ("127.0.0.1:8904",)
+    security: SecurityConfig = SecurityConfig()
     leave_ms: Milliseconds = 5_000
     registry: RegistryConfig = RegistryConfig()
     inflow: InflowConfig = InflowConfig()

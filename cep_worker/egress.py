@@ -23,7 +23,8 @@ from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import DecodeError, InputError, PortInUseError
 from cep_common.ids import PlanKey
 from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Message, Rejected, Subscribe, Subscribed
-from cep_common.transport import bind, configure, readable
+from cep_common.security.roles import Door
+from cep_common.transport import bind, listening_socket, readable
 from cep_worker.config import EgressConfig
 from cep_worker.reactor import Reactor
 from cep_worker.streams import EventStream, StreamDirectory, column_order
@@ -130,8 +131,7 @@ class Egress:
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         """Clients can subscribe. Raises PortInUseError."""
-        socket = context.socket(zmq.ROUTER)
-        configure(socket, MAXIMUM_CONTROL_BYTES, high_water_mark=0)
+        socket = listening_socket(context, Door.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         try:
             bind(socket, self._config.host, self._config.port, "listeners")

@@ -11,6 +11,7 @@ import zmq
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import DeployedPlan, InflowReport, OpenLink, StreamBinding, StreamSchema
+from cep_common.security.roles import Door
 from cep_worker.config import WorkerConfig
 from cep_worker.event_trace import EventTrace
 from cep_worker.outgoing import Outgoing, OutgoingLimits
@@ -49,7 +50,7 @@ class Inflow:
             config.registry.connect_ms,
         )
         self._worker = worker
-        self._out = Outgoing(reactor, context, self._opening(), limits, changed, room)
+        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), limits, changed, room)
 
     @property
     def needs_endpoint(self) -> bool:

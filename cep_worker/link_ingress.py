@@ -12,6 +12,7 @@ import zmq
 
 from cep_common.errors import InputError
 from cep_common.messages import Data, MarkIdle, OpenLink, Rejected, StreamSchema
+from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
@@ -53,7 +54,7 @@ class LinkIngress:
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
         """Links can be opened at `host:port`. Raises PortInUseError."""
-        self._server = LinkServer.listen(context, host, port, window_rows, self._accept, trusted=False)
+        self._server = LinkServer.listen(context, Door.INGRESS, host, port, window_rows, self._accept, trusted=False)
         self._reactor.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:

@@ -12,9 +12,9 @@ import threading
 from types import FrameType
 from typing import Any
 
-import zmq
-
 from cep_common.clock import Clock, SystemClock
+from cep_common.security.context import open_context
+from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import read_artefacts
 from cep_worker.control import ControlLoop
@@ -34,7 +34,12 @@ class Worker:
         self.name = config.name or f"{socket.gethostname()}-{os.getpid()}"
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        listens = {
+            "outflow.host": config.outflow.host,
+            "ingress.host": config.ingress.host,
+            "egress.host": config.egress.host,
+        }
+        self._context = open_context(config.security, Role.WORKER, listens)
         self._data = DataPlane(config, self.name, self._context, self._clock, artefacts, self._changed)
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data)
         self._data_thread = threading.Thread(target=self._run_data, name="data")

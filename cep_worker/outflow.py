@@ -14,6 +14,7 @@ import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.messages import Data, DeployedPlan, MarkIdle, OpenLink, OutflowReport, Rejected
+from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.config import OutflowConfig
 from cep_worker.event_trace import EventTrace
@@ -66,6 +67,7 @@ class Outflow:
         self._parked: dict[Link, None] = {}
         self._server = LinkServer.listen(
             context,
+            Door.OUTFLOW,
             config.host,
             (config.first_port, config.last_port),
             config.window_rows,

@@ -13,6 +13,7 @@ import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.messages import Data, OpenLink
+from cep_common.security.roles import Door
 from cep_worker.reactor import Reactor
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.frames import arrow_schema, encode_batch
@@ -44,6 +45,7 @@ class Outgoing:
         self,
         reactor: Reactor,
         context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
         opening: OpenLink,
         limits: OutgoingLimits,
         changed: Callable[[], None],
@@ -51,6 +53,7 @@ class Outgoing:
     ) -> None:
         self._reactor = reactor
         self._context = context
+        self._door = door
         self.opening = opening
         self._stream = opening.streams[0]
         self._limits = limits
@@ -112,7 +115,7 @@ class Outgoing:
         """A link to `endpoint` is being opened, in place of the former one."""
         self._leave()
         self._connected_ms = now_ms
-        self._link = LinkSender(self._context, endpoint, self.opening, now_ms)
+        self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
 

@@ -25,10 +25,12 @@ from cep_common.messages import (
     Message,
     OpenLink,
     Rejected,
+    Secured,
     SendBundle,
     SettleBundles,
 )
-from cep_common.transport import bind, bind_in_range, configure, readable, receive_now
+from cep_common.security.roles import Door
+from cep_common.transport import bind, bind_in_range, connecting_socket, listening_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch
 from topology.link import Inbox, Outbox, PendingFrame
 
@@ -60,7 +62,12 @@ class LinkSender:
     """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint, opening: OpenLink, now_ms: int
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
+        endpoint: Endpoint,
+        opening: OpenLink,
+        now_ms: int,
     ) -> None:
         self.endpoint = endpoint
         self.opening = opening
@@ -69,10 +76,15 @@ class LinkSender:
         self.refusals: list[Rejected] = []
         self.settled: list[int] = []
         """Sequence numbers of bundles that were settled, until the owner clears them."""
+        self.position = 0
+        """What the server had of the sender's log when the link came to stand: go on behind it."""
+        self.secures = False
+        """The server tells what is secured; otherwise what is acknowledged need not be kept."""
+        self.secured = 0
+        """A checkpoint holds the sender's log up to here."""
         self._since_ms = now_ms
         self._beat_ms = now_ms
-        self.socket = context.socket(zmq.DEALER)
-        configure(self.socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self.socket.connect(endpoint.url())
         self.socket.send_multipart(encode(opening))
@@ -86,10 +98,11 @@ class LinkSender:
         """True when `send` may be called now."""
         return self.state is LinkState.OPEN and self.outbox.has_room()
 
-    def send(self, stream: str, body: Any, rows: int, watermark_ms: int) -> int:
-        """Sends one batch and returns its sequence number; the caller has asked `has_room`."""
+    def send(self, stream: str, body: Any, rows: int, watermark_ms: int, position: int = 0) -> int:
+        """Sends one batch, the last of whose events stand at `position` in the sender's log (0: in none), and returns
+        its sequence number; the caller has asked `has_room`."""
         sequence = self.outbox.next_sequence
-        message = Data(stream=stream, sequence=sequence, rows=rows, watermark_ms=watermark_ms, epoch=self.opening.epoch)
+        message = Data(stream, sequence, rows, watermark_ms, self.opening.epoch, position)
         return self.send_frame(message, sequence, rows, (body,))
 
     def mark_idle(self) -> int:
@@ -143,9 +156,12 @@ class LinkSender:
 
     def _take(self, message: Message) -> int:
         match message:
-            case LinkOpened(window_rows=rows):
+            case LinkOpened(window_rows=rows, position=position, secures=secures):
                 self.outbox.window_rows = rows
+                self.position, self.secures = position, secures
                 self.state = LinkState.OPEN
+            case Secured(position=position):
+                self.secured = max(self.secured, position)
             case Acknowledge(sequence=sequence):
                 return self.outbox.acknowledged(sequence)
             case SettleBundles(sequences=sequences):
@@ -209,16 +225,21 @@ LinkEvent = LinkArrived | FrameArrived | LinkGone
 Accept = Callable[[OpenLink], Rejected | None]
 """Decides whether a link may open: a refusal, or None."""
 
+Resume = Callable[[OpenLink], int]
+"""What the server has of a sender's log already."""
+
 
 @dataclass(slots=True)
 class LinkServer:
-    """The receiving end of any number of links. `trusted` False checks every batch fully, for senders from outside."""
+    """The receiving end of any number of links. `trusted` False checks every batch fully, for senders from outside.
+    With `resume` it secures what senders keep in logs; `secure` must then be called."""
 
     socket: zmq.Socket[bytes]
     endpoint: Endpoint
     window_rows: int
     accept: Accept
     trusted: bool = True
+    resume: Resume | None = None
     links: dict[bytes, Link] = field(default_factory=dict)
     _due: dict[bytes, Link] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -227,16 +248,17 @@ class LinkServer:
     def listen(
         cls,
         context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
         host: str,
         ports: int | tuple[int, int],
         window_rows: int,
         accept: Accept,
         trusted: bool = True,
         advertised_host: str | None = None,
+        resume: Resume | None = None,
     ) -> LinkServer:
         """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
-        socket = context.socket(zmq.ROUTER)
-        configure(socket, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
         try:
             if isinstance(ports, tuple):
                 port = bind_in_range(socket, host, ports)
@@ -246,7 +268,7 @@ class LinkServer:
         except PortInUseError:
             socket.close()
             raise
-        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted)
+        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume)
 
     def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
         """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
@@ -295,6 +317,11 @@ class LinkServer:
         sequence = link.inbox.due_acknowledgement()
         if sequence is not None:
             self._send(link.peer, Acknowledge(sequence=sequence))
+
+    def secure(self, link: Link, position: int) -> None:
+        """Tells the sender that its log need not be kept up to `position`, if the link still stands."""
+        if self.links.get(link.peer) is link:
+            self._send(link.peer, Secured(position))
 
     def settle(self, link: Link, sequences: Iterable[int]) -> None:
         """Tells the sender that these bundles have gone on."""
@@ -354,7 +381,8 @@ class LinkServer:
             return
         link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
         self.links[peer] = link
-        self._send(peer, LinkOpened(window_rows=self.window_rows))
+        position = 0 if self.resume is None else self.resume(opening)
+        self._send(peer, LinkOpened(self.window_rows, position, secures=self.resume is not None))
         yield LinkArrived(link)
 
     def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_common.messages import OpenLink, StreamSchema
+from cep_common.security.roles import Door
 from cep_worker.options import read_options
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.sinks.base import Sink, SinkContext
@@ -33,7 +34,9 @@ class ZeromqSink:
         opening = OpenLink(sender=f"{context.worker}/{context.plan}", streams=(schema,))
         limits = OutgoingLimits(context.waiting_rows, batch_rows=4_096, frames_under_way=64, connect_ms=RECONNECT_MS)
         self._where = context.where()
-        self._out = Outgoing(context.reactor, context.zmq_context, opening, limits, lambda: None, context.room)
+        self._out = Outgoing(
+            context.reactor, context.zmq_context, Door.INGRESS, opening, limits, lambda: None, context.room
+        )
         self._tried_ms: int | None = None
 
     def has_room(self) -> bool:

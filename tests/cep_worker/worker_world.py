@@ -33,6 +33,7 @@ from cep_common.messages import (
     TenantLimit,
     WorkerRegistered,
 )
+from cep_common.security.roles import Door
 from cep_common.transport import ControlServer
 from cep_worker.client import EventListener, EventSender
 from cep_worker.config import (
@@ -165,7 +166,9 @@ class FakeReceiver:
         self.openings: list[OpenLink] = []
         self.frames: list[FrameArrived] = []
         self.acknowledge = True
-        self.server = LinkServer.listen(context, "127.0.0.1", port or free_port(), window_rows, self._accept)
+        self.server = LinkServer.listen(
+            context, Door.RECEIVER, "127.0.0.1", port or free_port(), window_rows, self._accept
+        )
 
     @property
     def endpoint(self) -> Endpoint:
@@ -201,7 +204,7 @@ class FakePublisher:
         self, context: zmq.Context[Any], endpoint: Endpoint, plan: DeployedPlan, name: str = "publisher#0"
     ) -> None:
         streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
-        self.link = LinkSender(context, endpoint, OpenLink(name, streams, plan.key, plan.epoch), now_ms())
+        self.link = LinkSender(context, Door.OUTFLOW, endpoint, OpenLink(name, streams, plan.key, plan.epoch), now_ms())
 
     def pump(self) -> None:
         self.link.socket.poll(5)

@@ -16,6 +16,7 @@ from cep_cli.local_system import LocalSystem
 from cep_common.errors import CepError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import OpenLink, RegisterEndpoint, StreamSchema
+from cep_common.security.roles import Door
 from cep_common.task_messages import RegisterTask
 from cep_common.transport import ControlClient
 from cep_worker.client import EventSender, fetch_schema
@@ -107,7 +108,7 @@ def assert_refused_by_the_stage(system: LocalSystem, epoch: int) -> None:
     receiver = next(one for one in system.client.cluster()["endpoints"] if one["role"] == "receiver")
     with zmq.Context() as context:
         endpoint = Endpoint(receiver["host"], receiver["port"])
-        link = LinkSender(context, endpoint, OpenLink("worker-1", (DEPARTURES,), KEY, epoch), 0)
+        link = LinkSender(context, Door.RECEIVER, endpoint, OpenLink("worker-1", (DEPARTURES,), KEY, epoch), 0)
         while link.state is LinkState.CONNECTING:
             assert link.socket.poll(5_000), "the stage does not answer"
             link.handle()

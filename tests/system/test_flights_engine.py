@@ -24,6 +24,7 @@ from flights_events import (
 from cep_common.clock import SystemClock
 from cep_common.ids import PlanKey
 from cep_common.messages import EndpointAssigned, OpenLink
+from cep_common.security.roles import Door
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
@@ -98,7 +99,9 @@ class StagesInProcess:
         self._tasks = [Task(self.topology, index, settings, context, self._clock) for index in range(tasks)]
         self._failures: list[BaseException] = []
         self._threads = [threading.Thread(target=self._run, args=(task,)) for task in self._tasks]
-        self._outflow = LinkServer.listen(context, "127.0.0.1", (18_000, 18_999), WINDOW_ROWS, lambda _: None)
+        self._outflow = LinkServer.listen(
+            context, Door.OUTFLOW, "127.0.0.1", (18_000, 18_999), WINDOW_ROWS, lambda _: None
+        )
         self._links: dict[str, LinkSender] = {}
 
     def __enter__(self) -> StagesInProcess:
@@ -110,7 +113,9 @@ class StagesInProcess:
         receiver = next(receiver for task in self._tasks for receiver in task.receivers)
         for stream in IMPORTED:
             opening = OpenLink(sender="worker-1", streams=(self.topology.streams[stream],), key=KEY, epoch=EPOCH)
-            self._links[stream] = LinkSender(self._context, receiver.server.endpoint, opening, self._clock.now_ms())
+            self._links[stream] = LinkSender(
+                self._context, Door.RECEIVER, receiver.server.endpoint, opening, self._clock.now_ms()
+            )
         return self
 
     def __exit__(self, *_: object) -> None:

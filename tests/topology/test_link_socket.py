@@ -14,6 +14,7 @@ from cep_common.codec import MAGIC, encode
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint
 from cep_common.messages import Acknowledge, BeatLink, Data, MarkIdle, OpenLink, Rejected, StreamSchema
+from cep_common.security.roles import Door
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_socket import (
@@ -49,7 +50,7 @@ class Wire:
     auto_done: bool = True
 
     def sender(self, opening: OpenLink = OPENING, wait_for: LinkState | None = LinkState.OPEN) -> LinkSender:
-        made = LinkSender(self.context, self.server.endpoint, opening, self.now_ms)
+        made = LinkSender(self.context, Door.RECEIVER, self.server.endpoint, opening, self.now_ms)
         self.senders.append(made)
         if wait_for is not None:
             self.until(lambda: made.state is wait_for)
@@ -90,7 +91,7 @@ def accept_all(_: OpenLink) -> Rejected | None:
 
 
 def wired(context: Context, drive: Callable[..., None], accept: Accept) -> Iterator[Wire]:
-    server = LinkServer.listen(context, "127.0.0.1", (20000, 60000), WINDOW, accept, trusted=False)
+    server = LinkServer.listen(context, Door.RECEIVER, "127.0.0.1", (20000, 60000), WINDOW, accept, trusted=False)
     made = Wire(context, server, drive)
     yield made
     for sender in made.senders:
@@ -305,7 +306,7 @@ def test_a_server_that_goes_away_loses_the_link_and_what_it_did_not_take_is_know
 
 
 def test_a_link_to_nobody_is_given_up_after_its_time(zmq_context: Context) -> None:
-    sender = LinkSender(zmq_context, Endpoint("127.0.0.1", 1), OPENING, 0)
+    sender = LinkSender(zmq_context, Door.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0)
     try:
         sender.tick(OPEN_TIMEOUT_MS)
         assert sender.state is LinkState.CONNECTING
@@ -340,4 +341,4 @@ def test_messages_that_belong_elsewhere_are_refused_one_by_one(wire: Wire) -> No
 def test_a_port_in_use_is_named(wire: Wire, zmq_context: Context) -> None:
     port = wire.server.endpoint.port
     with pytest.raises(PortInUseError, match=f"127.0.0.1:{port} for events"):
-        LinkServer.listen(zmq_context, "127.0.0.1", port, WINDOW, accept_all)
+        LinkServer.listen(zmq_context, Door.RECEIVER, "127.0.0.1", port, WINDOW, accept_all)

@@ -10,6 +10,7 @@ import zmq
 from topology_builders import EPOCH, KEY, numbers, plan_of, schema_of, stage, topology_of
 
 from cep_common.messages import OpenLink
+from cep_common.security.roles import Door
 from query_plan.model import GLOBAL
 from topology.bundle import Bundle
 from topology.frames import encode_batch
@@ -35,7 +36,7 @@ class Stage:
         topology = topology_of(PLAN)
         self.receiver = Receiver("EventReceiver#0", topology, self.emit, self.context, "127.0.0.1", ports, 100)
         opening = OpenLink("worker", (schema_of("S"),), KEY, EPOCH)
-        self.link = LinkSender(self.context, self.receiver.server.endpoint, opening, 0)
+        self.link = LinkSender(self.context, Door.RECEIVER, self.receiver.server.endpoint, opening, 0)
 
     def emit(self, bundle: Bundle) -> None:
         self.emitted.append(bundle)

@@ -13,6 +13,7 @@ from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.messages import EndpointAssigned, OpenLink, StreamSchema
+from cep_common.security.roles import Door
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -67,7 +68,9 @@ class Running:
 
     def listen(self) -> None:
         """A worker is there for the publisher."""
-        self.outflow = LinkServer.listen(self.context, "127.0.0.1", (20000, 60000), WINDOW, lambda _: None)
+        self.outflow = LinkServer.listen(
+            self.context, Door.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, lambda _: None
+        )
         for task in self.tasks:
             for publisher in task.publishers:
                 task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, "worker"))
@@ -84,7 +87,7 @@ class Running:
 
     def opened(self, opening: OpenLink) -> LinkSender:
         receiver = next(receiver for task in self.tasks for receiver in task.receivers)
-        return LinkSender(self.context, receiver.server.endpoint, opening, 0)
+        return LinkSender(self.context, Door.RECEIVER, receiver.server.endpoint, opening, 0)
 
     def step(self) -> None:
         for sender in self.senders.values():

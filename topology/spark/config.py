@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint, parse_endpoint
+from cep_common.security.config import SecurityConfig
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -69,6 +70,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     managers: tuple[str, ...] = ("127.0.0.1:8904",)
     request_timeout_ms: Count = 2_000
+    security: SecurityConfig = SecurityConfig()
     spark: SparkConfig = SparkConfig()
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
@@ -77,6 +79,11 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.managers:
             raise ValueError("managers: name at least one manager as host:port")
         self.manager_endpoints()
+
+    def stage_settings(self) -> StageSettings:
+        """What stages are told: their own settings, the managers, and where keys are."""
+        security = self.stages.security if self.stages.security != SecurityConfig() else self.security
+        return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
         """The control planes of the managers, in the order in which they are tried."""

@@ -10,13 +10,14 @@ import threading
 from types import FrameType
 
 import msgspec
-import zmq
 from py4j.protocol import Py4JError
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
 from cep_common.messages import DriverRegistered, KillTopology, Message, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.security.context import open_context
+from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.spark.config import DriverConfig
@@ -53,6 +54,9 @@ class Driver:
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
         self._started_ms = clock.now_ms()
+        self._context = open_context(
+            config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
+        )
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
         self._web_url = self._spark.uiWebUrl or ""
@@ -73,7 +77,7 @@ class Driver:
     def run(self) -> None:
         """Works until stopped, then ends all topologies and the session. Raises SessionLostError when Spark is gone,
         DriverReplacedError when a later process of the same name has come."""
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        context = self._context
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
         try:
@@ -143,7 +147,7 @@ class Driver:
             epoch=epoch,
             query_plan=submission.query_plan,
             tasks=submission.workers,
-            settings=msgspec.structs.replace(self._config.stages, managers=self._config.manager_endpoints()),
+            settings=self._config.stage_settings(),
             cores=submission.cores,
             memory_bytes=submission.memory_bytes,
             stands_by=submission.beside,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 
 import msgspec
 import pyarrow as pa
-import zmq
 from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
+from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.security.context import GuardedContext, open_context
+from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
 from topology.errors import TopologyError
@@ -39,32 +42,32 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[st
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    try:
-        yield _run(assignment, index, context)
-    finally:
-        context.destroy(linger=0)
+    with ExitStack() as opened:
+        yield _run(assignment, index, opened)
 
 
-def _run(assignment: TaskAssignment, index: int, context: zmq.Context[zmq.Socket[bytes]]) -> str:
+def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
     barrier = BarrierTaskContext.get()
     host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
     settings = msgspec.structs.replace(assignment.settings, host=host)
     task: Task | None = None
+    context: GuardedContext | None = None
     pa.set_cpu_count(assignment.cores)
     try:
+        context = open_context(settings.security, Role.STAGE, {"stages.host": host})
+        opened.callback(context.destroy, linger=0)
         plan = read_xml(assignment.query_plan)
         topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
         task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
         greeting = Greeting(task.exchange.server.endpoint)
-    except (SiddhiError, TopologyError) as failure:
+    except (SiddhiError, TopologyError, ConfigError) as failure:
         greeting = Greeting(Endpoint("", 0), f"{type(failure).__name__}: {failure}")
     answers = barrier.allGather(msgspec.json.encode(greeting).decode())
     greetings = [msgspec.json.decode(answer, type=Greeting) for answer in answers]
     faults = [greeting.error for greeting in greetings if greeting.error]
-    if faults or task is None:
+    if faults or task is None or context is None:
         return faults[0]
     control = TaskControl(task, settings, context)
     guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None

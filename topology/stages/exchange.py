@@ -16,6 +16,7 @@ import zmq
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.messages import OpenLink, Rejected, SendBundle
+from cep_common.security.roles import Door
 from topology.bundle import Bundle, Receipt
 from topology.errors import TopologyError
 from topology.frames import arrow_schema, decode_batch, encode_batch
@@ -56,14 +57,14 @@ class Exchange:
         self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
         self._ways: dict[int, _Way] = {}
         self._settled: dict[Link, list[int]] = {}
-        self.server = LinkServer.listen(context, host, ports, UNBOUNDED_ROWS, self._accept)
+        self.server = LinkServer.listen(context, Door.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
 
     def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
         opening = OpenLink(sender=f"task {self._task}", streams=(), key=self._topology.key, epoch=self._topology.epoch)
         for task, endpoint in enumerate(addresses):
             if task != self._task:
-                self._ways[task] = _Way(LinkSender(self._context, endpoint, opening, monotonic_ms))
+                self._ways[task] = _Way(LinkSender(self._context, Door.EXCHANGE, endpoint, opening, monotonic_ms))
 
     def senders(self) -> Iterator[LinkSender]:
         """The links to other tasks."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from time import perf_counter_ns
 
 import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.messages import Data, OpenLink
+from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
@@ -54,7 +56,7 @@ class Publisher:
             key=self._topology.key,
             epoch=self._topology.epoch,
         )
-        self.link, self.worker = LinkSender(self._context, endpoint, opening, monotonic_ms), worker
+        self.link, self.worker = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms), worker
 
     def needs_worker(self) -> bool:
         """True when the manager must be asked for a worker."""
@@ -72,6 +74,7 @@ class Publisher:
         return not self._waiting and (self.link is None or not self.link.outbox.pending)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        started_ns = perf_counter_ns()
         for one in self._resequencer.push(bundle):
             for stream, batch in one.batches:
                 if batch.num_rows:
@@ -81,12 +84,14 @@ class Publisher:
                     self._waiting.append((stream, batch, one))
             one.settle()
         self.pump()
+        self.statistics.worked(bundle.rows(), started_ns)
 
     def on_readable(self, now_ms: int) -> None:
         """Takes in acknowledgements; lets go of a link that was lost or refused."""
         link = self.link
         if link is None:
             return
+        started_ns = perf_counter_ns()
         link.handle()
         for refusal in link.refusals:
             self.statistics.error(f"worker {self.worker} refused: {refusal.reason}", now_ms)
@@ -94,6 +99,7 @@ class Publisher:
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             self._let_go(link)
         self.pump()
+        self.statistics.worked(0, started_ns)
 
     def on_time(self, now_ms: int) -> None:
         """Nothing waits for a time of day."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 
 import pyarrow as pa
 import zmq
 
 from cep_common.messages import Data, MarkIdle, OpenLink, Rejected
+from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
 from topology.link import NO_WATERMARK
@@ -59,7 +61,7 @@ class Receiver:
         self._next_ticket = 0
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
-        self.server = LinkServer.listen(context, host, ports, window_rows, self._accept)
+        self.server = LinkServer.listen(context, Door.RECEIVER, host, ports, window_rows, self._accept)
 
     def open(self, now_ms: int, state: bytes = b"") -> None:
         """Nothing to prepare: links open by themselves."""
@@ -132,7 +134,13 @@ class Receiver:
         ledger.idle = False
         self.statistics.received[stream] += batch.num_rows
         self.statistics.emitted[stream] += batch.num_rows
-        receipt = Receipt(lambda: self._finished(link, sequence))
+        came_ns = perf_counter_ns()
+
+        def through() -> None:
+            self.statistics.gone_on(batch.num_rows, came_ns)
+            self._finished(link, sequence)
+
+        receipt = Receipt(through)
         self._pass_on(link, ((stream, batch),), receipt=receipt)
         receipt.settle()
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint
+from cep_common.security.config import SecurityConfig
 from siddhi.engine.operator import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import ScriptPolicy
 
@@ -18,8 +19,9 @@ def _no_scripts() -> dict[str, bool]:
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of stages, from `stages` in the driver's configuration; `managers` are added by the driver. An empty
-    `host` stands for the address by which Spark knows the executor."""
+    """Settings of stages, from `stages` in the driver's configuration; `managers` are added by the driver, and its own
+    `security` where stages have none: the folder of keys is at that path on every host. An empty `host` stands for the
+    address by which Spark knows the executor."""
 
     host: str = ""
     first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15000
@@ -31,6 +33,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_timeout_ms: Count = 2_000
     stop_timeout_ms: Count = 5_000
     managers: tuple[Endpoint, ...] = ()
+    security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 

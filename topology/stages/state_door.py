@@ -13,8 +13,9 @@ from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError, PeerError, RequestRejectedError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message, Rejected
+from cep_common.security.roles import Door
 from cep_common.task_messages import FetchState, StateFetched
-from cep_common.transport import bind_in_range, configure
+from cep_common.transport import bind_in_range, connecting_socket, listening_socket
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,7 @@ class StateDoor(threading.Thread):
         self._key = key
         self._epoch = epoch
         self._states = states
-        self._socket = context.socket(zmq.ROUTER)
-        configure(self._socket, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(context, Door.STATE, host, MAXIMUM_DATA_BYTES)
         try:
             self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
         except BaseException:
@@ -88,8 +88,7 @@ def fetch_state(
 ) -> bytes:
     """The state of `instance` as the door at `endpoint` gives it. Raises PeerError when it does not answer in time,
     RequestRejectedError when it has none."""
-    socket = context.socket(zmq.DEALER)
-    configure(socket, MAXIMUM_DATA_BYTES)
+    socket = connecting_socket(context, Door.STATE, MAXIMUM_DATA_BYTES)
     try:
         socket.connect(endpoint.url())
         socket.send_multipart(encode(FetchState(key, epoch, instance)))

@@ -1,0 +1,1 @@
+"""Who may speak to whom, and how that is kept."""

@@ -1,0 +1,128 @@
+"""ZeroMQ contexts that carry a process's keys, and answer at its doors who may come in."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from pathlib import Path
+from typing import Any
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils import z85
+
+from cep_common.errors import ConfigError
+from cep_common.security.config import SecurityConfig
+from cep_common.security.keys import Keyring, read_keys
+from cep_common.security.roles import DOORS, Door, Role, may_enter
+
+logger = logging.getLogger(__name__)
+
+Socket = zmq.Socket[bytes]
+
+
+class GuardedContext(zmq.Context[Socket]):
+    """A context whose sockets speak CURVE when it has a `keyring`, and listen beyond loopback without only when it is
+    `insecure`. A plain context makes plain sockets, on loopback."""
+
+    keyring: Keyring | None = None
+    insecure: bool = False
+    _doorkeeper: _Doorkeeper | None = None
+
+    def guard(self, keyring: Keyring) -> None:
+        """Sockets that are made from now on use `keyring`."""
+        self.keyring = keyring
+        self._doorkeeper = _Doorkeeper(self, keyring)
+        self._doorkeeper.start()
+
+    def destroy(self, linger: int | None = None) -> None:
+        """Every socket is closed, and nobody is let in any more."""
+        if self._doorkeeper is not None:
+            self._doorkeeper.stop()
+            self._doorkeeper = None
+        super().destroy(linger)
+
+
+class _Doorkeeper(ThreadAuthenticator):
+    """Answers libzmq's question whether a key may come in at a door (its ZAP domain), in a thread of its own. Frames
+    carry the role as `User-Id`."""
+
+    def __init__(self, context: zmq.Context[Socket], keyring: Keyring) -> None:
+        super().__init__(context)
+        self._keyring = keyring
+        for door in DOORS:
+            self.configure_curve_callback(door.name, self)
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """True when the holder of `key` may enter the door named `domain`."""
+        role, door = self._keyring.role_of(key), Door[domain]
+        if role is not None and may_enter(role, door):
+            return True
+        logger.warning("refused at a door: door=%r role=%s", door.value, role.value if role else "unknown key")
+        return False
+
+    def curve_user_id(self, client_public_key: bytes) -> str:
+        role = self._keyring.role_of(z85.encode(client_public_key))
+        return role.value if role else ""
+
+
+def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | None = None) -> GuardedContext:
+    """A context for a process of `role` that listens at the hosts in `listens`, by their configuration keys. Raises
+    ConfigError when keys cannot be read, or when there are none and a host is beyond loopback."""
+    keyring = read_keys(Path(config.keys), role) if config.keys else None
+    if keyring is None and not config.insecure:
+        for key, host in (listens or {}).items():
+            _refuse_beyond_loopback(host, f"{key}: ")
+    context = GuardedContext()
+    context.insecure = config.insecure
+    if config.insecure:
+        logger.warning("INSECURE: whoever reaches this process may speak to it; role=%s security.insecure=true", role)
+    if keyring is not None:
+        context.guard(keyring)
+    return context
+
+
+def guard_listening(socket: Socket, context: zmq.Context[Any], door: Door, host: str) -> None:
+    """`socket` lets in who may enter `door`, and nobody else. Raises ConfigError when it would listen at a `host`
+    beyond loopback without keys."""
+    keyring = context.keyring if isinstance(context, GuardedContext) else None
+    if keyring is None:
+        if not (isinstance(context, GuardedContext) and context.insecure):
+            _refuse_beyond_loopback(host, f"the door for {door.value}: ")
+        return
+    if DOORS[door].owner is not keyring.role:
+        raise ConfigError(f"a {keyring.role.value} does not listen for {door.value}")
+    socket.setsockopt(zmq.CURVE_SERVER, 1)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, keyring.secret)
+    socket.setsockopt(zmq.ZAP_DOMAIN, door.name.encode())
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+
+
+def guard_connecting(socket: Socket, context: zmq.Context[Any], door: Door) -> None:
+    """`socket` connects to nobody but the owner of `door`, under the role of its process. Raises ConfigError when the
+    owner's public key is not known."""
+    keyring = context.keyring if isinstance(context, GuardedContext) else None
+    if keyring is None:
+        return
+    owner = DOORS[door].owner
+    if owner not in keyring.known:
+        raise ConfigError(f"security.keys: has no {owner.value}.key, the public key of a {owner.value}")
+    socket.setsockopt(zmq.CURVE_SERVERKEY, keyring.known[owner])
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, keyring.public)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, keyring.secret)
+
+
+def is_loopback(host: str) -> bool:
+    """True when nobody on another host can reach what listens at `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refuse_beyond_loopback(host: str, where: str) -> None:
+    if not is_loopback(host):
+        raise ConfigError(
+            f"{where}{host} can be reached from other hosts, and there are no keys: make them with `cep keys DIR` and "
+            "name the folder in security.keys (or let anybody in with security.insecure: true)"
+        )

@@ -1,0 +1,87 @@
+"""Who may speak to whom: the doors at which processes listen, and what each role may send to the manager. Pure.
+
+Every process has a role, and proves it with the role's key (`keys`). A door opens to some roles only; at the control
+plane, where several roles come together, each may send its own messages and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cep_common.messages import ListPlans, Message, RegisterDriver, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.task_messages import RegisterTask
+
+
+class Role(StrEnum):
+    """What a process is. A stage is a task of a topology; a client sends events to workers or listens to them."""
+
+    MANAGER = "manager"
+    DRIVER = "driver"
+    STAGE = "stage"
+    WORKER = "worker"
+    CLIENT = "client"
+
+
+class Door(StrEnum):
+    """A place where a process listens, by what it is for."""
+
+    CONTROL = "the control plane"
+    RECEIVER = "events of workers"
+    EXCHANGE = "other tasks of the topology"
+    STATE = "whoever takes over its state"
+    OUTFLOW = "results of topologies"
+    INGRESS = "events of clients"
+    EGRESS = "listeners"
+
+
+@dataclass(frozen=True, slots=True)
+class DoorRule:
+    """`owner` listens at the door, and it opens to `visitors`."""
+
+    owner: Role
+    visitors: frozenset[Role]
+
+
+def _rule(owner: Role, *visitors: Role) -> DoorRule:
+    return DoorRule(owner, frozenset(visitors))
+
+
+DOORS = {
+    Door.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
+    Door.RECEIVER: _rule(Role.STAGE, Role.WORKER),
+    Door.EXCHANGE: _rule(Role.STAGE, Role.STAGE),
+    Door.STATE: _rule(Role.STAGE, Role.STAGE),
+    Door.OUTFLOW: _rule(Role.WORKER, Role.STAGE),
+    Door.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
+    Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
+}
+
+CONTROL_SENDERS: dict[str, Role] = {
+    RegisterDriver.TYPE: Role.DRIVER,
+    RegisterTask.TYPE: Role.STAGE,
+    RegisterWorker.TYPE: Role.WORKER,
+    ListPlans.TYPE: Role.WORKER,
+}
+"""Who may send which message to the manager. What is neither here nor about endpoints is answered, not asked."""
+
+ENDPOINT_OWNERS = {"receiver": Role.STAGE, "worker": Role.WORKER}
+"""Who registers endpoints of which kind; the other side asks for them."""
+
+ENDPOINT_SEEKERS = {"receiver": Role.WORKER, "worker": Role.STAGE}
+
+
+def may_enter(role: Role, door: Door) -> bool:
+    """True when a process of `role` may connect to `door`."""
+    return role in DOORS[door].visitors
+
+
+def may_send(role: Role, message: Message) -> bool:
+    """True when a process of `role` may send `message` to the manager."""
+    match message:
+        case RegisterEndpoint(role=kind):
+            return ENDPOINT_OWNERS[kind] is role
+        case RequestEndpoint(role=kind):
+            return ENDPOINT_SEEKERS[kind] is role
+        case _:
+            return CONTROL_SENDERS.get(message.TYPE) is role
