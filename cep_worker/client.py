@@ -35,7 +35,8 @@ from cep_common.security.roles import Door, Role
 from cep_common.transport import connecting_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import ACKNOWLEDGE_WITHIN_MS, LinkSender, LinkState
+from topology.link_sender import LinkSender, LinkState
+from topology.link_server import ACKNOWLEDGE_WITHIN_MS
 
 LOOK_EVERY_MS = 10
 """While there is room, a sender takes in answers only so often."""

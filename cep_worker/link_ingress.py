@@ -18,7 +18,7 @@ from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.streams import EventStream, check_schema
 from topology.frames import CURRENT, KIND, TIMESTAMP
-from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 

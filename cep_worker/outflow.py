@@ -19,7 +19,7 @@ from cep_common.transport import readable
 from cep_worker.config import OutflowConfig
 from cep_worker.event_trace import EventTrace
 from cep_worker.reactor import Reactor
-from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from cep_worker.reactor import Reactor
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.frames import arrow_schema, encode_batch
 from topology.link import NO_WATERMARK, PendingFrame
-from topology.link_socket import LinkSender, LinkState
+from topology.link_sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from topology.link import NO_WATERMARK
 
+NO_TICKET = -1
+
 
 @dataclass(slots=True)
 class Receipt:
@@ -40,7 +42,8 @@ class Bundle:
     `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
     their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
     (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` what may come
-    on it; both are empty when the bundle is only there to account for its ticket.
+    on it; both are empty when the bundle is only there to account for its ticket. With a `checkpoint` it is the marker
+    that `source` sends for it, and nothing else.
     """
 
     source: str
@@ -52,6 +55,7 @@ class Bundle:
     idle: bool = False
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
     receipt: Receipt | None = field(default=None, compare=False)
+    checkpoint: int = 0
 
     def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
         """The same bundle with other contents."""
@@ -59,6 +63,11 @@ class Bundle:
 
     def rows(self) -> int:
         return sum(batch.num_rows for _, batch in self.batches)
+
+    @classmethod
+    def marker(cls, source: str, checkpoint: int) -> Bundle:
+        """The marker that `source` sends for `checkpoint`; it has no ticket of its own."""
+        return cls(source, source, NO_TICKET, checkpoint=checkpoint)
 
     def hold(self) -> None:
         """One more holder will settle the bundle."""

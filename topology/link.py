@@ -13,7 +13,7 @@ again:
       mark-idle {sequence 3} ───────▶    nothing more for now: do not wait for this link's watermark
       close-link ───────────────────▶
 
-The bookkeeping (`Outbox`, `Inbox`) is pure; `topology.link_socket` ties it to ZeroMQ.
+The bookkeeping (`Outbox`, `Inbox`) is pure; `topology.link_sender` and `topology.link_server` tie it to ZeroMQ.
 """
 
 from __future__ import annotations

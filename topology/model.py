@@ -47,12 +47,13 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Topology:
-    """`plan` laid out over `tasks` tasks, as deployment `epoch` of `key`."""
+    """`plan` laid out over `tasks` tasks, as deployment `epoch` of `key`, started anew `attempt` times."""
 
     key: PlanKey
     epoch: int
     plan: QueryPlan
     tasks: int
+    attempt: int = 0
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
@@ -104,6 +105,11 @@ class Topology:
                 every_ticket = keeps_order or self.keeps_tickets(component)
                 found.append(Consumer(component, groupings, every_ticket, every_instance=keeps_order))
         return tuple(found)
+
+    def producers(self, consumer: Component) -> tuple[str, ...]:
+        """The instances from which bundles come to `consumer`."""
+        names = {link.producer for link in self.plan.links() if link.consumer == consumer.name}
+        return tuple(name for one in self.components if one.name in names for name in one.instances())
 
     def paths(self, consumer: Component) -> dict[str, int]:
         """For each origin whose tickets must be put in order at `consumer`: on how many ways they reach it.

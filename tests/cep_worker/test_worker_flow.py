@@ -16,7 +16,7 @@ from cep_common.messages import Data, DeployedPlan, MarkIdle, StreamBinding
 from cep_worker.client import EventListener, fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
 from topology.link import NO_WATERMARK
-from topology.link_socket import LinkState
+from topology.link_sender import LinkState
 
 PLAYBACK = msgspec.structs.replace(PLAN, playback=True)
 

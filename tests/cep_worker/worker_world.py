@@ -47,7 +47,8 @@ from cep_worker.config import (
 )
 from cep_worker.main import Worker
 from topology.frames import arrow_schema, encode_batch
-from topology.link_socket import FrameArrived, LinkEvent, LinkSender, LinkServer, LinkState
+from topology.link_sender import LinkSender, LinkState
+from topology.link_server import FrameArrived, LinkEvent, LinkServer
 
 DEADLINE_MS = 8_000
 KEY = PlanKey(-1234, "KnockOnDelays")

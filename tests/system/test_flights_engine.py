@@ -31,7 +31,8 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 from topology.frames import encode_batch
-from topology.link_socket import FrameArrived, LinkSender, LinkServer
+from topology.link_sender import LinkSender
+from topology.link_server import FrameArrived, LinkServer
 from topology.model import Topology
 from topology.stages.settings import StageSettings
 from topology.stages.task import Task

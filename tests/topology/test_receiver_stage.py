@@ -15,7 +15,8 @@ from query_plan.model import GLOBAL
 from topology.bundle import Bundle
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import LINK_LEASE_MS, LinkSender, LinkState
+from topology.link_sender import LinkSender, LinkState
+from topology.link_server import LINK_LEASE_MS
 from topology.stages.receiver import FrameLedger, Receiver
 
 Context = zmq.Context[zmq.Socket[bytes]]

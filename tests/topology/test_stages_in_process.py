@@ -20,7 +20,8 @@ from siddhi.language.parser import parse
 from topology.errors import TopologyError
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import FrameArrived, LinkSender, LinkServer, LinkState
+from topology.link_sender import LinkSender, LinkState
+from topology.link_server import FrameArrived, LinkServer
 from topology.model import Topology
 from topology.stages.settings import StageSettings
 from topology.stages.task import Task

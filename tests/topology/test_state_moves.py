@@ -15,7 +15,7 @@ from cep_common.messages import OpenLink
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.link_socket import LinkState
+from topology.link_sender import LinkState
 from topology.model import Topology
 from topology.stages import state_door
 from topology.stages.settings import StageSettings

@@ -20,7 +20,8 @@ from cep_common.security.roles import Door
 from topology.bundle import Bundle, Receipt
 from topology.errors import TopologyError
 from topology.frames import arrow_schema, decode_batch, encode_batch
-from topology.link_socket import FrameArrived, Link, LinkArrived, LinkGone, LinkSender, LinkServer, LinkState
+from topology.link_sender import LinkSender, LinkState
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 from topology.model import Topology
 
 UNBOUNDED_ROWS = 2**62

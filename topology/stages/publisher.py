@@ -14,7 +14,7 @@ from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import LinkSender, LinkState
+from topology.link_sender import LinkSender, LinkState
 from topology.model import PUBLISHER, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import Statistics
@@ -84,7 +84,7 @@ class Publisher:
                     self._waiting.append((stream, batch, one))
             one.settle()
         self.pump()
-        self.statistics.worked(bundle.rows(), started_ns)
+        self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
 
     def on_readable(self, now_ms: int) -> None:
         """Takes in acknowledgements; lets go of a link that was lost or refused."""
@@ -99,7 +99,7 @@ class Publisher:
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             self._let_go(link)
         self.pump()
-        self.statistics.worked(0, started_ns)
+        self.statistics.worked(0, started_ns, perf_counter_ns())
 
     def on_time(self, now_ms: int) -> None:
         """Nothing waits for a time of day."""

@@ -14,7 +14,7 @@ from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
 from topology.link import NO_WATERMARK
-from topology.link_socket import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
 from topology.model import RECEIVER, Topology
 from topology.stages.contract import Emit, Statistics
 
@@ -137,7 +137,7 @@ class Receiver:
         came_ns = perf_counter_ns()
 
         def through() -> None:
-            self.statistics.gone_on(batch.num_rows, came_ns)
+            self.statistics.gone_on(batch.num_rows, came_ns, perf_counter_ns())
             self._finished(link, sequence)
 
         receipt = Receipt(through)

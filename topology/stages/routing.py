@@ -30,7 +30,10 @@ class Routing:
 
         def emit(bundle: Bundle) -> None:
             for consumer, keys in consumers:
-                self._share(consumer, keys, bundle)
+                if bundle.checkpoint:
+                    self._mark(consumer, bundle)
+                else:
+                    self._share(consumer, keys, bundle)
 
         return emit
 
@@ -45,6 +48,11 @@ class Routing:
             for one in stage.inputs
             if one.grouping.partition is not None and one.stream.id in consumer.groupings
         }
+
+    def _mark(self, consumer: Consumer, marker: Bundle) -> None:
+        """Every instance must know that nothing of what came before is still on its way."""
+        for target in consumer.component.instances():
+            self._hand_over(target, marker)
 
     def _share(self, consumer: Consumer, keys: Mapping[str, KeySharer], bundle: Bundle) -> None:
         if not any(stream in consumer.groupings for stream in bundle.streams):

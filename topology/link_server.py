@@ -1,16 +1,14 @@
-"""Links over ZeroMQ: `LinkSender` (DEALER) and `LinkServer` (ROUTER). Each belongs to one thread; no call blocks."""
+"""The receiving end of links, over a ZeroMQ ROUTER. It belongs to one thread; no call blocks."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError, InputError, PortInUseError
@@ -21,7 +19,6 @@ from cep_common.messages import (
     CloseLink,
     Data,
     LinkOpened,
-    MarkIdle,
     Message,
     OpenLink,
     Rejected,
@@ -30,149 +27,15 @@ from cep_common.messages import (
     SettleBundles,
 )
 from cep_common.security.roles import Door
-from cep_common.transport import bind, bind_in_range, connecting_socket, listening_socket, readable, receive_now
+from cep_common.transport import bind, bind_in_range, listening_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch
-from topology.link import Inbox, Outbox, PendingFrame
+from topology.link import Inbox
 
 logger = logging.getLogger(__name__)
 
-OPEN_TIMEOUT_MS = 5_000
-"""A link that is not opened in this time counts as lost."""
-
-BEAT_MS = 1_000
 ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
 """A server forgets a sender that has been silent for so long."""
-
-
-class LinkState(Enum):
-    """CONNECTING → OPEN → CLOSED, or REFUSED, or LOST (ask the manager for another endpoint)."""
-
-    CONNECTING = "connecting"
-    OPEN = "open"
-    REFUSED = "refused"
-    LOST = "lost"
-    CLOSED = "closed"
-
-
-class LinkSender:
-    """The sending end of a link to `endpoint`. Poll `sockets` for reading and call `handle`; call `tick` now and then.
-
-    `refusals` collects what the server refused, the link itself or single frames, until the owner clears it.
-    """
-
-    def __init__(
-        self,
-        context: zmq.Context[zmq.Socket[bytes]],
-        door: Door,
-        endpoint: Endpoint,
-        opening: OpenLink,
-        now_ms: int,
-    ) -> None:
-        self.endpoint = endpoint
-        self.opening = opening
-        self.state = LinkState.CONNECTING
-        self.outbox = Outbox()
-        self.refusals: list[Rejected] = []
-        self.settled: list[int] = []
-        """Sequence numbers of bundles that were settled, until the owner clears them."""
-        self.position = 0
-        """What the server had of the sender's log when the link came to stand: go on behind it."""
-        self.secures = False
-        """The server tells what is secured; otherwise what is acknowledged need not be kept."""
-        self.secured = 0
-        """A checkpoint holds the sender's log up to here."""
-        self._since_ms = now_ms
-        self._beat_ms = now_ms
-        self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
-        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self.socket.connect(endpoint.url())
-        self.socket.send_multipart(encode(opening))
-
-    @property
-    def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
-        """What to poll."""
-        return self.socket, self.monitor
-
-    def has_room(self) -> bool:
-        """True when `send` may be called now."""
-        return self.state is LinkState.OPEN and self.outbox.has_room()
-
-    def send(self, stream: str, body: Any, rows: int, watermark_ms: int, position: int = 0) -> int:
-        """Sends one batch, the last of whose events stand at `position` in the sender's log (0: in none), and returns
-        its sequence number; the caller has asked `has_room`."""
-        sequence = self.outbox.next_sequence
-        message = Data(stream, sequence, rows, watermark_ms, self.opening.epoch, position)
-        return self.send_frame(message, sequence, rows, (body,))
-
-    def mark_idle(self) -> int:
-        """Says that nothing more comes for now."""
-        sequence = self.outbox.next_sequence
-        return self.send_frame(MarkIdle(sequence=sequence), sequence, 0, ())
-
-    def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
-        """Sends a numbered message of any type that the server understands."""
-        self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
-        self.socket.send_multipart(encode(message, bodies=bodies), copy=False)
-        return sequence
-
-    def handle(self) -> int:
-        """Takes in what has come; returns the number of rows set free by acknowledgements."""
-        freed = 0
-        while (frames := receive_now(self.socket)) is not None:
-            try:
-                message = decode(frames).message
-            except DecodeError as error:
-                logger.warning("unreadable answer on a link: endpoint=%s error=%s", self.endpoint.url(), error)
-                continue
-            freed += self._take(message)
-        while readable(self.monitor):
-            recv_monitor_message(self.monitor)
-            if self.state in (LinkState.CONNECTING, LinkState.OPEN):
-                self.state = LinkState.LOST
-        return freed
-
-    def tick(self, now_ms: int) -> None:
-        """Beats, and gives up a link that was not opened in time."""
-        if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
-            self.state = LinkState.LOST
-        if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
-            self._beat_ms = now_ms
-            self.socket.send_multipart(encode(BeatLink()))
-
-    def unacknowledged(self) -> list[PendingFrame]:
-        """The frames that the server has not taken over, oldest first."""
-        return list(self.outbox.pending)
-
-    def close(self) -> None:
-        """Closes the link; the server is told when it still listens."""
-        if self.state is LinkState.OPEN:
-            self.socket.setsockopt(zmq.LINGER, 500)
-            self.socket.send_multipart(encode(CloseLink()))
-        self.state = LinkState.CLOSED
-        self.socket.disable_monitor()
-        self.monitor.close(linger=0)
-        self.socket.close()
-
-    def _take(self, message: Message) -> int:
-        match message:
-            case LinkOpened(window_rows=rows, position=position, secures=secures):
-                self.outbox.window_rows = rows
-                self.position, self.secures = position, secures
-                self.state = LinkState.OPEN
-            case Secured(position=position):
-                self.secured = max(self.secured, position)
-            case Acknowledge(sequence=sequence):
-                return self.outbox.acknowledged(sequence)
-            case SettleBundles(sequences=sequences):
-                self.settled.extend(sequences)
-            case Rejected():
-                self.refusals.append(message)
-                if not message.code.startswith("frame-"):
-                    self.state = LinkState.REFUSED
-            case _:
-                logger.warning("unexpected %s on a link: endpoint=%s", message.TYPE, self.endpoint.url())
-        return 0
 
 
 @dataclass(slots=True, eq=False)

@@ -17,20 +17,8 @@ from cep_common.messages import Acknowledge, BeatLink, Data, MarkIdle, OpenLink,
 from cep_common.security.roles import Door
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_socket import (
-    BEAT_MS,
-    LINK_LEASE_MS,
-    OPEN_TIMEOUT_MS,
-    Accept,
-    FrameArrived,
-    Link,
-    LinkArrived,
-    LinkEvent,
-    LinkGone,
-    LinkSender,
-    LinkServer,
-    LinkState,
-)
+from topology.link_sender import BEAT_MS, OPEN_TIMEOUT_MS, LinkSender, LinkState
+from topology.link_server import LINK_LEASE_MS, Accept, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
 
 Context = zmq.Context[zmq.Socket[bytes]]
 WINDOW = 10

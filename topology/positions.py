@@ -1,0 +1,86 @@
+"""How far a topology has got with what workers send: for each link's log the position that was taken last. Pure.
+
+Positions outlive links, and with checkpoints the topology's tasks: a sender that comes back is told where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from topology.errors import TopologyError
+
+
+class LogPosition(msgspec.Struct, frozen=True, array_like=True):
+    """All of log `log` up to `position` has been taken."""
+
+    log: str
+    position: int
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_DECODER = msgspec.msgpack.Decoder(dict[str, LogPosition])
+
+
+@dataclass(slots=True)
+class Positions:
+    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold."""
+
+    taken: dict[str, LogPosition] = field(default_factory=dict)
+    secured: dict[str, LogPosition] = field(default_factory=dict)
+    _marked: dict[int, dict[str, LogPosition]] = field(default_factory=dict)
+
+    @classmethod
+    def restored(cls, states: Iterable[bytes]) -> Positions:
+        """What any of several receivers had taken at a checkpoint; of a channel that more than one knows, the farthest
+        position. Raises TopologyError when a state is none."""
+        found: dict[str, LogPosition] = {}
+        for state in states:
+            try:
+                positions = _DECODER.decode(state)
+            except msgspec.DecodeError as error:
+                reason = f"the positions of a receiver cannot be read: {error}"
+                raise TopologyError("state-unreadable", reason) from error
+            for channel, position in positions.items():
+                known = found.get(channel)
+                if known is None or known.log != position.log or known.position < position.position:
+                    found[channel] = position
+        return cls(dict(found), dict(found))
+
+    def of(self, channel: str, log: str) -> int:
+        """How far `log` was taken; 0 for a log that was begun anew."""
+        return _place(self.taken, channel, log)
+
+    def secured_of(self, channel: str, log: str) -> int:
+        """How far a checkpoint holds `log`."""
+        return _place(self.secured, channel, log)
+
+    def take(self, channel: str, log: str, position: int) -> bool:
+        """`log` has been taken up to `position`. False when it had been before: then the events came already."""
+        if not log or not position:
+            return True
+        if position <= self.of(channel, log):
+            return False
+        self.taken[channel] = LogPosition(log, position)
+        return True
+
+    def mark(self, checkpoint: int) -> bytes:
+        """The positions as `checkpoint` holds them."""
+        self._marked[checkpoint] = dict(self.taken)
+        return _ENCODER.encode(self.taken)
+
+    def complete(self, checkpoint: int) -> None:
+        """`checkpoint` is complete: what it holds is secured."""
+        self.secured.update(self._marked.get(checkpoint, {}))
+        self._marked = {later: marked for later, marked in self._marked.items() if later > checkpoint}
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed."""
+        self._marked.pop(checkpoint, None)
+
+
+def _place(positions: Mapping[str, LogPosition], channel: str, log: str) -> int:
+    known = positions.get(channel)
+    return known.position if known is not None and known.log == log else 0
