@@ -35,7 +35,11 @@ class HeldState(msgspec.Struct, frozen=True):
 
 class ComponentReport(msgspec.Struct, frozen=True):
     """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
-    over a link that stands; `busy_ms` is the time spent working; `held` is the state that it holds now."""
+    over a link that stands; `busy_ms` is the time spent working, on `bundles` of events; `stay_ms` adds up how long
+    each event stayed; `held` is the state that it holds now.
+
+    At receivers an event stays until all that came of it has gone on, to a worker or into a state, and `latencies` are
+    the events by how long that took: buckets of `cep_common.latency` with their counts, empty ones left out."""
 
     instance: str
     component: str
@@ -46,6 +50,10 @@ class ComponentReport(msgspec.Struct, frozen=True):
     dropped_events: int = 0
     queued_events: int = 0
     busy_ms: int = 0
+    bundles: int = 0
+    stay_ms: int = 0
+    latencies: tuple[tuple[int, int], ...] = ()
+    errors: int = 0
     last_error: str = ""
     last_error_ms: int = 0
     held: tuple[HeldState, ...] = ()
@@ -65,7 +73,8 @@ class StateSource(msgspec.Struct, frozen=True):
 
 class RegisterTask(Message, frozen=True):
     """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
-    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started. `hand_over`
+    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started, `up_ms` ago.
+    `hand_over`
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
     taking it. `attempt` is how often the driver had started the topology anew."""
 
@@ -81,6 +90,7 @@ class RegisterTask(Message, frozen=True):
     hand_over: HandOver = ""
     state_endpoint: Endpoint | None = None
     attempt: int = 0
+    up_ms: int = 0
 
 
 class TaskRegistered(Message, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 
 from topology.errors import TopologyError
-from topology.stages.usage import MemoryGuard, ProcessorTime, describe_excess, memory_bytes
+from topology.stages.usage import MemoryGuard, TaskTime, describe_excess, memory_bytes
 
 
 def test_memory_that_is_taken_is_counted_and_counts_no_more_when_it_is_given_back() -> None:
@@ -18,9 +18,9 @@ def test_memory_that_is_taken_is_counted_and_counts_no_more_when_it_is_given_bac
 
 
 def test_processor_time_counts_work_from_its_start() -> None:
-    processor_time = ProcessorTime()
-    assert processor_time.used_ms() < 1_000
-    while processor_time.used_ms() < 20:
+    task_time = TaskTime()
+    assert task_time.used_ms() < 1_000
+    while task_time.used_ms() < 20:
         sum(range(10_000))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cep_common.latency import bucket
 from cep_common.task_messages import ComponentKind, ComponentReport, HeldState, StreamCount
 from topology.bundle import Bundle
 
@@ -42,7 +43,9 @@ class StageInstance(Protocol):
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters of one instance since its task started."""
+    """Counters of one instance since its task started. `stay_ns` adds up how long each event was here; `latencies`
+    count, at receivers, the events by how long it took until all that came of them had gone on. Times in nanoseconds
+    are those of `perf_counter_ns`."""
 
     component: str
     kind: ComponentKind
@@ -51,13 +54,36 @@ class Statistics:
     dropped_events: int = 0
     queued_events: int = 0
     busy_ns: int = 0
+    bundles: int = 0
+    stay_ns: int = 0
+    latencies: Counter[int] = field(default_factory=Counter)
+    errors: int = 0
     last_error: str = ""
     last_error_ms: int = 0
     held: tuple[HeldState, ...] = ()
+    _queued: int = 0
+    _noted_ns: int = 0
 
     def error(self, text: str, now_ms: int) -> None:
         """Keeps the newest error for the console."""
+        self.errors += 1
         self.last_error, self.last_error_ms = text, now_ms
+
+    def worked(self, events: int, started_ns: int, now_ns: int) -> None:
+        """Work that began at `started_ns` with `events` more is done; `queued_events` of all remain.
+
+        Each one that was queued before has been here since the last call, each new one since the start: added up, that
+        is how long all of them stay.
+        """
+        self.busy_ns += now_ns - started_ns
+        self.stay_ns += self._queued * (now_ns - self._noted_ns) + events * (now_ns - started_ns)
+        self.bundles += events > 0
+        self._queued, self._noted_ns = self.queued_events, now_ns
+
+    def gone_on(self, events: int, came_ns: int, now_ns: int) -> None:
+        """All that came of `events` that came in at `came_ns` has gone on."""
+        self.stay_ns += events * (now_ns - came_ns)
+        self.latencies[bucket(now_ns - came_ns)] += events
 
     def report(self, instance: str, peers: tuple[str, ...]) -> ComponentReport:
         """The counters as they travel to the manager."""
@@ -71,6 +97,10 @@ class Statistics:
             dropped_events=self.dropped_events,
             queued_events=self.queued_events,
             busy_ms=self.busy_ns // 1_000_000,
+            bundles=self.bundles,
+            stay_ms=self.stay_ns // 1_000_000,
+            latencies=tuple(sorted(self.latencies.items())),
+            errors=self.errors,
             last_error=self.last_error,
             last_error_ms=self.last_error_ms,
             held=self.held,

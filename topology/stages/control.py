@@ -19,7 +19,7 @@ from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
 from topology.stages.state_door import StateDoor, fetch_state
 from topology.stages.task import Task
-from topology.stages.usage import ProcessorTime, memory_bytes
+from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class TaskControl(threading.Thread):
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
-        self._processor_time = ProcessorTime()
+        self._time = TaskTime()
         self._closing = threading.Event()
         self._heartbeat_ms = FIRST_HEARTBEAT_MS
         self._parent = os.getppid()
@@ -98,7 +98,8 @@ class TaskControl(threading.Thread):
                 process_id=os.getpid(),
                 components=task.reports,
                 memory_bytes=memory_bytes(),
-                cpu_ms=self._processor_time.used_ms(),
+                cpu_ms=self._time.used_ms(),
+                up_ms=self._time.up_ms(),
                 hand_over=task.hand_over,
                 state_endpoint=self._door.endpoint if self._door is not None else None,
             )

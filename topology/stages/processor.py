@@ -85,7 +85,7 @@ class Processor:
                 self._merge(self._merger, ready, now_ms)
             else:
                 self._process_as_it_comes(ready, now_ms)
-        self.statistics.busy_ns += time.perf_counter_ns() - started_ns
+        self.statistics.worked(bundle.rows(), started_ns, time.perf_counter_ns())
 
     def on_time(self, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
@@ -95,7 +95,7 @@ class Processor:
         else:
             self._engine.advance_time(now_ms)
             self._give_out((), now_ms, now_ms, idle=False)
-        self.statistics.busy_ns += time.perf_counter_ns() - started_ns
+        self.statistics.worked(0, started_ns, time.perf_counter_ns())
 
     def next_deadline_ms(self) -> int | None:
         """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""

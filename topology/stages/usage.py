@@ -31,11 +31,16 @@ def memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-class ProcessorTime:
-    """Counts from now on: a forked process has used time before its task began."""
+class TaskTime:
+    """Counts from now on: a forked process was there, and has used time, before its task began."""
 
     def __init__(self) -> None:
         self._since_ns = time.process_time_ns()
+        self._started_ns = time.monotonic_ns()
+
+    def up_ms(self) -> int:
+        """How long the task has been there."""
+        return (time.monotonic_ns() - self._started_ns) // 1_000_000
 
     def used_ms(self) -> int:
         """Processor time of all threads since then."""

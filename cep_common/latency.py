@@ -1,0 +1,44 @@
+"""How long things took, counted in buckets: whoever counts and whoever reads the counts agree on their bounds.
+
+Each bucket reaches 19 % further than the one before, so that a percentile is told to within 10 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+PER_DOUBLING = 4
+"""So many buckets lie between a length of time and twice that."""
+FIRST_NS = 64_000
+"""Up to here reaches bucket 0."""
+BUCKETS = 22 * PER_DOUBLING + 1
+"""The last one takes whatever is longer than about 230 s."""
+
+
+def bucket(length_ns: int) -> int:
+    """The bucket that counts a length of time."""
+    if length_ns <= FIRST_NS:
+        return 0
+    return min(BUCKETS - 1, math.ceil(PER_DOUBLING * math.log2(length_ns / FIRST_NS)))
+
+
+def upper_bound_ms(index: int) -> float:
+    """How far bucket `index` reaches; infinity for the last one."""
+    return math.inf if index >= BUCKETS - 1 else FIRST_NS / 1e6 * 2 ** (index / PER_DOUBLING)
+
+
+def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
+    """The length of time within which `share` (0 to 1) of all that was counted by bucket was done; None without any.
+
+    It is told as the middle of the bucket in which it lies; the last one has none, so its beginning stands for it.
+    """
+    left = share * sum(counts.values())
+    if left <= 0:
+        return None
+    index = 0
+    for index in sorted(counts):
+        left -= counts[index]
+        if left <= 0:
+            break
+    return FIRST_NS / 1e6 * 2 ** ((min(index, BUCKETS - 1) - 0.5) / PER_DOUBLING)
