@@ -17,9 +17,17 @@ from cep_cli.rest import ManagerClient
 from cep_common.clock import SystemClock
 from cep_common.errors import PeerError
 from cep_common.ids import Endpoint
+from cep_common.security.config import SecurityConfig
 from cep_worker.client import EventListener, EventSender, fetch_schema
 from cep_worker.readers import count_events, read_events
 from topology.frames import KIND, TIMESTAMP
+
+KEYS_OPTION = click.option(
+    "--keys",
+    envvar="CEP_KEYS",
+    default="",
+    help="Folder with client.key_secret and worker.key, where workers have keys.",
+)
 
 
 @click.command("send")
@@ -31,6 +39,7 @@ from topology.frames import KIND, TIMESTAMP
 )
 @click.option("--batch-rows", type=click.IntRange(1, 65_536), default=1_000, show_default=True, help="Events a frame.")
 @click.option("--worker", help="The worker to send to, by name; default the first.")
+@KEYS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @manager_options
 @with_readable_errors
@@ -40,6 +49,7 @@ def send_command(
     timestamp: str | None,
     batch_rows: int,
     worker: str | None,
+    keys: str,
     as_json: bool,
     manager: str,
     tenant: int,
@@ -51,7 +61,9 @@ def send_command(
     address = find_worker(ManagerClient(manager, tenant), worker)
     schema = fetch_schema(address["http_address"], stream, tenant)
     with (
-        EventSender(endpoint(address["ingress"]), schema, sender="cep send", tenant=tenant) as sender,
+        EventSender(
+            endpoint(address["ingress"]), schema, sender="cep send", tenant=tenant, security=SecurityConfig(keys)
+        ) as sender,
         tqdm(total=count_events(file), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
     ):
         for batch in read_events(file, schema, SystemClock().now_ms, timestamp, batch_rows):
@@ -70,16 +82,17 @@ def send_command(
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many events.")
 @click.option("--timeout", "timeout_s", type=float, help="Stop when nothing has come for so many seconds.")
 @click.option("--worker", help="The worker to listen to, by name; default the first.")
+@KEYS_OPTION
 @manager_options
 @with_readable_errors
 def listen_command(
-    stream: str, count: int | None, timeout_s: float | None, worker: str | None, manager: str, tenant: int
+    stream: str, count: int | None, timeout_s: float | None, worker: str | None, keys: str, manager: str, tenant: int
 ) -> None:
     """Print the events of the exported stream STREAM as they come, one JSON object a line."""
     address = find_worker(ManagerClient(manager, tenant), worker)
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     printed = 0
-    with EventListener(endpoint(address["egress"]), stream, tenant) as listener:
+    with EventListener(endpoint(address["egress"]), stream, tenant, security=SecurityConfig(keys)) as listener:
         for event in (event for batch in listener.batches(timeout_ms) for event in as_events(batch)):
             click.echo(json.dumps(event))
             printed += 1

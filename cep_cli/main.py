@@ -26,6 +26,7 @@ VERBS = {
     "query-plan": "cep_cli.language:query_plan_command",
     "send": "cep_cli.events:send_command",
     "listen": "cep_cli.events:listen_command",
+    "keys": "cep_cli.keys:keys_command",
     "simulate": "cep_cli.language:simulate_command",
     "package-dependencies": "cep_cli.package:package_command",
 }

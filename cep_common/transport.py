@@ -105,10 +105,17 @@ class ControlClient:
     One thread uses it. Messages that the peer sends by itself are handed out by `pushed`.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], managers: Sequence[Endpoint], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        managers: Sequence[Endpoint],
+        timeout_ms: int,
+        door: Door = Door.CONTROL,
+    ) -> None:
         if not managers:
             raise ValueError("a control client needs at least one manager")
         self._context = context
+        self._door = door
         self._managers = tuple(managers)
         self._timeout_ms = timeout_ms
         self._current = 0
@@ -148,7 +155,7 @@ class ControlClient:
 
     def _connected(self) -> zmq.Socket[bytes]:
         if self._socket is None:
-            self._socket = connecting_socket(self._context, Door.CONTROL, MAXIMUM_CONTROL_BYTES)
+            self._socket = connecting_socket(self._context, self._door, MAXIMUM_CONTROL_BYTES)
             self._socket.connect(self.manager().url())
         return self._socket
 
@@ -191,11 +198,14 @@ class ControlServer:
     """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id. Of a peer that has
     shown a key it takes what the key's role may send, and nothing else."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int) -> None:
-        self.socket = listening_socket(context, Door.CONTROL, host, MAXIMUM_CONTROL_BYTES)
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: Door = Door.CONTROL
+    ) -> None:
+        self._door = door
+        self.socket = listening_socket(context, door, host, MAXIMUM_CONTROL_BYTES)
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
-            bind(self.socket, host, port, "the control plane")
+            bind(self.socket, host, port, door.value)
         except PortInUseError:
             self.socket.close()
             raise
@@ -209,7 +219,7 @@ class ControlServer:
         try:
             envelope = decode(frames)
             correlation = envelope.correlation
-            if self.socket.getsockopt(zmq.CURVE_SERVER):
+            if self._door is Door.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
                 _authorise(Role(str(received[0].get("User-Id"))), envelope.message)
         except (DecodeError, UnauthorisedError) as error:
             self.send(peer, Rejected(code=error.code, reason=str(error)), correlation)

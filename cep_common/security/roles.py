@@ -27,6 +27,7 @@ class Door(StrEnum):
     """A place where a process listens, by what it is for."""
 
     CONTROL = "the control plane"
+    COORDINATOR = "checkpoints of tasks"
     RECEIVER = "events of workers"
     EXCHANGE = "other tasks of the topology"
     STATE = "whoever takes over its state"
@@ -49,6 +50,7 @@ def _rule(owner: Role, *visitors: Role) -> DoorRule:
 
 DOORS = {
     Door.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
+    Door.COORDINATOR: _rule(Role.DRIVER, Role.STAGE),
     Door.RECEIVER: _rule(Role.STAGE, Role.WORKER),
     Door.EXCHANGE: _rule(Role.STAGE, Role.STAGE),
     Door.STATE: _rule(Role.STAGE, Role.STAGE),

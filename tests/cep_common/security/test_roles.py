@@ -1,0 +1,55 @@
+"""Who may speak to whom: the tables cover every door and every message to the manager, and say what the design says."""
+
+from __future__ import annotations
+
+import pytest
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.message_types import message_types
+from cep_common.messages import ListPlans, RegisterDriver, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.security.roles import CONTROL_SENDERS, DOORS, Door, Role, may_enter, may_send
+from cep_common.task_messages import RegisterTask
+
+KEY = PlanKey(-1234, "P")
+WHERE = Endpoint("127.0.0.1", 1)
+BY_ROLE = {
+    Role.DRIVER: [RegisterDriver("d", "h", 1, "local", 1, 1)],
+    Role.STAGE: [
+        RegisterTask(KEY, 1, 0, "h", 1),
+        RegisterEndpoint("receiver", KEY, 1, "r#0", WHERE),
+        RequestEndpoint("worker", KEY, 1, "p#0", "h"),
+    ],
+    Role.WORKER: [
+        RegisterWorker("w", "h", 1, 0),
+        ListPlans(),
+        RegisterEndpoint("worker", KEY, 1, "w", WHERE),
+        RequestEndpoint("receiver", KEY, 1, "w", "h", "In"),
+    ],
+}
+
+
+def test_every_door_has_an_owner_and_visitors() -> None:
+    assert DOORS.keys() == set(Door)
+    assert all(rule.visitors for rule in DOORS.values())
+
+
+def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
+    assert {door for door in Door if may_enter(Role.CLIENT, door)} == {Door.INGRESS, Door.EGRESS}
+
+
+def test_nobody_enters_anything_as_a_manager() -> None:
+    assert not [door for door in Door if may_enter(Role.MANAGER, door)]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_each_role_sends_its_own_messages_to_the_manager_and_no_others(role: Role) -> None:
+    for sender, messages in BY_ROLE.items():
+        for message in messages:
+            assert may_send(role, message) == (role is sender), f"{role} {message.TYPE}"
+
+
+def test_every_request_to_the_manager_has_a_sender() -> None:
+    """What registers, lists or asks at the control plane is in a table; a new message is refused until it is."""
+    asked = {name for name in message_types() if name.startswith("register-") or name == ListPlans.TYPE}
+    assert asked == {*CONTROL_SENDERS, RegisterEndpoint.TYPE}
+    assert {message.TYPE for messages in BY_ROLE.values() for message in messages} == {*asked, RequestEndpoint.TYPE}
