@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.ids import PlanKey
+from cep_common.ids import PlanKey, instance_name
 from cep_common.messages import Connector, StreamBinding, SubmitTopology
 from cep_common.task_messages import ComponentKind
 
@@ -68,6 +68,12 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             cores=self.cores,
             memory_bytes=self.memory_bytes,
             labels=self.labels,
+        )
+
+    def instances(self) -> tuple[str, ...]:
+        """The names of all component instances, in order of flow."""
+        return tuple(
+            instance_name(component.name, index) for component in self.components for index in range(component.parallel)
         )
 
     def receiver_instances(self) -> int:

@@ -30,6 +30,7 @@ from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.snapshot import Snapshot
+from cep_manager.statistics.histories import Histories
 
 CHANGING_HEARTBEAT_MS = 100
 """Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
@@ -47,6 +48,7 @@ class ControlPlane:
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
+        self._histories = Histories()
         self._deployments = Deployments(lease_ms, default_workers, quotas)
         self._quotas = quotas
         self._driver_lost = False
@@ -112,6 +114,7 @@ class ControlPlane:
         if refusal is not None:
             return refusal, []
         notes: list[Instruction] = []
+        self._histories.heard(message, now_ms)
         if self._members.task_heard(message, peer, now_ms):
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
@@ -247,6 +250,7 @@ class ControlPlane:
                 if (found := self._members.tasks_of(key, record.epoch))
             },
             endpoints=self._registry.records(),
+            histories=self._histories.snapshot(),
         )
 
     def _driver_missing(self, now_ms: int) -> str:
@@ -263,8 +267,10 @@ class ControlPlane:
         """Tasks and endpoints of epochs that are over are gone."""
         record = self._deployments.plans.get(key)
         epochs = record.epochs() if record is not None else ()
+        instances = record.instances() if record is not None else frozenset()
         self._registry.keep_epochs(key, epochs)
         self._members.keep_tasks(key, epochs)
+        self._histories.keep(key, epochs, instances)
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:

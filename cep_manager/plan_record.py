@@ -121,6 +121,11 @@ class PlanRecord(msgspec.Struct, frozen=True):
         """The epochs under which topologies of the plan may run now."""
         return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
 
+    def instances(self) -> frozenset[str]:
+        """The component instances of what runs, and of what it may be changed to or back to."""
+        versions = (self.version(), self.trial.version if self.trial is not None else None, self.fallback)
+        return frozenset(name for one in versions if one is not None for name in one.compiled.instances())
+
     def version(self) -> PlanVersion | None:
         """What is to run now; None when it cannot be compiled."""
         if self.compiled is None:

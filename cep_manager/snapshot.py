@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from cep_common.ids import PlanKey
@@ -10,13 +12,15 @@ from cep_common.task_messages import RegisterTask
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord
+from cep_manager.statistics.history import History
 
 
 class Snapshot(msgspec.Struct, frozen=True):
     """`now_ms` is the monotonic time at which it was taken; all times of members are on the same clock.
 
     `driver` may be silent: ask `Member.live`. `lost_workers` fell silent lately. `tasks` are those of
-    each plan's current epoch, by number.
+    each plan's current epoch, by number. `histories` are what their instances have counted, by name, tasks of earlier
+    epochs included.
     """
 
     now_ms: int
@@ -29,3 +33,4 @@ class Snapshot(msgspec.Struct, frozen=True):
     lost_workers: tuple[Member[RegisterWorker], ...]
     tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]
+    histories: dict[PlanKey, Mapping[str, History]] = {}

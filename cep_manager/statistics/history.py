@@ -1,0 +1,127 @@
+"""How the counters of one component instance grew, as far back as a day. Pure.
+
+For each window a ring of samples is kept, each of which holds all counters as they stood at its time:
+
+    ──●────────●────────●────────●────────●───▶ now
+      oldest          ▲                     the totals
+                      └ now − window: between two samples, told as if events had come evenly
+
+What happened in the window is the totals less what stood there. An instance takes 171 samples of 8 bytes for each
+counter and 80 bytes besides: some 30 KB for a stage with four streams, at most 1 MB for one with `MOST_COUNTERS`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping
+from operator import attrgetter
+
+import msgspec
+
+Counter = tuple[str, str]
+"""What is counted, and of which stream (or bucket of latencies), if that matters."""
+
+WINDOWS_S = (600, 10_800, 86_400)
+SAMPLE_MS = (10_000, 180_000, 1_800_000)
+"""How far apart the samples of each window's ring lie."""
+
+MOST_COUNTERS = 512
+"""Further streams of an instance are counted together."""
+OTHERS = "(others)"
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """How the counters stood at `at_ms`; those that were begun later are missing at the end."""
+
+    at_ms: int
+    values: array[int]
+
+
+class History(msgspec.Struct, frozen=True):
+    """The counters of an instance. `since_ms` is when counting began, `heard_ms` when the `totals` were told; `rings`
+    hold samples for each of `WINDOWS_S`, oldest first. All times are monotonic."""
+
+    since_ms: int
+    heard_ms: int
+    counters: tuple[Counter, ...]
+    totals: array[int]
+    rings: tuple[tuple[Sample, ...], ...]
+
+    def in_all(self) -> dict[Counter, int]:
+        """What was counted since counting began."""
+        return dict(zip(self.counters, self.totals, strict=True))
+
+    def within(self, window_s: int, now_ms: int) -> dict[Counter, int]:
+        """What was counted in the last `window_s` seconds, one of `WINDOWS_S`."""
+        ring = self.rings[WINDOWS_S.index(window_s)]
+        before = self._at(ring, now_ms - window_s * 1_000)
+        return {
+            counter: total - (before[index] if index < len(before) else 0)
+            for index, (counter, total) in enumerate(zip(self.counters, self.totals, strict=True))
+        }
+
+    def _at(self, ring: tuple[Sample, ...], at_ms: int) -> list[int]:
+        following = bisect_right(ring, at_ms, key=attrgetter("at_ms"))
+        if following == 0:
+            return list(ring[0].values)
+        one = ring[following - 1]
+        other = ring[following] if following < len(ring) else Sample(self.heard_ms, self.totals)
+        if at_ms >= other.at_ms:
+            return list(other.values)
+        share = (at_ms - one.at_ms) / (other.at_ms - one.at_ms)
+        known = len(one.values)
+        return [
+            before + round(share * (after - before))
+            for before, after in zip(
+                (*one.values, *(0 for _ in range(len(other.values) - known))), other.values, strict=True
+            )
+        ]
+
+
+class Track:
+    """Counts for one instance; `history` is what it has counted, sharing nothing that changes."""
+
+    def __init__(self, since_ms: int) -> None:
+        self._since_ms = since_ms
+        self._index: dict[Counter, int] = {}
+        self._totals: array[int] = array("q")
+        beginning = Sample(since_ms, array("q"))
+        self._rings = [
+            deque([beginning], maxlen=window_s * 1_000 // sample_ms + 1)
+            for window_s, sample_ms in zip(WINDOWS_S, SAMPLE_MS, strict=True)
+        ]
+        self._told = tuple(tuple(ring) for ring in self._rings)
+        self.history = History(since_ms, since_ms, (), self._totals, self._told)
+
+    def grow(self, growth: Mapping[Counter, int], now_ms: int) -> None:
+        """The counters are larger by `growth`."""
+        totals = array("q", self._totals)
+        for counter, events in growth.items():
+            index = self._index.get(counter)
+            if index is None:
+                index = self._begin(counter, totals)
+            totals[index] += events
+        self._totals = totals
+        self._take_samples(now_ms)
+        self.history = History(self._since_ms, now_ms, tuple(self._index), totals, self._told)
+
+    def _begin(self, counter: Counter, totals: array[int]) -> int:
+        if len(self._index) >= MOST_COUNTERS:
+            counter = (counter[0], OTHERS)
+            if counter in self._index:
+                return self._index[counter]
+        self._index[counter] = len(totals)
+        totals.append(0)
+        return self._index[counter]
+
+    def _take_samples(self, now_ms: int) -> None:
+        due = [
+            ring for ring, sample_ms in zip(self._rings, SAMPLE_MS, strict=True) if now_ms - ring[-1].at_ms >= sample_ms
+        ]
+        if due:
+            sample = Sample(now_ms, self._totals)
+            for ring in due:
+                ring.append(sample)
+            self._told = tuple(tuple(ring) for ring in self._rings)
