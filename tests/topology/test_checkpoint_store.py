@@ -1,0 +1,196 @@
+"""Stores of checkpoints: what is whole is found, what is torn is passed over, what nobody needs goes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from checkpoint_stores import KEY, KINDS, lineage_of, manifest_of, store_of, take
+
+from cep_common.ids import PlanKey
+from topology.checkpoint.blobs import safe_name
+from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
+from topology.checkpoint.model import Lineage, seal
+from topology.checkpoint.store import CheckpointStore, Taken, open_store, read_state
+from topology.checkpoint.writer import PartWriter
+
+WINDOW = random.Random(1).randbytes(1_000_000)  # noqa: S311 - the same in each run
+OPEN = lineage_of((1, 0, 0))
+
+
+def writer_of(store: CheckpointStore) -> PartWriter:
+    return PartWriter(store, KEY, 1, 0, 0, None)
+
+
+def files(folder: Path, kind: str) -> list[Path]:
+    return sorted(path for path in (folder / "checkpoints").rglob(f"{kind}/*") if path.is_file())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_are_read_as_they_were_written(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    states = {"all#0": WINDOW, "all#1": b"small", "all#2": b"", "all#3": b"\0" * 300_000}
+    take(store, writer_of(store), 7, states)
+    found = store.newest(KEY, OPEN, pytest.fail)
+    assert found is not None
+    assert {name: read_state(store, found[1], name) for name in states} == states
+    assert store.read_manifest(found[0]) == found[1]
+    assert read_state(store, found[1], "unheard-of#0") == b""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_newest_checkpoint_that_counts_is_found(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    writer = writer_of(store)
+    for number in (9, 10, 11):
+        take(store, writer, number, {"all#0": b"%d" % number})
+    assert [one.checkpoint for one in store.taken(KEY)] == [11, 10, 9]
+
+    def newest(lineage: Lineage) -> int | None:
+        found = store.newest(KEY, lineage, pytest.fail)
+        return found[1].checkpoint if found is not None else None
+
+    assert newest(OPEN) == 11
+    assert newest(lineage_of((1, 0, 10), (2, 0, 0))) == 10
+    assert newest(lineage_of((1, 0, 0), (2, 0, 0))) is None
+    assert newest(lineage_of((1, 0, 10), (2, 0, 0), void=10)) is None
+    assert newest(Lineage()) is None
+
+
+DAMAGES: list[tuple[Callable[[bytes], bytes], str]] = [
+    (lambda data: data[:20], "torn"),
+    (lambda data: data[:-1], "torn"),
+    (lambda data: data[:0], "torn"),
+    (lambda data: b"something else, " + data, "foreign"),
+    (lambda data: data[:8] + b"\0\x63" + data[10:], "version"),
+    (lambda data: data[:-5] + b"\xff" + data[-4:], "damaged"),
+    (lambda _data: seal(Lineage()), "foreign"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGES)
+def test_of_a_torn_or_foreign_manifest_is_told_and_the_one_before_is_used(
+    damage: Callable[[bytes], bytes], reason: str, tmp_path: Path
+) -> None:
+    store = store_of("directory", tmp_path)
+    writer = writer_of(store)
+    take(store, writer, 1, {"all#0": b"one"})
+    take(store, writer, 2, {"all#0": b"two"})
+    newest = files(tmp_path, "checkpoints")[-1]
+    newest.write_bytes(damage(newest.read_bytes()))
+    with pytest.raises(CheckpointUnreadableError) as refused:
+        store.read_manifest(store.reference(KEY, store.taken(KEY)[0]))
+    assert refused.value.reason_code == reason
+    told: list[str] = []
+    found = store.newest(KEY, OPEN, told.append)
+    assert found is not None
+    assert found[1].checkpoint == 1
+    assert len(told) == 1
+    assert "checkpoint 2 of Delays[-1234] is passed over" in told[0]
+
+
+def test_a_checkpoint_whose_pack_is_torn_or_gone_is_passed_over(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    writer = writer_of(store)
+    first = take(store, writer, 1, {"all#0": WINDOW})
+    take(store, writer, 2, {"all#0": WINDOW[::-1]}, first)
+    pack = files(tmp_path, "packs")[-1]
+    pack.write_bytes(pack.read_bytes()[:-1])
+    told: list[str] = []
+    found = store.newest(KEY, OPEN, told.append)
+    assert found is not None
+    assert (found[1].checkpoint, len(told)) == (1, 1)
+
+
+def test_a_chunk_that_is_not_what_was_written_is_never_given(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    manifest = take(store, writer_of(store), 1, {"all#0": WINDOW})
+    (pack,) = files(tmp_path, "packs")
+    data = bytearray(pack.read_bytes())
+    data[500_000] ^= 1
+    pack.write_bytes(data)
+    with pytest.raises(CheckpointUnreadableError) as refused:
+        read_state(store, manifest, "all#0")
+    assert refused.value.reason_code == "damaged"
+
+
+def test_a_manifest_is_not_written_before_all_of_its_packs_are_there(tmp_path: Path) -> None:
+    here, elsewhere = store_of("directory", tmp_path), open_store(str(tmp_path / "another host"))
+    part = writer_of(elsewhere).write(1, {"all#0": WINDOW})
+    with pytest.raises(CheckpointUnreadableError, match="must be one place for the driver and for all hosts"):
+        here.write_manifest(manifest_of(part, 1))
+    assert here.taken(KEY) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packs_that_nothing_needs_are_swept_and_those_of_savepoints_stay(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    writer = writer_of(store)
+    saved = take(store, writer, 1, {"all#0": WINDOW}, name="before")
+    second = take(store, writer, 2, {"all#0": WINDOW[::-1]}, saved)
+    third = take(store, writer, 3, {"all#0": WINDOW[1:]}, second)
+    writer.write(4, {"all#0": WINDOW[2:]})
+    assert len(store.pack_sizes(KEY)) == 4
+    assert store.sweep(KEY, [third], unfinished_from=4) == 1
+    assert read_state(store, store.savepoint(KEY, "before")[1], "all#0") == WINDOW
+    store.delete_savepoint(KEY, "before")
+    assert store.sweep(KEY, [third], unfinished_from=4) == 1
+    assert store.sweep(KEY, [third], unfinished_from=5) == 1
+    assert read_state(store, third, "all#0") == WINDOW[1:]
+    assert store.sweep(KEY, [], unfinished_from=5) == 1
+    assert store.pack_sizes(KEY) == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_savepoints_are_found_by_name_and_plans_do_not_see_each_others(kind: str, tmp_path: Path) -> None:
+    store = store_of(kind, tmp_path)
+    names = {KEY: "a", PlanKey(-1234, "../Delays"): "b", PlanKey(7, "Delays"): "c", PlanKey(7, "a/b é"): "d"}
+    for key, text in names.items():
+        writer = PartWriter(store, key, 1, 0, 0, None)
+        take(store, writer, 1, {"all#0": text.encode()}, key=key, name="the / first")
+    for key, text in names.items():
+        _, manifest = store.savepoint(key, "the / first")
+        assert read_state(store, manifest, "all#0") == text.encode()
+        assert [one.name for one in store.savepoints(key, pytest.fail)] == ["the / first"]
+    assert sorted(store.plans()) == sorted(names)
+    with pytest.raises(CheckpointUnreadableError, match="Delays has no savepoint named second"):
+        store.savepoint(KEY, "second")
+
+
+def test_no_plan_name_leads_out_of_its_folder_or_to_that_of_another() -> None:
+    names = [".", "..", "../x", "a/b", "a.b", "a b", "", "a" * 300, "a" * 299 + "b", "é" * 128, "\0", "a%2Fb", "\udcff"]
+    safe = [safe_name(name) for name in names]
+    assert len(set(safe)) == len(names)
+    for name in safe:
+        assert 0 < len(name) <= 100
+        assert not set(name) & set("/.\\\0 ")
+
+
+def test_what_counts_is_kept_over_a_restart_of_the_driver(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    assert store.lineage(KEY) == Lineage()
+    lineage = lineage_of((1, 0, 12), (1, 1, 0), reserved=20)
+    store.write_lineage(KEY, lineage)
+    assert store_of("directory", tmp_path).lineage(KEY) == lineage
+
+
+def test_a_store_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file, not a folder")
+    with pytest.raises(StoreUnreachableError, match=r"checkpoints/-1234/Delays/lineage cannot be used"):
+        store_of("directory", tmp_path).write_lineage(KEY, Lineage())
+    with pytest.raises(StoreUnreachableError, match=r"checkpoint\.location"):
+        open_store("gopher://host/path")
+    with pytest.raises(StoreUnreachableError) as refused:
+        open_store("postgresql+nothing://user:secret@host/db")
+    assert "secret" not in str(refused.value)
+
+
+def test_files_that_are_none_of_ours_are_left_out(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    take(store, writer_of(store), 1, {"all#0": b"one"})
+    folder = files(tmp_path, "checkpoints")[0].parent
+    (folder / "notes.txt").write_text("hello")
+    (folder / f"{Taken(2, 1, 0).name()}.1234.being-written").write_text("half")
+    assert store.taken(KEY) == [Taken(1, 1, 0)]

@@ -1,0 +1,1 @@
+"""Checkpoints: what of a topology is stored, where, and who decides when."""

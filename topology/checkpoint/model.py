@@ -1,0 +1,186 @@
+"""What a checkpoint consists of, and its form as bytes. Pure.
+
+A checkpoint is a *manifest*: it names, for each component instance, the chunks of which its state is made, and the
+packs (files of chunks) in which these lie. A chunk is named after what is in it, so that chunks which did not change
+since an earlier checkpoint are not stored again, and any damage is noticed. A checkpoint without a manifest does not
+exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from cep_common.checkpoint_messages import StoredPack, StoredState
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan
+from query_plan.xml import read_xml
+from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.model import Topology
+
+FORMAT_VERSION = 1
+_MAGIC = b"CEPCHKPT"
+_SEAL = struct.Struct(">8sH32sQ")
+"""Magic, version, SHA-256 of the body, its length."""
+
+NAME_BYTES = 16
+MOST_SPANS = 64
+"""So many of the newest attempts are remembered."""
+
+Sealed = TypeVar("Sealed", bound=msgspec.Struct)
+
+
+class StageRecord(msgspec.Struct, frozen=True):
+    """A component of the topology that was running, and how many instances it had."""
+
+    name: str
+    kind: str
+    parallel: int
+
+
+class Pack(msgspec.Struct, frozen=True):
+    """A file of chunks: those of them that a checkpoint needs, as (name, offset, length). `size_bytes` is the size of
+    the whole file."""
+
+    name: str
+    size_bytes: int
+    chunks: tuple[tuple[str, int, int], ...]
+
+    def live_bytes(self) -> int:
+        """How much of it the checkpoint needs."""
+        return sum(length for _, _, length in self.chunks)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One complete checkpoint of a plan, taken at `taken_ms` (time of day) by attempt `attempt` of `epoch`.
+
+    The query plan is kept as it was, so that a savepoint can be understood by an edited plan. `size_bytes` is the size
+    of all states, `stored_bytes` what this checkpoint added to the store. `spans` ends with the attempt that took it.
+    `name` is that of a savepoint, else empty.
+    """
+
+    key: PlanKey
+    checkpoint: int
+    epoch: int
+    attempt: int
+    taken_ms: int
+    query_plan: str
+    tasks: int
+    stages: tuple[StageRecord, ...]
+    states: tuple[StoredState, ...]
+    packs: tuple[Pack, ...]
+    spans: tuple[CheckpointSpan, ...]
+    size_bytes: int
+    stored_bytes: int
+    duration_ms: int
+    alignment_ms: int
+    name: str = ""
+
+    def fingerprint(self) -> str:
+        """What stands for the query plan that was running."""
+        return fingerprint(self.query_plan)
+
+    def state(self, instance: str) -> StoredState | None:
+        """The state of `instance`; None when it had none."""
+        return next((state for state in self.states if state.instance == instance), None)
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """Which checkpoints of a plan count: those of the attempts in `spans`, oldest first, up to the last that each span
+    names. The last span is that of the attempt that began last: of it all complete checkpoints count, and its `last` is
+    0. Numbers up to `reserved` may have been given out. Checkpoints up to `void` do not count any more, since the plan
+    was begun anew."""
+
+    spans: tuple[CheckpointSpan, ...] = ()
+    reserved: int = 0
+    void: int = 0
+
+    def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
+        """True when the checkpoint with this number, taken by that attempt, is one to begin from."""
+        if checkpoint <= self.void or not self.spans:
+            return False
+        newest = self.spans[-1]
+        if (epoch, attempt) == (newest.epoch, newest.attempt):
+            return True
+        return any((epoch, attempt) == (span.epoch, span.attempt) and checkpoint <= span.last for span in self.spans)
+
+    def newest(self) -> tuple[int, int]:
+        """Epoch and attempt of the topology that began last; zeros when there was none."""
+        return (self.spans[-1].epoch, self.spans[-1].attempt) if self.spans else (0, -1)
+
+
+def fingerprint(query_plan: str) -> str:
+    """What stands for a query plan in XML."""
+    return hashlib.sha256(query_plan.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def chunk_name(data: bytes | memoryview) -> str:
+    """The name of a chunk: what it holds, told by SHA-256."""
+    return hashlib.sha256(data).hexdigest()[: 2 * NAME_BYTES]
+
+
+def stages_of(key: PlanKey, epoch: int, query_plan: str, tasks: int) -> tuple[StageRecord, ...]:
+    """The components of the topology of a query plan in XML."""
+    topology = Topology(key, epoch, read_xml(query_plan), tasks)
+    return tuple(StageRecord(one.name, one.kind, one.parallel) for one in topology.components)
+
+
+def new_pack(pack: StoredPack) -> Pack:
+    """A pack that was just written, with nothing in it that is not needed."""
+    return Pack(pack.name, sum(length for _, _, length in pack.chunks), pack.chunks)
+
+
+def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[Pack, ...]:
+    """Of `packs` those that hold chunks of `states`, and of these the chunks that are needed, each in one pack alone.
+    Raises CheckpointUnreadableError when a chunk is in none of them."""
+    missing = {name for state in states for name in state.chunks}
+    found = []
+    for pack in packs:
+        here = []
+        for chunk in pack.chunks:
+            if chunk[0] in missing:
+                missing.remove(chunk[0])
+                here.append(chunk)
+        if here:
+            found.append(Pack(pack.name, pack.size_bytes, tuple(here)))
+    if missing:
+        raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of its states were never stored")
+    return tuple(found)
+
+
+def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[CheckpointSpan, ...]:
+    """`spans`, the newest of them, with `span` for its attempt."""
+    others = tuple(one for one in spans if (one.epoch, one.attempt) != (span.epoch, span.attempt))
+    return (*others, span)[-MOST_SPANS:]
+
+
+def seal(value: msgspec.Struct) -> bytes:
+    """`value` as it is kept: with what is needed to notice that it is torn or damaged."""
+    body = msgspec.msgpack.encode(value)
+    return _SEAL.pack(_MAGIC, FORMAT_VERSION, hashlib.sha256(body).digest(), len(body)) + body
+
+
+def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
+    """What was sealed. Raises CheckpointUnreadableError, in whose text it is called `what`."""
+    if data[: len(_MAGIC)] != _MAGIC:
+        reason = "torn" if len(data) < _SEAL.size else "foreign"
+        raise CheckpointUnreadableError(reason, f"{what} is no checkpoint of this system")
+    if len(data) < _SEAL.size:
+        raise CheckpointUnreadableError("torn", f"{what} ends within its header")
+    _, version, digest, length = _SEAL.unpack_from(data)
+    if version != FORMAT_VERSION:
+        known = f"this version reads format {FORMAT_VERSION}"
+        raise CheckpointUnreadableError("version", f"{what} was written in format {version}, {known}")
+    body = memoryview(data)[_SEAL.size :]
+    if len(body) != length:
+        raise CheckpointUnreadableError("torn", f"{what} has {len(body)} of {length} bytes")
+    if hashlib.sha256(body).digest() != digest:
+        raise CheckpointUnreadableError("damaged", f"{what} is not what was written")
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise CheckpointUnreadableError("foreign", f"{what} holds something else: {error}") from error

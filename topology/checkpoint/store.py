@@ -1,0 +1,294 @@
+"""The store of checkpoints: manifests, savepoints, packs and the lineage of each plan, on top of `Blobs`.
+
+    <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
+    <tenant>/<plan>/savepoints/<name>
+    <tenant>/<plan>/packs/<pack>
+
+A *reference* is the name of a manifest in the store, from its tenant on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from pyarrow import ArrowException
+from pyarrow.fs import FileSystem
+
+from cep_common.ids import PlanKey
+from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, ObjectBlobs, Range, safe_name
+from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
+from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
+from topology.checkpoint.sql_blobs import SqlBlobs
+
+logger = logging.getLogger(__name__)
+
+_MANIFEST = re.compile(r"(\d{19})-(\d+)-(\d+)", re.ASCII)
+_DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
+_NEAR_BYTES = 256 * 1024
+"""Chunks that lie no further apart are read at one go."""
+
+Warn = Callable[[str], None]
+
+
+class Taken(msgspec.Struct, frozen=True, order=True):
+    """A manifest by its name alone."""
+
+    checkpoint: int
+    epoch: int
+    attempt: int
+
+    def name(self) -> str:
+        """The last part of its reference."""
+        return f"{self.checkpoint:019d}-{self.epoch}-{self.attempt}"
+
+
+class CheckpointStore:
+    """All plans' checkpoints in `blobs`. Any thread of any process may use it; every call raises StoreUnreachableError
+    when the store cannot be used, and those that read CheckpointUnreadableError."""
+
+    def __init__(self, location: str, blobs: Blobs) -> None:
+        self.location = location
+        self._blobs = blobs
+
+    # ---- packs ------------------------------------------------------------------------------------------------------
+
+    def write_pack(self, key: PlanKey, pack: str, pieces: Sequence[Buffer]) -> None:
+        """The chunks in `pieces`, one behind the other, are kept as `pack`."""
+        self._blobs.put(f"{_folder(key)}/packs/{pack}", pieces)
+
+    def pack_sizes(self, key: PlanKey) -> dict[str, int]:
+        """The sizes of all packs that are there."""
+        return self._blobs.sizes(f"{_folder(key)}/packs")
+
+    def read_chunks(self, key: PlanKey, packs: Iterable[Pack], wanted: Iterable[str]) -> dict[str, bytes]:
+        """The chunks with these names, which are what they were when they were written."""
+        missing, found = set(wanted), {}
+        for pack in packs:
+            here = sorted((offset, length, name) for name, offset, length in pack.chunks if name in missing)
+            if not here:
+                continue
+            spans = _joined([(offset, length) for offset, length, _ in here])
+            data = self._blobs.get_ranges(f"{_folder(key)}/packs/{pack.name}", spans)
+            parts = iter(zip(spans, data, strict=True))
+            (start, size), part = next(parts)
+            for offset, length, name in here:
+                while offset >= start + size:
+                    (start, size), part = next(parts)
+                chunk = part[offset - start : offset - start + length]
+                if chunk_name(chunk) != name:
+                    where = f"{self.location}: pack {pack.name} of {key.topology()}"
+                    raise CheckpointUnreadableError("damaged", f"{where} is damaged at byte {offset}")
+                found[name] = chunk
+                missing.discard(name)
+        if missing:
+            raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of {key.topology()} are in no pack")
+        return found
+
+    # ---- manifests --------------------------------------------------------------------------------------------------
+
+    def write_manifest(self, manifest: Manifest) -> str:
+        """The checkpoint exists, with all of its packs; gives its reference. A named one is kept as a savepoint too.
+        Raises CheckpointUnreadableError when a pack of it is not in the store."""
+        sizes = self.pack_sizes(manifest.key)
+        for pack in manifest.packs:
+            if sizes.get(pack.name) != pack.size_bytes:
+                raise CheckpointUnreadableError(
+                    "missing",
+                    f"{self.location} has no whole pack {pack.name}, which a task has written: checkpoint.location "
+                    "must be one place for the driver and for all hosts of topologies",
+                )
+        taken = Taken(manifest.checkpoint, manifest.epoch, manifest.attempt)
+        reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
+        data = seal(manifest)
+        self._blobs.put(reference, [data])
+        if manifest.name:
+            self._blobs.put(f"{_folder(manifest.key)}/savepoints/{safe_name(manifest.name)}", [data])
+        return reference
+
+    def read_manifest(self, reference: str) -> Manifest:
+        """The checkpoint or savepoint with this reference."""
+        return unseal(self._blobs.get(reference), Manifest, f"{self.location}/{reference}")
+
+    def taken(self, key: PlanKey) -> list[Taken]:
+        """All checkpoints of the plan, newest number first, whether they count or not."""
+        found = (_MANIFEST.fullmatch(name) for name in self._blobs.sizes(f"{_folder(key)}/checkpoints"))
+        return sorted((Taken(*(int(group) for group in match.groups())) for match in found if match), reverse=True)
+
+    def reference(self, key: PlanKey, taken: Taken) -> str:
+        """The reference of a checkpoint."""
+        return f"{_folder(key)}/checkpoints/{taken.name()}"
+
+    def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
+        """The newest checkpoint that counts and can be read, by its reference; None when there is none. `warn` is told
+        of each that cannot be read."""
+        for taken in self.taken(key):
+            if not lineage.counts(taken.epoch, taken.attempt, taken.checkpoint):
+                continue
+            reference = self.reference(key, taken)
+            try:
+                manifest = self.read_manifest(reference)
+                _check_origin(manifest, key, reference)
+                self._check_packs(manifest)
+            except CheckpointUnreadableError as error:
+                warn(f"checkpoint {taken.checkpoint} of {key.topology()} is passed over: {error}")
+                continue
+            return reference, manifest
+        return None
+
+    def delete_checkpoint(self, key: PlanKey, taken: Taken) -> None:
+        """That checkpoint does not exist any more; its packs stay until `sweep`."""
+        self._blobs.delete(self.reference(key, taken))
+
+    # ---- savepoints -------------------------------------------------------------------------------------------------
+
+    def savepoint(self, key: PlanKey, name: str) -> tuple[str, Manifest]:
+        """The savepoint of this name with its reference."""
+        reference = f"{_folder(key)}/savepoints/{safe_name(name)}"
+        try:
+            manifest = self.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            if error.reason_code != "missing":
+                raise
+            raise CheckpointUnreadableError("missing", f"{key.plan} has no savepoint named {name}") from error
+        _check_origin(manifest, key, reference)
+        self._check_packs(manifest)
+        return reference, manifest
+
+    def savepoints(self, key: PlanKey, warn: Warn) -> list[Manifest]:
+        """All savepoints of the plan that can be read, oldest first."""
+        folder = f"{_folder(key)}/savepoints"
+        found = (self._read_or_warn(f"{folder}/{name}", warn) for name in self._blobs.sizes(folder))
+        return sorted((one for one in found if one is not None), key=lambda one: (one.taken_ms, one.name))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """There is no savepoint of this name."""
+        self._blobs.delete(f"{_folder(key)}/savepoints/{safe_name(name)}")
+
+    def plans(self) -> list[PlanKey]:
+        """Every plan of which something is kept, but for those whose names had to be shortened."""
+        keys = []
+        for tenant in self._blobs.folders(""):
+            if re.fullmatch(r"-?\d{1,9}", tenant, re.ASCII):
+                keys += [PlanKey(int(tenant), unquote(plan)) for plan in self._blobs.folders(tenant) if "~" not in plan]
+        return keys
+
+    # ---- lineage ----------------------------------------------------------------------------------------------------
+
+    def lineage(self, key: PlanKey) -> Lineage:
+        """Which checkpoints of the plan count. Raises CheckpointUnreadableError when what is kept is damaged."""
+        reference = f"{_folder(key)}/lineage"
+        try:
+            return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
+        except CheckpointUnreadableError as error:
+            if error.reason_code != "missing":
+                raise
+            return Lineage()
+
+    def write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
+        """From now on `lineage` says which checkpoints count."""
+        self._blobs.put(f"{_folder(key)}/lineage", [seal(lineage)])
+
+    # ---- what is not needed any more --------------------------------------------------------------------------------
+
+    def sweep(self, key: PlanKey, kept: Iterable[Manifest], unfinished_from: int) -> int:
+        """Packs that no checkpoint in `kept` needs, nor any savepoint, are gone; gives how many those were. Packs of
+        checkpoints from number `unfinished_from` on stay: their manifests are yet to be written. When a savepoint
+        cannot be read, every pack stays."""
+        needed = {pack.name for manifest in kept for pack in manifest.packs}
+        folder = f"{_folder(key)}/savepoints"
+        for name in self._blobs.sizes(folder):
+            needed.update(pack.name for pack in self.read_manifest(f"{folder}/{name}").packs)
+        useless = [
+            pack for pack in self.pack_sizes(key) if pack not in needed and pack_checkpoint(pack) < unfinished_from
+        ]
+        for pack in useless:
+            self._blobs.delete(f"{_folder(key)}/packs/{pack}")
+        return len(useless)
+
+    def _check_packs(self, manifest: Manifest) -> None:
+        sizes = self.pack_sizes(manifest.key)
+        for pack in manifest.packs:
+            if sizes.get(pack.name) != pack.size_bytes:
+                raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or not whole")
+
+    def _read_or_warn(self, reference: str, warn: Warn) -> Manifest | None:
+        try:
+            return self.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            warn(str(error))
+            return None
+
+
+def open_store(location: str) -> CheckpointStore:
+    """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
+    database (SQLAlchemy). Raises StoreUnreachableError."""
+    scheme = urlsplit(location).scheme
+    if scheme.partition("+")[0] in _DATABASES:
+        blobs = SqlBlobs(location)
+        return CheckpointStore(blobs.shown, blobs)
+    if scheme in ("", "file"):
+        path = urlsplit(location).path if scheme else location
+        return CheckpointStore(location, DirectoryBlobs(Path(unquote(path) if scheme else path).expanduser()))
+    try:
+        system, folder = FileSystem.from_uri(location)
+    except (ArrowException, OSError, ValueError) as error:
+        raise StoreUnreachableError(f"checkpoint.location: {_hidden(location)} cannot be used: {error}") from error
+    return CheckpointStore(_hidden(location), ObjectBlobs(system, folder))
+
+
+def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -> str:
+    """The name of the pack that a task writes for a checkpoint."""
+    return f"{checkpoint:019d}-{epoch}-{attempt}-{task}-{salt}"
+
+
+def pack_checkpoint(pack: str) -> int:
+    """For which checkpoint a pack was written."""
+    number = pack.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def read_state(store: CheckpointStore, manifest: Manifest, instance: str) -> bytes:
+    """The state that `instance` had; empty when it had none. Raises CheckpointError."""
+    state = manifest.state(instance)
+    if state is None:
+        return b""
+    data = state.inline
+    if state.chunks:
+        chunks = store.read_chunks(manifest.key, manifest.packs, state.chunks)
+        data = b"".join(chunks[name] for name in state.chunks)
+    if len(data) != state.size_bytes:
+        raise CheckpointUnreadableError("torn", f"the state of {instance} has {len(data)} of {state.size_bytes} bytes")
+    return data
+
+
+def _check_origin(manifest: Manifest, key: PlanKey, reference: str) -> None:
+    if manifest.key != key:
+        raise CheckpointUnreadableError("foreign", f"{reference} is of {manifest.key.topology()}")
+
+
+def _folder(key: PlanKey) -> str:
+    return f"{key.tenant}/{safe_name(key.plan)}"
+
+
+def _joined(ranges: list[Range]) -> list[Range]:
+    """Sorted ranges, with those that are near each other made one."""
+    joined: list[Range] = []
+    for offset, length in ranges:
+        if joined and offset <= joined[-1][0] + joined[-1][1] + _NEAR_BYTES:
+            start, size = joined[-1]
+            joined[-1] = (start, max(size, offset + length - start))
+        else:
+            joined.append((offset, length))
+    return joined
+
+
+def _hidden(location: str) -> str:
+    """`location` without what may be secret in it: the user's part and the options."""
+    parts = urlsplit(location)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
