@@ -236,6 +236,15 @@ class TopologyReport(msgspec.Struct, frozen=True):
     spans: tuple[CheckpointSpan, ...] = ()
 
 
+class ExecutorReport(msgspec.Struct, frozen=True):
+    """An executor of the driver's that can be used, there since the time of day `since_ms`."""
+
+    executor: str
+    host: str
+    slots: int
+    since_ms: int
+
+
 class RegisterDriver(Message, frozen=True):
     """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
     the time of day at which its process started."""
@@ -250,6 +259,7 @@ class RegisterDriver(Message, frozen=True):
     topologies: tuple[TopologyReport, ...] = ()
     web_url: str = ""
     started_ms: int = 0
+    executors: tuple[ExecutorReport, ...] = ()
 
 
 class DriverRegistered(Message, frozen=True):

@@ -57,6 +57,8 @@ def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk)
 
     pair = desk.until_started("Pair", workers=2)
     assert slots(desk) == 3
+    assert desk.latest is not None
+    assert [(one.host, one.slots) for one in desk.latest.executors] == [("127.0.0.1", 1)] * 3
 
     cluster.kill_worker_of(pair[0])
 

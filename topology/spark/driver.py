@@ -15,7 +15,15 @@ from py4j.protocol import Py4JError
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
-from cep_common.messages import DriverRegistered, KillTopology, Message, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.messages import (
+    DriverRegistered,
+    ExecutorReport,
+    KillTopology,
+    Message,
+    RegisterDriver,
+    SubmitTopology,
+    TopologyReport,
+)
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
@@ -185,6 +193,11 @@ class Driver:
             topologies=reports,
             web_url=self._web_url,
             started_ms=self._started_ms,
+            executors=tuple(
+                ExecutorReport(one.executor, one.host, one.slots, one.since_ms)
+                for one in self._watch.executors
+                if one.usable
+            ),
         )
         try:
             answer = client.request(message)

@@ -18,12 +18,14 @@ POLL_S = 1.0
 
 
 class Executor(msgspec.Struct, frozen=True):
-    """An executor that Spark has or had; one that is not `usable` was lost or excluded."""
+    """An executor that Spark has or had since the time of day `since_ms`; one that is not `usable` was lost or
+    excluded."""
 
     executor: str
     host: str
     slots: int
     usable: bool
+    since_ms: int
 
 
 def read_executors(context: SparkContext) -> tuple[Executor, ...]:
@@ -41,6 +43,7 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
                 host=one.hostPort().rpartition(":")[0],
                 slots=one.maxTasks(),
                 usable=one.isActive() and not one.isExcluded(),
+                since_ms=one.addTime().getTime(),
             )
             for one in found
             if one.maxTasks()  # the driver's own entry has none, but in local mode
