@@ -16,13 +16,13 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import DeployedPlan, StreamSchema, TenantLimit
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
+from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.inflow import Inflow
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.outflow import Consumer
 from cep_worker.plan_flow import PlanFlow, PlanSnapshot, Surroundings
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
@@ -224,9 +224,15 @@ class DataPlane:
         self._sources.close()
         deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
         self._turn_until(lambda: all(flow.drained() for flow in self._flows.values()), deadline_ms)
-        for flow in self._flows.values():
+        flows = list(self._flows.values())
+        for flow in flows:
+            flow.leave_outflow()
+        self._turn_until(
+            lambda: self._sinks.drained() and self._egress.drained() and all(flow.delivered() for flow in flows),
+            deadline_ms,
+        )
+        for flow in flows:
             flow.close_outflow()
-        self._turn_until(lambda: self._sinks.drained() and self._egress.drained(), deadline_ms)
 
     def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
         while not done() and self._clock.monotonic_ms() < deadline_ms:

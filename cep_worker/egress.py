@@ -26,7 +26,9 @@ from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Message,
 from cep_common.security.roles import Door
 from cep_common.transport import bind, listening_socket, readable
 from cep_worker.config import EgressConfig
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
+from cep_worker.receipts import Receipt
 from cep_worker.streams import EventStream, StreamDirectory, column_order
 from cep_worker.waiting import WaitingBatch, WaitingQueue
 from topology.link import NO_WATERMARK, Outbox, PendingFrame
@@ -56,6 +58,11 @@ class Listener:
         self.stream = stream
         self._config = config
         self._waiting = WaitingQueue()
+        self._left = False
+        self._offered_rows = 0
+        self._sent_rows = 0
+        self._receipts: deque[tuple[int, Receipt]] = deque()
+        """Those of batches that wait, each with the rows that were offered up to its own."""
         self._outbox = Outbox(window_rows=config.window_rows)
         self._sent_ms: deque[tuple[int, int]] = deque()
 
@@ -66,11 +73,25 @@ class Listener:
 
     def has_room(self) -> bool:
         """True when it takes another batch."""
-        return self._waiting.rows < self._config.waiting_rows
+        return self._left or self._waiting.rows < self._config.waiting_rows
 
-    def append(self, batch: pa.RecordBatch, body: Any) -> None:
-        """`batch` is in the queue."""
+    def append(self, batch: pa.RecordBatch, body: Any, receipt: Receipt) -> None:
+        """`batch` is in the queue; its receipt is settled when it leaves it, or the listener."""
+        if self._left:
+            receipt.settle()
+            return
         self._waiting.append(WaitingBatch(batch, body))
+        self._offered_rows += batch.num_rows
+        self._receipts.append((self._offered_rows, receipt))
+
+    def sent(self) -> list[Receipt]:
+        """The receipts of the batches that have left the queue, given once."""
+        return self._settled_up_to(self._sent_rows)
+
+    def gone(self) -> list[Receipt]:
+        """The listener gets no more. The receipts of all batches that wait."""
+        self._left = True
+        return self._settled_up_to(self._offered_rows)
 
     def acknowledged(self, sequence: int) -> None:
         """The listener has worked off all frames up to `sequence`."""
@@ -88,11 +109,18 @@ class Listener:
         if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
             return None
         frame = self._waiting.take(BATCH_ROWS)
+        self._sent_rows += frame.rows
         sequence = outbox.next_sequence
         data = Data(self.stream.schema.stream, sequence, frame.rows, NO_WATERMARK)
         outbox.sent(PendingFrame(sequence, frame.rows, data, ()))
         self._sent_ms.append((sequence, now_ms))
         return encode(data, bodies=(frame.body,))
+
+    def _settled_up_to(self, rows: int) -> list[Receipt]:
+        settled = []
+        while self._receipts and self._receipts[0][0] <= rows:
+            settled.append(self._receipts.popleft()[1])
+        return settled
 
 
 class _Tap:
@@ -106,12 +134,16 @@ class _Tap:
     def has_room(self) -> bool:
         return self._listener.has_room()
 
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._order is None:
-            self._listener.append(batch, body)
+            self._listener.append(batch, body, receipt)
         else:
-            self._listener.append(batch.select(self._order), None)
+            self._listener.append(batch.select(self._order), None, receipt)
         self._egress.pump_later(self._listener)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        """A listener knows no groups: it gets what comes while it listens."""
+        receipt.settle()
 
 
 class Egress:
@@ -232,6 +264,9 @@ class Egress:
         except InputError as error:
             self._send(peer, encode(Rejected(error.reason_code, error.message)))
             return
+        former = self._listeners.get(peer)
+        if former is not None:
+            self._forget(former)
         self._listeners[peer] = Listener(self, peer, asked, stream, self._config)
         self._tap()
         logger.info("listener subscribed: stream=%s tenant=%d", asked.event_stream, asked.tenant)
@@ -255,6 +290,7 @@ class Egress:
                 if frames is None:
                     break
                 self._send(listener.peer, frames)
+                _settle(listener.sent())
             if was_full and listener.has_room():
                 self._room()
 
@@ -267,6 +303,7 @@ class Egress:
         if self._listeners.get(listener.peer) is listener:
             del self._listeners[listener.peer]
         self._tap()
+        _settle(listener.gone())
         self._room()
 
     def _send(self, peer: bytes, frames: list[Any]) -> None:
@@ -276,8 +313,12 @@ class Egress:
         try:
             self._socket.send_multipart([peer, *frames], flags=zmq.NOBLOCK, copy=True)
         except zmq.ZMQError:
-            listener = self._listeners.pop(peer, None)
+            listener = self._listeners.get(peer)
             if listener is not None:
                 logger.info("listener gone: stream=%s", listener.name)
-                self._tap()
-                self._room()
+                self._forget(listener)
+
+
+def _settle(receipts: list[Receipt]) -> None:
+    for receipt in receipts:
+        receipt.settle()

@@ -7,45 +7,36 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
 
-import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, DeployedPlan, MarkIdle, OpenLink, OutflowReport, Rejected
+from cep_common.messages import Data, DeployedPlan, MarkCheckpoint, MarkIdle, OpenLink, OutflowReport, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.config import OutflowConfig
+from cep_worker.consumers import Consumer, Consumers
 from cep_worker.event_trace import EventTrace
 from cep_worker.reactor import Reactor
+from cep_worker.receipts import InOrder, Receipt
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 
 
-class Consumer(Protocol):
-    """Whoever takes the events of an exported stream."""
-
-    def has_room(self) -> bool:
-        """True when `offer` may be called."""
-
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
-        """`batch` (of the stream's schema, `body` its Arrow IPC form) is taken over."""
-
-
-Consumers = Callable[[str], Sequence[Consumer]]
-"""Who takes the events of the plan's stream of that name, now."""
-
-
 @dataclass(slots=True, eq=False)
 class _Publisher:
+    """What is under way of a publisher's link: frames that wait for room, and those that are not delivered."""
+
     parked: deque[FrameArrived] = field(default_factory=deque)
+    taken: InOrder = field(default_factory=InOrder)
 
 
 class Outflow:
     """One service for all exported streams of a plan under one epoch. A frame is acknowledged when every consumer has
-    taken it: a full sink slows the plan. Belongs to the reactor's thread."""
+    delivered it, or, for a plan that may lose results, has taken it: a slow sink slows the plan. Publishers of the
+    newest attempt alone are served. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -65,6 +56,8 @@ class Outflow:
         self._consumers = consumers
         self._changed = changed
         self._parked: dict[Link, None] = {}
+        self._attempt = 0
+        self._leaving = False
         self._server = LinkServer.listen(
             context,
             Door.OUTFLOW,
@@ -85,12 +78,22 @@ class Outflow:
         """The publisher instances that are linked now."""
         return tuple(sorted(link.opening.sender for link in self._server.links.values()))
 
+    def leave(self) -> None:
+        """Nothing more is taken; what was taken is acknowledged as it is delivered."""
+        self._leaving = True
+
+    def delivered(self) -> bool:
+        """Everything that was taken has been delivered and acknowledged."""
+        return not any(link.attachment.taken for link in self._server.links.values())
+
     def report(self) -> tuple[OutflowReport, ...]:
         """Events that came, by stream."""
         return tuple(OutflowReport(stream, count) for stream, count in self._received.items())
 
     def retry(self, now_ms: int) -> None:
         """Frames that waited are taken as far as there is room now."""
+        if self._leaving:
+            return
         for link in list(self._parked):
             parked = link.attachment.parked
             while parked and self._take(parked[0], now_ms):
@@ -120,6 +123,8 @@ class Outflow:
             return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
         if opening.epoch != self._plan.epoch:
             return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
+        if opening.attempt < self._attempt:
+            return Rejected("stale-epoch", f"attempt {opening.attempt} where {self._attempt} has begun")
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
@@ -132,15 +137,26 @@ class Outflow:
             match event:
                 case LinkArrived(link=link):
                     link.attachment = _Publisher()
+                    self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
                     publisher = link.attachment
-                    if publisher.parked or not self._take(event, now_ms):
+                    if publisher.parked or self._leaving or not self._take(event, now_ms):
                         publisher.parked.append(event)
                         self._parked[link] = None
                 case LinkGone():
                     self._gone(event)
         self._reactor.defer(self._flush)
+
+    def _end_older(self, attempt: int) -> None:
+        """A publisher of `attempt` has come: those of former attempts are leftovers."""
+        if attempt <= self._attempt:
+            return
+        self._attempt = attempt
+        for link in list(self._server.links.values()):
+            if link.opening.attempt < attempt:
+                self._server.drop(link, "stale-epoch", f"attempt {attempt} has begun")
+                self._gone(LinkGone(link, "stale attempt"))
 
     def _gone(self, event: LinkGone) -> None:
         sender = event.link.opening.sender
@@ -158,18 +174,33 @@ class Outflow:
     def _take(self, frame: FrameArrived, now_ms: int) -> bool:
         """True when the frame has been dealt with; False when a consumer has no room for it."""
         message = frame.message
+        consumers: Sequence[Consumer] = ()
         if isinstance(message, Data) and frame.batch is not None and message.rows:
             consumers = self._consumers(message.stream)
             if not all(consumer.has_room() for consumer in consumers):
                 return False
-            for consumer in consumers:
-                consumer.offer(frame.batch, frame.bodies[0])
             self._received[message.stream] += message.rows
             trace = self.traces[message.stream]
             if trace.on:
                 trace.note(frame.batch, now_ms)
-        elif not isinstance(message, Data | MarkIdle):
+        elif not isinstance(message, Data | MarkIdle | MarkCheckpoint):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
-        self._server.done(frame.link, frame.sequence)
-        self._reactor.defer(self._flush)
+        frame.link.attachment.taken.took(frame.sequence)
+        at_once = not consumers or self._plan.delivery == "at-most-once"
+        if at_once:
+            self._delivered(frame)
+        receipt = Receipt(len(consumers), _ignore if at_once else partial(self._delivered, frame))
+        for consumer in consumers:
+            consumer.offer(frame.batch, frame.bodies[0], receipt)
         return True
+
+    def _delivered(self, frame: FrameArrived) -> None:
+        """The frame is acknowledged as soon as those before it are."""
+        newest = frame.link.attachment.taken.settle(frame.sequence)
+        if newest is not None and not self._server.socket.closed:
+            self._server.done(frame.link, newest)
+            self._reactor.defer(self._flush)
+
+
+def _ignore() -> None:
+    """Nobody waits for the delivery of results that may be lost."""

@@ -12,8 +12,9 @@ from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint
 from cep_common.messages import DeployedPlan, WorkerPlanReport
 from cep_worker.config import WorkerConfig
+from cep_worker.consumers import Consumers
 from cep_worker.inflow import Inflow
-from cep_worker.outflow import Consumers, Outflow
+from cep_worker.outflow import Outflow
 from cep_worker.reactor import Reactor
 
 logger = logging.getLogger(__name__)
@@ -78,8 +79,7 @@ class PlanFlow:
 
     def retry(self, now_ms: int) -> None:
         """Consumers have room again."""
-        outflows = [outflow for outflow, _ in self._former]
-        for outflow in outflows if self._outflow is None else [*outflows, self._outflow]:
+        for outflow in self._outflows():
             if outflow.parked():
                 outflow.retry(now_ms)
 
@@ -111,6 +111,15 @@ class PlanFlow:
     def drained(self) -> bool:
         """Whatever has a link to go over has gone and was acknowledged."""
         return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
+
+    def leave_outflow(self) -> None:
+        """Nothing more is taken from publishers."""
+        for outflow in self._outflows():
+            outflow.leave()
+
+    def delivered(self) -> bool:
+        """All results that were taken have been delivered and acknowledged."""
+        return all(outflow.delivered() for outflow in self._outflows())
 
     def close_outflow(self) -> None:
         """Publishers must look for another worker."""
@@ -147,6 +156,11 @@ class PlanFlow:
         for inflow in before.values():
             self._close_inflow(inflow)
 
+    def _outflows(self) -> list[Outflow]:
+        """Those of earlier epochs, then the present one."""
+        former = [outflow for outflow, _ in self._former]
+        return former if self._outflow is None else [*former, self._outflow]
+
     def _switch_traces(self) -> None:
         outgoing = self._outflow.traces.values() if self._outflow is not None else ()
         for trace in (*(inflow.trace for inflow in self.inflows.values()), *outgoing):
@@ -158,7 +172,8 @@ class PlanFlow:
         for outflow, since_ms in list(self._former):
             outflow.tick(now_ms)
             waited_ms = now_ms - since_ms
-            if waited_ms < FINISHING_MS or (outflow.parked() and waited_ms < LONGEST_FINISHING_MS):
+            unfinished = outflow.parked() or not outflow.delivered()
+            if waited_ms < FINISHING_MS or (unfinished and waited_ms < LONGEST_FINISHING_MS):
                 continue
             if outflow.parked():
                 logger.warning("results of an earlier epoch lost: plan=%s", self.plan.key.topology())

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import pyarrow as pa
 import zmq
 
 from cep_common.messages import Connector, StreamSchema
+from cep_worker.consumers import Consumer
 from cep_worker.reactor import Reactor
 
 
-class Sink(Protocol):
+class Sink(Consumer, Protocol):
     """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks."""
-
-    def has_room(self) -> bool:
-        """True when `offer` may be called."""
-
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
-        """`batch` (of the stream's schema; `body` is its Arrow IPC form) is in the sink's queue."""
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
@@ -32,7 +26,7 @@ class Sink(Protocol):
         """What went wrong last, or nothing while all is well."""
 
     def close(self) -> None:
-        """The sink ends at once; what it still has is lost."""
+        """The sink ends at once. What it still has, and whatever is offered later, is given up and settled."""
 
 
 @dataclass(frozen=True, slots=True)

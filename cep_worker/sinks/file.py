@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers import SinkMapper, sink_mapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
@@ -35,7 +36,7 @@ class _FileWriter:
         self._mapper = mapper
         self._file: BinaryIO = open_for_append(path)
 
-    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         text = memoryview(b"\n".join(self._mapper.events(batch)) + b"\n")
         while text:
             try:
@@ -43,6 +44,9 @@ class _FileWriter:
             except OSError as error:
                 if stopping.wait(RETRY_S):
                     raise WriteError(f"{self._path}: {error.strerror}") from error
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Lines are delivered when they are written."""
 
     def close(self) -> None:
         self._file.close()
@@ -67,4 +71,4 @@ def file_sink(context: SinkContext) -> Sink:
         writer = _FileWriter(options.path(), mapper)
     except OSError as error:
         raise ConfigError(f"{context.where()}: file.uri: {options.path()}: {error.strerror}") from error
-    return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)
+    return ThreadedSink(context, writer)

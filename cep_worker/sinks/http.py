@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -14,6 +14,7 @@ import requests
 from msgspec import Meta
 
 from cep_common.errors import ConfigError
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers import SinkMapper, sink_mapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
@@ -59,23 +60,27 @@ class _HttpWriter:
         self._session.headers["Content-Type"] = mapper.content_type
         self._session.headers.update(headers)
 
-    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         unwanted: WriteError | None = None
         for start in range(0, batch.num_rows, self._options.batch_rows):
+            headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, start)}
             try:
-                self._deliver(self._mapper.joined(batch.slice(start, self._options.batch_rows)), stopping)
+                self._deliver(self._mapper.joined(batch.slice(start, self._options.batch_rows)), headers, stopping)
             except WriteError as error:
                 unwanted = error
         if unwanted is not None:
             raise unwanted
 
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Each request stands by itself; its key tells whether it came before."""
+
     def close(self) -> None:
         self._session.close()
 
-    def _deliver(self, payload: bytes, stopping: threading.Event) -> None:
+    def _deliver(self, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         tries = 0
         while True:
-            problem = self._try(payload)
+            problem = self._try(payload, headers)
             if not problem:
                 return
             if self._options.on_error == "LOG" and tries >= self._options.retry_count:
@@ -86,13 +91,13 @@ class _HttpWriter:
                 raise WriteError(f"the worker left before it was delivered: {problem}")
             tries += 1
 
-    def _try(self, payload: bytes) -> str:
+    def _try(self, payload: bytes, headers: dict[str, str]) -> str:
         """Nothing when `payload` was taken, else why not. WriteError when another try would be in vain."""
         options = self._options
         try:
             answer = self._session.request(
-                options.method, options.publisher_url, data=payload, timeout=options.timeout_ms / 1000,
-                allow_redirects=False,
+                options.method, options.publisher_url, data=payload, headers=headers,
+                timeout=options.timeout_ms / 1000, allow_redirects=False,
             )  # fmt: skip
         except requests.RequestException as error:
             return f"{type(error).__name__} at {self._shown_url()}"
@@ -117,7 +122,14 @@ def http_sink(context: SinkContext) -> Sink:
     headers = _headers(options.headers, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
     writer = _HttpWriter(options, headers, mapper)
-    return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)
+    return ThreadedSink(context, writer)
+
+
+def idempotency_key(frame: FrameId, first_row: int) -> str:
+    """What a request is known by: the same for the same events, however often they are sent."""
+    group = frame.group
+    names = "/".join(quote(name, safe="") for name in (str(group.key.tenant), group.key.plan, group.publisher))
+    return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{first_row}"
 
 
 def _headers(text: str, where: str) -> dict[str, str]:

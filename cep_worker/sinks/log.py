@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers import SinkMapper, sink_mapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
@@ -32,9 +33,12 @@ class _LogWriter:
         self._prefix = prefix
         self._mapper = mapper
 
-    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         for event in self._mapper.events(batch):
             logger.log(self._level, "%s : %s", self._prefix, event.decode())
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Lines of a log cannot be taken back: each stands when it is written."""
 
     def close(self) -> None:
         """A log needs no closing."""
@@ -46,4 +50,4 @@ def log_sink(context: SinkContext) -> Sink:
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
     prefix = options.prefix or f"{context.plan} : {context.connector.stream}"
     writer = _LogWriter(options, prefix, mapper)
-    return ThreadedSink(context.where(), writer, context.waiting_rows, context.room)
+    return ThreadedSink(context, writer)

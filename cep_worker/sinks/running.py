@@ -13,7 +13,9 @@ import zmq
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
+from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
 from cep_worker.streams import column_order
@@ -34,11 +36,14 @@ class _Tap:
     def has_room(self) -> bool:
         return self._sink.has_room()
 
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._order is None:
-            self._sink.offer(batch, body)
+            self._sink.offer(batch, body, receipt, frame)
         else:
-            self._sink.offer(batch.select(self._order), None)
+            self._sink.offer(batch.select(self._order), None, receipt, frame)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        self._sink.commit(group, receipt)
 
 
 @dataclass(slots=True)

@@ -6,11 +6,15 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from cep_common.errors import CepError
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.receipts import Receipt
+from cep_worker.sinks.base import SinkContext
 
 logger = logging.getLogger(__name__)
 
@@ -24,44 +28,64 @@ class WriteError(CepError):
 class Writer(Protocol):
     """Delivers batches; lives on the sink's thread."""
 
-    def write(self, batch: pa.RecordBatch, stopping: threading.Event) -> None:
-        """`batch` is delivered. May take long, and tries again as it sees fit until `stopping` is set. Raises
-        WriteError when these events cannot be delivered."""
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        """`batch` is delivered or, as part of a group, ready for its `commit`. May take long, and tries again as it
+        sees fit until `stopping` is set. Raises WriteError when these events cannot be delivered."""
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """The group whose frames were written since the last commit is delivered; nothing happens when it was before.
+        Raises WriteError when it cannot be."""
 
     def close(self) -> None:
-        """Nothing more will be written."""
+        """Nothing more will be written; frames without their commit are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A batch, alone or as a frame of a group, or the commit of a group."""
+
+    rows: int
+    receipt: Receipt
+    batch: pa.RecordBatch | None = None
+    frame: FrameId | None = None
+    group: GroupId | None = None
 
 
 class ThreadedSink:
     """Batches in a queue of at most `waiting_rows` rows (and one batch), written by a thread."""
 
-    def __init__(self, name: str, writer: Writer, waiting_rows: int, room: Callable[[], None]) -> None:
-        self._name = name
+    def __init__(self, context: SinkContext, writer: Writer) -> None:
+        self._name = context.where()
         self._writer = writer
-        self._most_rows = waiting_rows
-        self._room = room
-        self._queue: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
+        self._most_rows = context.waiting_rows
+        self._room = context.room
+        self._post: Callable[[Callable[[], None]], None] = context.reactor.post
+        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._rows = 0
+        self._unsettled = 0
+        self._ended = False
         self._stopping = threading.Event()
+        self._group_rows = 0
         self._error = ""
         self.dropped_events = 0
-        self._thread = threading.Thread(target=self._run, name=f"sink {name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
         self._thread.start()
 
     def has_room(self) -> bool:
         return self._rows < self._most_rows
 
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
-        with self._lock:
-            self._rows += batch.num_rows
-        self._queue.put(batch)
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        self._put(_Work(batch.num_rows, receipt, batch, frame))
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        self._put(_Work(0, receipt, group=group))
 
     def tick(self, now_ms: int) -> None:
         """Nothing to do: the thread keeps its own time."""
 
     def drained(self) -> bool:
-        return self._rows == 0
+        return self._unsettled == 0
 
     def last_error(self) -> str:
         return self._error
@@ -70,29 +94,61 @@ class ThreadedSink:
         self._stopping.set()
         self._queue.put(None)
 
+    def _put(self, work: _Work) -> None:
+        with self._lock:
+            self._rows += work.rows
+            self._unsettled += 1
+            if not self._ended:
+                self._queue.put(work)
+                return
+        self._give_up(work)
+
     def _run(self) -> None:
-        while (batch := self._queue.get()) is not None:
-            self._write(batch)
-            with self._lock:
-                was_full = self._rows >= self._most_rows
-                self._rows -= batch.num_rows
-            if was_full and self._rows < self._most_rows:
-                self._room()
+        while (work := self._queue.get()) is not None:
+            self._do(work)
+            self._done(work)
             if self._stopping.is_set():
                 break
         self._writer.close()
+        with self._lock:
+            self._ended = True
+        while not self._queue.empty():
+            left = self._queue.get()
+            if left is not None:
+                self._give_up(left)
 
-    def _write(self, batch: pa.RecordBatch) -> None:
+    def _done(self, work: _Work) -> None:
+        with self._lock:
+            was_full = self._rows >= self._most_rows
+            self._rows -= work.rows
+            self._unsettled -= 1
+        self._post(work.receipt.settle)
+        if was_full and self._rows < self._most_rows:
+            self._room()
+
+    def _give_up(self, work: _Work) -> None:
+        if work.rows:
+            self._drop(work.rows, "the sink has ended")
+        self._done(work)
+
+    def _do(self, work: _Work) -> None:
+        """Writes; what fails for good is dropped, a whole group when its commit does."""
         try:
-            self._writer.write(batch, self._stopping)
+            if work.batch is not None:
+                self._writer.write(work.batch, work.frame, self._stopping)
+                self._group_rows += work.rows if work.frame is not None else 0
+            elif work.group is not None:
+                self._writer.commit(work.group, self._stopping)
         except WriteError as error:
-            self._drop(batch, error.message)
+            self._drop(work.rows or self._group_rows, error.message)
         except Exception as error:  # noqa: BLE001 - the sink's own message loop: one bad batch does not end it
-            self._drop(batch, f"{type(error).__name__}: {error}")
+            self._drop(work.rows or self._group_rows, f"{type(error).__name__}: {error}")
         else:
             self._error = ""
+        if work.group is not None:
+            self._group_rows = 0
 
-    def _drop(self, batch: pa.RecordBatch, reason: str) -> None:
-        self.dropped_events += batch.num_rows
+    def _drop(self, rows: int, reason: str) -> None:
+        self.dropped_events += rows
         self._error = f"{self._name}: {self.dropped_events} events dropped, the last because: {reason}"
-        logger.error("sink dropped events: sink=%s events=%d reason=%s", self._name, batch.num_rows, reason)
+        logger.error("sink dropped events: sink=%s events=%d reason=%s", self._name, rows, reason)

@@ -1,4 +1,4 @@
-"""Sink `zeromq`: batches sent over a link to a `LinkServer`, in Arrow's form."""
+"""Sink `zeromq`: batches sent over a link to a server of links, in Arrow's form."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_common.messages import OpenLink, StreamSchema
-from cep_common.security.roles import Door
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.options import read_options
-from cep_worker.outgoing import Outgoing, OutgoingLimits
+from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
-
-RECONNECT_MS = 1_000
+from cep_worker.sinks.delivery_link import DeliveryLink
 
 
 class ZeromqOptions(msgspec.Struct, frozen=True):
@@ -26,40 +25,57 @@ class ZeromqOptions(msgspec.Struct, frozen=True):
 
 
 class ZeromqSink:
-    """Keeps a link to its endpoint, for ever; what was not acknowledged over a broken link is sent again."""
+    """A link for batches that come once, and one for the groups of each log, by whose positions the server knows what
+    it has."""
 
     def __init__(self, context: SinkContext, options: ZeromqOptions) -> None:
+        self._context = context
         self._endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
-        schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
-        opening = OpenLink(sender=f"{context.worker}/{context.plan}", streams=(schema,))
-        limits = OutgoingLimits(context.waiting_rows, batch_rows=4_096, frames_under_way=64, connect_ms=RECONNECT_MS)
-        self._where = context.where()
-        self._out = Outgoing(
-            context.reactor, context.zmq_context, Door.INGRESS, opening, limits, lambda: None, context.room
-        )
-        self._tried_ms: int | None = None
+        self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
+        self._links: dict[str, DeliveryLink] = {}
+        self._closed = False
+        self._link("")
 
     def has_room(self) -> bool:
-        return self._out.has_room()
+        return sum(link.rows for link in self._links.values()) < self._context.waiting_rows
 
-    def offer(self, batch: pa.RecordBatch, body: Any) -> None:
-        self._out.offer(batch, body)
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if self._closed:
+            receipt.settle()
+        elif frame is None:
+            self._link("").offer(batch, body, receipt)
+        else:
+            self._link(frame.group.log).offer(batch, body, receipt, frame.number)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        """Each frame stands by itself; its position tells whether it came before."""
+        receipt.settle()
 
     def tick(self, now_ms: int) -> None:
-        self._out.tick(now_ms)
-        due = self._tried_ms is None or now_ms - self._tried_ms >= RECONNECT_MS
-        if self._out.needs_endpoint and due:
-            self._tried_ms = now_ms
-            self._out.connect(self._endpoint, now_ms)
+        for link in self._links.values():
+            link.tick(now_ms)
 
     def drained(self) -> bool:
-        return self._out.drained()
+        return not any(link.rows for link in self._links.values())
 
     def last_error(self) -> str:
-        return f"{self._where}: {self._out.last_error}" if self._out.last_error else ""
+        error = next((link.last_error for link in self._links.values() if link.last_error), "")
+        return f"{self._context.where()}: {error}" if error else ""
 
     def close(self) -> None:
-        self._out.close()
+        self._closed = True
+        for link in self._links.values():
+            link.close()
+
+    def _link(self, log: str) -> DeliveryLink:
+        link = self._links.get(log)
+        if link is None:
+            context = self._context
+            sender = f"{context.plan}/{context.connector.stream}/{log}" if log else f"{context.worker}/{context.plan}"
+            opening = OpenLink(sender=sender, streams=(self._schema,), log=sender if log else "")
+            link = DeliveryLink(context.reactor, context.zmq_context, self._endpoint, opening, context.room)
+            self._links[log] = link
+        return link
 
 
 def zeromq_sink(context: SinkContext) -> Sink:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from worker_hook import Hook
 from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, free_port, until
 
 from cep_common.ids import PlanKey
@@ -23,45 +20,6 @@ TWO = alerts((5, "UA", 3), (6, "AA", 4))
 
 def with_sink(kind: str, options: dict[str, str], mapper: str = "", **mapper_options: str) -> DeployedPlan:
     return msgspec.structs.replace(PLAN, sinks=(Connector("Alerts", kind, options, mapper, mapper_options),))
-
-
-class Hook:
-    """A web hook: keeps what is posted, answers with `status`."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        self.status = 200
-        hook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                hook.bodies.append(body)
-                hook.headers.append(dict(self.headers))
-                self.send_response(hook.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                """Tests need no access log."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
-        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
-        self._thread.start()
-
-    def events(self) -> list[Any]:
-        found: list[Any] = []
-        for body in self.bodies:
-            value = json.loads(body)
-            found += value if isinstance(value, list) else [value]
-        return found
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self._thread.join()
-        self.server.server_close()
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from cep_common.messages import (
     EndpointAssigned,
     EndpointRegistered,
     ListPlans,
+    MarkCheckpoint,
     Message,
     OpenLink,
     PlansListed,
@@ -199,13 +200,21 @@ class FakeReceiver:
 
 
 class FakePublisher:
-    """A publisher stage linked to a worker's outflow."""
+    """A publisher stage linked to a worker's outflow; its log begins behind `position`."""
 
     def __init__(
-        self, context: zmq.Context[Any], endpoint: Endpoint, plan: DeployedPlan, name: str = "publisher#0"
+        self,
+        context: zmq.Context[Any],
+        endpoint: Endpoint,
+        plan: DeployedPlan,
+        name: str = "publisher#0",
+        attempt: int = 0,
+        position: int = 0,
     ) -> None:
         streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
-        self.link = LinkSender(context, Door.OUTFLOW, endpoint, OpenLink(name, streams, plan.key, plan.epoch), now_ms())
+        opening = OpenLink(name, streams, plan.key, plan.epoch, attempt=attempt, log=f"{plan.epoch}.{attempt}")
+        self.link = LinkSender(context, Door.OUTFLOW, endpoint, opening, now_ms())
+        self.position = position
 
     def pump(self) -> None:
         self.link.socket.poll(5)
@@ -218,7 +227,13 @@ class FakePublisher:
 
     def send(self, stream: str, batch: pa.RecordBatch) -> None:
         until(self.link.has_room, self)
-        self.link.send(stream, encode_batch(batch), batch.num_rows, 0)
+        self.position += batch.num_rows
+        self.link.send(stream, encode_batch(batch), batch.num_rows, 0, self.position)
+
+    def mark(self, checkpoint: int) -> None:
+        until(self.link.has_room, self)
+        sequence = self.link.outbox.next_sequence
+        self.link.send_frame(MarkCheckpoint(sequence, checkpoint), sequence, 0, ())
 
     def close(self) -> None:
         self.link.close()

@@ -1,0 +1,184 @@
+"""Batches on their way over a link until its server has taken them over; a link that breaks is made anew."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint
+from cep_common.messages import Data, OpenLink
+from cep_common.security.roles import Door
+from cep_worker.reactor import Reactor
+from cep_worker.receipts import Receipt
+from topology.frames import concatenate, encode_batch
+from topology.link import NO_WATERMARK
+from topology.link_sender import LinkSender, LinkState
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_MS = 1_000
+BATCH_ROWS = 4_096
+"""Small batches that wait are joined up to this, unless they have positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A batch, or several that were joined and encoded, at `position` of the log."""
+
+    batch: pa.RecordBatch
+    body: Any
+    receipts: tuple[Receipt, ...]
+    position: int
+
+
+class DeliveryLink:
+    """Sends batches of one stream to `endpoint`, in order, for ever connected anew. Those that a server did not take
+    over are sent again. With a log (`opening.log`) batches have positions, and a server tells which of them it has.
+    Belongs to the reactor's thread. `room` is called when batches were delivered.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        endpoint: Endpoint,
+        opening: OpenLink,
+        room: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._context = context
+        self._endpoint = endpoint
+        self._opening = opening
+        self._room = room
+        self._link: LinkSender | None = None
+        self._tried_ms: int | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._sent: deque[tuple[int, _Waiting]] = deque()
+        self._reported_open = False
+        self.rows = 0
+        """Rows that were offered and are not delivered."""
+        self.last_error = ""
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, position: int = 0) -> None:
+        """`batch` leaves as soon as the link lets it; `receipt` is settled when the server has taken it over."""
+        self.rows += batch.num_rows
+        self._waiting.append(_Waiting(batch, body, (receipt,), position))
+        self._reactor.defer(self._pump)
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, and connects when there is no link."""
+        link = self._link
+        if link is not None:
+            link.tick(now_ms)
+            self._look(link)
+        elif self._tried_ms is None or now_ms - self._tried_ms >= RECONNECT_MS:
+            self._tried_ms = now_ms
+            self._link = link = LinkSender(self._context, Door.INGRESS, self._endpoint, self._opening, now_ms)
+            for socket in link.sockets:
+                self._reactor.watch(socket, self._handle)
+
+    def close(self) -> None:
+        """The link is closed; what is not delivered is given up."""
+        self._leave()
+        self._settle([self._waiting.popleft() for _ in range(len(self._waiting))])
+
+    def _handle(self, now_ms: int) -> None:
+        link = self._link
+        if link is None:
+            return
+        link.handle()
+        self._look(link)
+        self._reactor.defer(self._pump)
+
+    def _look(self, link: LinkSender) -> None:
+        """Settles what was taken over, notes refusals, and leaves a link that does not stand any more."""
+        if link.state is LinkState.OPEN and not self._reported_open:
+            self._reported_open = True
+            self.last_error = ""
+            logger.info("sink is linked: stream=%s peer=%s", self._opening.streams[0].stream, self._endpoint.url())
+            self._settle([self._waiting.popleft() for _ in range(self._known(link.position))])
+        self._settle([self._sent.popleft()[1] for _ in range(self._taken_over(link))])
+        for refusal in link.refusals:
+            self.last_error = f"{self._endpoint.host}:{self._endpoint.port}: {refusal.code}: {refusal.reason}"
+            logger.error("sink is refused: stream=%s peer=%s code=%s reason=%s", self._opening.streams[0].stream,
+                         self._endpoint.url(), refusal.code, refusal.reason)  # fmt: skip
+        link.refusals.clear()
+        if link.state in (LinkState.LOST, LinkState.REFUSED):
+            self._leave()
+
+    def _pump(self, now_ms: int) -> None:
+        """Sends what waits, as far as the server has room."""
+        link = self._link
+        while link is not None and self._waiting and link.has_room():
+            waiting = self._next()
+            stream = self._opening.streams[0].stream
+            sequence = link.outbox.next_sequence
+            message = Data(stream, sequence, waiting.batch.num_rows, NO_WATERMARK, position=waiting.position)
+            link.send_frame(message, sequence, waiting.batch.num_rows, (waiting.body,))
+            self._sent.append((sequence, waiting))
+
+    def _next(self) -> _Waiting:
+        """The next frame: small batches without positions are joined."""
+        first = self._waiting.popleft()
+        joined, rows = [first], first.batch.num_rows
+        while (
+            not first.position
+            and self._waiting
+            and not self._waiting[0].position
+            and rows + self._waiting[0].batch.num_rows <= BATCH_ROWS
+        ):
+            joined.append(self._waiting.popleft())
+            rows += joined[-1].batch.num_rows
+        if len(joined) == 1 and first.body is not None:
+            return first
+        batch = concatenate([one.batch for one in joined])
+        receipts = tuple(receipt for one in joined for receipt in one.receipts)
+        return _Waiting(batch, encode_batch(batch), receipts, first.position)
+
+    def _known(self, position: int) -> int:
+        """How many of the batches that wait first the server has already."""
+        known = 0
+        while known < len(self._waiting) and 0 < self._waiting[known].position <= position:
+            known += 1
+        return known
+
+    def _taken_over(self, link: LinkSender) -> int:
+        """How many of the frames sent first need not be sent again: acknowledged and, by a server that says when it
+        has secured what it took, secured."""
+        pending = link.outbox.pending
+        first_open = pending[0].sequence if pending else link.outbox.next_sequence
+        taken = 0
+        while taken < len(self._sent):
+            sequence, waiting = self._sent[taken]
+            if sequence >= first_open or (link.secures and waiting.position > link.secured):
+                break
+            taken += 1
+        return taken
+
+    def _settle(self, delivered: list[_Waiting]) -> None:
+        if not delivered:
+            return
+        self.rows -= sum(waiting.batch.num_rows for waiting in delivered)
+        for waiting in delivered:
+            for receipt in waiting.receipts:
+                receipt.settle()
+        self._room()
+
+    def _leave(self) -> None:
+        """Closes the link; what it has not delivered waits to be sent again."""
+        link = self._link
+        if link is None:
+            return
+        self._link = None
+        self._reported_open = False
+        self._waiting.extendleft(waiting for _, waiting in reversed(self._sent))
+        self._sent.clear()
+        for socket in link.sockets:
+            self._reactor.unwatch(socket)
+        link.close()
