@@ -37,6 +37,9 @@ ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
 """A server forgets a sender that has been silent for so long."""
 
+CLOSED = "closed"
+"""The reason of a link whose sender has left in order."""
+
 
 @dataclass(slots=True, eq=False)
 class Link:
@@ -228,7 +231,7 @@ class LinkServer:
         elif isinstance(message, CloseLink):
             self.links.pop(peer, None)
             self._due.pop(peer, None)
-            yield LinkGone(link, "closed")
+            yield LinkGone(link, CLOSED)
         else:
             yield from self._frame(link, message, bodies)
 

@@ -12,15 +12,17 @@ others is not waited for: it may be silent because its rows, held here, fill its
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from topology.bundle import Bundle
-from topology.frames import TIMESTAMP, concatenate
+from topology.errors import TopologyError
+from topology.frames import TIMESTAMP, concatenate, decode_batch, encode_batch
 from topology.link import END_OF_TIME, NO_WATERMARK
 
 Order = npt.NDArray[np.int64]
@@ -65,6 +67,20 @@ class _Pending:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     earliest_ms: int = END_OF_TIME
     holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
+
+
+class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
+    stream: str
+    rows: int
+    body: bytes
+
+
+class _HeldState(msgspec.Struct, frozen=True, array_like=True):
+    """Rows that wait, and the channels that they may wait for: (name, rank, watermark, idle)."""
+
+    released_ms: int
+    channels: tuple[tuple[str, int, int, bool], ...]
+    batches: tuple[_HeldBatch, ...]
 
 
 class EventTimeMerger:
@@ -130,6 +146,42 @@ class EventTimeMerger:
             deadline_ms = self._deadline(channel)
             if deadline_ms is not None and deadline_ms <= now_ms:
                 channel.idle = True
+
+    def snapshot(self) -> bytes:
+        """What is held, and how far each channel had come."""
+        state = _HeldState(
+            self._released_ms,
+            tuple((name, one.rank, one.watermark_ms, one.idle) for name, one in self._channels.items()),
+            tuple(
+                _HeldBatch(stream, batch.num_rows, encode_batch(batch).to_pybytes())
+                for stream, pending in self._pending.items()
+                for batch in pending.batches
+            ),
+        )
+        return msgspec.msgpack.encode(state)
+
+    def restore(self, state: bytes, schemas: Mapping[str, pa.Schema], now_ms: int) -> None:
+        """What `snapshot` told is held again; the channels that there were are waited for like those that have not
+        spoken yet. Raises TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
+        try:
+            held = msgspec.msgpack.decode(state, type=_HeldState)
+        except msgspec.DecodeError as error:
+            raise TopologyError("state-unreadable", f"what waited to be merged cannot be read: {error}") from error
+        self._released_ms = held.released_ms
+        self._channels = {
+            name: _Channel(rank, watermark_ms, idle, heard_ms=now_ms)
+            for name, rank, watermark_ms, idle in held.channels
+        }
+        for one in held.batches:
+            if one.stream not in self._pending:
+                raise TopologyError(
+                    "state-unreadable", f"rows of {one.stream} are held, which is no input of the stage"
+                )
+            batch = decode_batch(one.body, schemas[one.stream], one.rows)
+            pending = self._pending[one.stream]
+            pending.batches.append(batch)
+            pending.earliest_ms = min(pending.earliest_ms, int(batch.column(TIMESTAMP).to_numpy().min()))
+            self.held_rows += one.rows
 
     def _deadline(self, channel: _Channel) -> int | None:
         if channel.idle or channel.waited_for_ms is None:

@@ -82,6 +82,10 @@ class Topology:
         pairs = dict.fromkeys((link.producer, link.consumer) for link in self.plan.links())
         return place(stages, [Way(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
 
+    def run(self) -> str:
+        """Which run of the plan this is, for people."""
+        return f"epoch {self.epoch}, attempt {self.attempt} of {self.key.topology()}"
+
     def component(self, name: str) -> Component:
         """The component called `name`; KeyError when there is none."""
         return {component.name: component for component in self.components}[name]

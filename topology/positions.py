@@ -66,10 +66,13 @@ class Positions:
         self.taken[channel] = LogPosition(log, position)
         return True
 
-    def mark(self, checkpoint: int) -> bytes:
-        """The positions as `checkpoint` holds them."""
-        self._marked[checkpoint] = dict(self.taken)
+    def snapshot(self) -> bytes:
+        """What has been taken, as `restored` reads it."""
         return _ENCODER.encode(self.taken)
+
+    def mark(self, checkpoint: int) -> None:
+        """`checkpoint` holds what has been taken until now."""
+        self._marked[checkpoint] = dict(self.taken)
 
     def complete(self, checkpoint: int) -> None:
         """`checkpoint` is complete: what it holds is secured."""

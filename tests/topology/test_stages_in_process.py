@@ -81,7 +81,7 @@ class Running:
 
     def link(self, stream: str) -> LinkSender:
         if stream not in self.senders:
-            opening = OpenLink(sender="worker", streams=(schema_of(stream),), key=KEY, epoch=EPOCH)
+            opening = OpenLink("worker", (schema_of(stream),), KEY, EPOCH, attempt=self.topology.attempt)
             self.senders[stream] = self.opened(opening)
             self.until(lambda: self.senders[stream].state is LinkState.OPEN)
         return self.senders[stream]

@@ -18,6 +18,7 @@ from siddhi.language.parser import parse
 from topology.link_sender import LinkState
 from topology.model import Topology
 from topology.stages import state_door
+from topology.stages.contract import Parts
 from topology.stages.settings import StageSettings
 from topology.stages.state_door import StateDoor, fetch_state
 from topology.stages.task import Task
@@ -63,7 +64,7 @@ def answers(numbers: range) -> list[int]:
     return [total + last for total, last in zip(totals, before, strict=True)]
 
 
-def states_of(running: Running) -> dict[str, bytes]:
+def states_of(running: Running) -> dict[str, Parts]:
     return {name: state for task in running.tasks for name, state in task.states.items()}
 
 
@@ -148,7 +149,7 @@ def test_nothing_is_cut_while_results_have_not_been_taken(launch: Launch) -> Non
 
 def test_a_state_of_any_size_is_fetched_whole(zmq_context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_door, "PIECE_BYTES", 10)
-    states = {"total#0": bytes(range(256)) * 3, "empty#0": b""}
+    states = {"total#0": {"engine": bytes(range(256)) * 3, "held": b""}, "empty#0": {}}
     door = StateDoor(zmq_context, "127.0.0.1", PORTS, KEY, EPOCH, states)
     door.start()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,10 @@ from topology.bundle import Bundle
 Emit = Callable[[Bundle], None]
 """Hands a bundle to every consumer of the instance's component."""
 
+Parts = Mapping[str, bytes]
+"""The state of an instance, by the names of its parts: those that can be split or matched by themselves."""
+NO_STATE: Parts = {}
+
 
 class StageInstance(Protocol):
     """One instance of a component. All calls come from the task's one thread; times are the task's clock in ms."""
@@ -21,9 +25,9 @@ class StageInstance(Protocol):
     name: str
     statistics: Statistics
 
-    def open(self, now_ms: int, state: bytes = b"") -> None:
-        """Called once, before anything else. `state` is what `snapshot` of the same instance gave, of a topology of the
-        same plan in whose place this one comes; empty: it begins anew."""
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
+        """Called once, before anything else. `state` is what `snapshot` of an instance of the same stage gave, in a
+        topology of the same plan in whose place this one comes; empty: it begins anew."""
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         """Takes in a bundle and sees to it that it is settled, now or when its rows have gone on."""
@@ -34,8 +38,11 @@ class StageInstance(Protocol):
     def next_deadline_ms(self) -> int | None:
         """When `on_time` must be called next, or None."""
 
-    def snapshot(self) -> bytes:
-        """The whole state between two bundles."""
+    def snapshot(self) -> Parts:
+        """The whole state between two bundles; empty for an instance that keeps none."""
+
+    def mark(self, checkpoint: int) -> Parts:
+        """The instance's state as `checkpoint` holds it; the checkpoint's marker has gone on to all consumers."""
 
     def close(self) -> None:
         """Called once, after everything else."""

@@ -135,13 +135,15 @@ class TaskControl(threading.Thread):
 
     def _fetch(self, sources: tuple[StateSource, ...]) -> None:
         """The task has the states of its instances, once all can be had."""
-        found = {source.instance: source for source in sources}
-        mine = self._task.state_keepers()
-        if self._fetched or not sources or not found.keys() >= set(mine):
+        if self._fetched or not sources:
             return
+        found = {source.instance: source for source in sources}
         key = self._task.topology.key
         self._task.bring(
-            {name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name) for name in mine}
+            {
+                name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name)
+                for name in sorted(self._task.wants(found))
+            }
         )
         self._fetched = True
 

@@ -62,7 +62,8 @@ class Exchange:
 
     def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
-        opening = OpenLink(sender=f"task {self._task}", streams=(), key=self._topology.key, epoch=self._topology.epoch)
+        topology = self._topology
+        opening = OpenLink(f"task {self._task}", (), topology.key, topology.epoch, attempt=topology.attempt)
         for task, endpoint in enumerate(addresses):
             if task != self._task:
                 self._ways[task] = _Way(LinkSender(self._context, Door.EXCHANGE, endpoint, opening, monotonic_ms))
@@ -120,8 +121,9 @@ class Exchange:
         self.server.close()
 
     def _accept(self, opening: OpenLink) -> Rejected | None:
-        if opening.key != self._topology.key or opening.epoch != self._topology.epoch:
-            return Rejected(code="stale-epoch", reason=f"this is epoch {self._topology.epoch}")
+        topology = self._topology
+        if (opening.key, opening.epoch, opening.attempt) != (topology.key, topology.epoch, topology.attempt):
+            return Rejected("stale-epoch", f"this is {topology.run()}")
         return None
 
     def _pump(self, way: _Way) -> None:
@@ -139,6 +141,7 @@ class Exchange:
                 watermark_ms=bundle.watermark_ms,
                 idle=bundle.idle,
                 batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
+                checkpoint=bundle.checkpoint,
             )
             bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
             way.link.send_frame(message, sequence, bundle.rows(), bodies)
@@ -161,5 +164,6 @@ class Exchange:
                 for (stream, rows), body in zip(message.batches, bodies, strict=True)
             ),
             receipt=receipt,
+            checkpoint=message.checkpoint,
         )
         self._deliver(message.target, bundle)

@@ -17,15 +17,20 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle, Receipt
-from topology.frames import concatenate
+from topology.frames import arrow_schema, concatenate
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger
 from topology.model import PROCESSOR, Component, Topology
 from topology.resequencer import Resequencer
-from topology.stages.contract import Emit, Statistics
+from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 from topology.stages.settings import StageSettings
 
 Batches = tuple[tuple[str, pa.RecordBatch], ...]
+
+ENGINE = "engine"
+"""The part of the state that is the engine's."""
+HELD = "held"
+"""The part of the state that waits to be merged by event time."""
 
 
 _NEXT_TO_NOTHING = 1_000
@@ -49,6 +54,7 @@ class Processor:
         self._emit = emit
         self._inputs = tuple(one.stream.id for one in stage.inputs)
         self._outputs = tuple(output.id for output in stage.outputs)
+        self._schemas = {stream: arrow_schema(topology.streams[stream]) for stream in self._inputs}
         self._keeps_tickets = topology.keeps_tickets(component)
         self._resequencer = Resequencer(topology.paths(component))
         self._plays_back = topology.plan.playback is not None
@@ -65,11 +71,13 @@ class Processor:
         for stream in self._outputs:
             self._engine.add_stream_callback(stream, partial(self._collect, stream))
 
-    def open(self, now_ms: int, state: bytes = b"") -> None:
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if self._merges:
             self._merger = EventTimeMerger(self._inputs, self._idle_ms, self._drop_late, now_ms)
-        if state:
-            self._engine.restore(state)
+            if HELD in state:
+                self._merger.restore(state[HELD], self._schemas, now_ms)
+        if ENGINE in state:
+            self._engine.restore(state[ENGINE])
         else:
             self._engine.start(0 if self._plays_back else now_ms)
 
@@ -101,8 +109,16 @@ class Processor:
         """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""
         return self._merger.next_deadline_ms() if self._merger is not None else self._engine.next_deadline_ms()
 
-    def snapshot(self) -> bytes:
-        return self._engine.snapshot()
+    def snapshot(self) -> Parts:
+        parts = {ENGINE: self._engine.snapshot()}
+        if self._merger is not None:
+            parts[HELD] = self._merger.snapshot()
+        return parts
+
+    def mark(self, checkpoint: int) -> Parts:
+        state = self.snapshot()
+        self._emit(Bundle.marker(self.name, checkpoint))
+        return state
 
     def measure(self) -> None:
         """`statistics` tells what the engine holds now."""

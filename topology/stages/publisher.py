@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from time import perf_counter_ns
 
 import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, OpenLink
+from cep_common.messages import Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
@@ -17,14 +18,34 @@ from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 from topology.model import PUBLISHER, Topology
 from topology.resequencer import Resequencer
-from topology.stages.contract import Statistics
+from topology.stages.contract import NO_STATE, Parts, Statistics
 
 MAXIMUM_FRAME_ROWS = 8_192
 """Waiting batches are put together up to so many rows a frame."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A batch that waits, and the bundle that it came in; none when it is sent again."""
+
+    stream: str
+    batch: pa.RecordBatch
+    bundle: Bundle | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Everything before belongs to `checkpoint` or earlier ones."""
+
+    checkpoint: int
+
+
 class Publisher:
-    """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more."""
+    """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
+
+    With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
+    complete.
+    """
 
     def __init__(
         self,
@@ -33,29 +54,31 @@ class Publisher:
         context: zmq.Context[zmq.Socket[bytes]],
         queue_rows: int,
         resequencer: Resequencer,
+        exactly_once: bool = False,
     ) -> None:
         self.name = name
         self.statistics = Statistics(topology.plan.publisher.name, PUBLISHER)
         self.link: LinkSender | None = None
         self.worker = ""
+        self.flushed: list[int] = []
+        """Checkpoints for which all results before the marker are with the worker, until the owner clears them."""
         self._topology = topology
         self._context = context
         self._queue_rows = queue_rows
         self._resequencer = resequencer
-        self._waiting: deque[tuple[str, pa.RecordBatch, Bundle | None]] = deque()
-        """Batches with the bundle that each came in; none for one that is sent again."""
+        self._exactly_once = exactly_once
+        self._waiting: deque[_Result | _Mark] = deque()
+        self._marks: deque[tuple[int, int]] = deque()
+        """(frame, checkpoint): flushed when the worker has acknowledged all frames up to that one."""
 
-    def open(self, now_ms: int, state: bytes = b"") -> None:
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
         """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again."""
-        opening = OpenLink(
-            sender=self.name,
-            streams=tuple(self._topology.streams[stream.id] for stream in self._topology.plan.publisher.streams),
-            key=self._topology.key,
-            epoch=self._topology.epoch,
-        )
+        topology = self._topology
+        streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
+        opening = OpenLink(self.name, streams, topology.key, topology.epoch, attempt=topology.attempt)
         self.link, self.worker = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms), worker
 
     def needs_worker(self) -> bool:
@@ -81,10 +104,16 @@ class Publisher:
                     self.statistics.received[stream] += batch.num_rows
                     self.statistics.queued_events += batch.num_rows
                     one.hold()
-                    self._waiting.append((stream, batch, one))
+                    self._waiting.append(_Result(stream, batch, one))
             one.settle()
         self.pump()
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
+
+    def mark(self, checkpoint: int) -> Parts:
+        """All results of `checkpoint` have come; `flushed` will name it when the worker has them."""
+        self._waiting.append(_Mark(checkpoint))
+        self.pump()
+        return NO_STATE
 
     def on_readable(self, now_ms: int) -> None:
         """Takes in acknowledgements; lets go of a link that was lost or refused."""
@@ -96,6 +125,7 @@ class Publisher:
         for refusal in link.refusals:
             self.statistics.error(f"worker {self.worker} refused: {refusal.reason}", now_ms)
         link.refusals.clear()
+        self._note_flushed()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             self._let_go(link)
         self.pump()
@@ -115,43 +145,77 @@ class Publisher:
     def pump(self) -> None:
         """Sends what waits, as far as the worker has room."""
         link = self.link
-        while link is not None and self._waiting and link.has_room():
-            stream, batch, bundles = self._next_frame()
-            link.send(stream, encode_batch(batch), batch.num_rows, NO_WATERMARK)
-            self.statistics.emitted[stream] += batch.num_rows
-            self.statistics.queued_events -= batch.num_rows
-            for bundle in bundles:
-                bundle.settle()
+        while self._waiting:
+            head = self._waiting[0]
+            if isinstance(head, _Mark):
+                if not self._pass(head.checkpoint):
+                    break
+                self._waiting.popleft()
+            elif link is not None and link.has_room():
+                self._send_frame(link, head.stream)
+            else:
+                break
+        self._note_flushed()
 
-    def snapshot(self) -> bytes:
-        """A publisher keeps no state of its own: unacknowledged results come again from the stages' checkpoint."""
-        return b""
+    def snapshot(self) -> Parts:
+        """A publisher keeps no state of its own: what it was given before a marker is with the worker when the
+        checkpoint is complete."""
+        return NO_STATE
 
     def close(self) -> None:
         if self.link is not None:
             self.link.close()
 
-    def _next_frame(self) -> tuple[str, pa.RecordBatch, list[Bundle]]:
-        stream = self._waiting[0][0]
+    def _send_frame(self, link: LinkSender, stream: str) -> None:
         batches: list[pa.RecordBatch] = []
         bundles: list[Bundle] = []
         rows = 0
-        while self._waiting and self._waiting[0][0] == stream and rows < MAXIMUM_FRAME_ROWS:
-            _, batch, bundle = self._waiting.popleft()
-            batches.append(batch)
-            rows += batch.num_rows
-            if bundle is not None:
-                bundles.append(bundle)
-        return stream, concatenate(batches), bundles
+        while self._waiting and rows < MAXIMUM_FRAME_ROWS:
+            head = self._waiting[0]
+            if isinstance(head, _Mark) or head.stream != stream:
+                break
+            self._waiting.popleft()
+            batches.append(head.batch)
+            rows += head.batch.num_rows
+            if head.bundle is not None:
+                bundles.append(head.bundle)
+        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK)
+        self.statistics.emitted[stream] += rows
+        self.statistics.queued_events -= rows
+        for bundle in bundles:
+            bundle.settle()
+
+    def _pass(self, checkpoint: int) -> bool:
+        """The place of `checkpoint` among the frames is known, to the worker too if it must know; False while it cannot
+        be told."""
+        link = self.link
+        if not self._exactly_once:
+            self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint))
+            return True
+        if link is None or not link.has_room():
+            return False
+        sequence = link.outbox.next_sequence
+        self._marks.append((sequence, checkpoint))
+        link.send_frame(MarkCheckpoint(sequence, checkpoint), sequence, 0, ())
+        return True
+
+    def _note_flushed(self) -> None:
+        pending = self.link.outbox.pending if self.link is not None else ()
+        while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
+            self.flushed.append(self._marks.popleft()[1])
 
     def _let_go(self, link: LinkSender) -> None:
-        """Puts the frames that the worker did not acknowledge back in front of what waits."""
-        for frame in reversed(link.unacknowledged()):
+        """Puts the frames that the worker did not acknowledge back in front of what waits, and the marks among them."""
+        again: list[_Result | _Mark] = []
+        for frame in link.unacknowledged():
             if isinstance(frame.message, Data):
                 stream = frame.message.stream
                 schema = arrow_schema(self._topology.streams[stream])
-                self._waiting.appendleft((stream, decode_batch(frame.bodies[0], schema, frame.rows), None))
+                again.append(_Result(stream, decode_batch(frame.bodies[0], schema, frame.rows), None))
                 self.statistics.emitted[stream] -= frame.rows
                 self.statistics.queued_events += frame.rows
+            again += [_Mark(checkpoint) for sequence, checkpoint in self._marks if sequence == frame.sequence]
+        self._marks.clear()
+        self._waiting.extendleft(reversed(again))
         link.close()
         self.link, self.worker = None, ""

@@ -14,9 +14,13 @@ from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
 from topology.link import NO_WATERMARK
-from topology.link_server import FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.link_server import CLOSED, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
 from topology.model import RECEIVER, Topology
-from topology.stages.contract import Emit, Statistics
+from topology.positions import Positions
+from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+
+POSITIONS = "positions"
+"""The part of the state that says how far workers' logs have been taken."""
 
 
 @dataclass(slots=True)
@@ -42,7 +46,10 @@ class FrameLedger:
 
 
 class Receiver:
-    """Listens for the workers' links, one for each worker and imported stream, and numbers what comes."""
+    """Listens for the workers' links, one for each worker and imported stream, and numbers what comes.
+
+    With `secures` it tells senders that keep logs what checkpoints hold; without, an acknowledgement is all they get.
+    """
 
     def __init__(
         self,
@@ -53,18 +60,23 @@ class Receiver:
         host: str,
         ports: tuple[int, int],
         window_rows: int,
+        secures: bool = False,
     ) -> None:
         self.name = name
         self.statistics = Statistics(topology.plan.receiver.name, RECEIVER)
+        self._positions = Positions()
         self._topology = topology
         self._emit = emit
         self._next_ticket = 0
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
-        self.server = LinkServer.listen(context, Door.RECEIVER, host, ports, window_rows, self._accept)
+        self.server = LinkServer.listen(
+            context, Door.RECEIVER, host, ports, window_rows, self._accept, resume=self._resume if secures else None
+        )
 
-    def open(self, now_ms: int, state: bytes = b"") -> None:
-        """Nothing to prepare: links open by themselves."""
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
+        if POSITIONS in state:
+            self._positions = Positions.restored([state[POSITIONS]])
 
     def on_readable(self, monotonic_ms: int) -> None:
         """Takes in what the workers sent."""
@@ -91,17 +103,32 @@ class Receiver:
         """True when whatever came of the frames that were taken in has gone on."""
         return not any(link.attachment.open_frames for link in self.server.links.values())
 
-    def snapshot(self) -> bytes:
-        """A receiver's state is what its links hold, and senders keep that until it is acknowledged."""
-        return b""
+    def snapshot(self) -> Parts:
+        """How far logs have been taken; what links hold, senders keep."""
+        return {POSITIONS: self._positions.snapshot()}
+
+    def mark(self, checkpoint: int) -> Parts:
+        self._positions.mark(checkpoint)
+        self._emit(Bundle.marker(self.name, checkpoint))
+        return self.snapshot()
+
+    def complete(self, checkpoint: int) -> None:
+        """`checkpoint` is complete: senders are told what they need not keep."""
+        self._positions.complete(checkpoint)
+        for link in self.server.links.values():
+            self._secure(link)
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed."""
+        self._positions.abandon(checkpoint)
 
     def close(self) -> None:
         self.server.close()
 
     def _accept(self, opening: OpenLink) -> Rejected | None:
         topology = self._topology
-        if opening.key != topology.key or opening.epoch != topology.epoch:
-            return Rejected(code="stale-epoch", reason=f"this is epoch {topology.epoch} of {topology.key.topology()}")
+        if (opening.key, opening.epoch, opening.attempt) != (topology.key, topology.epoch, topology.attempt):
+            return Rejected("stale-epoch", f"this is {topology.run()}")
         imported = {stream.id for stream in topology.plan.receiver.streams}
         for stream in opening.streams:
             if stream.stream not in imported or topology.streams[stream.stream] != stream:
@@ -113,18 +140,24 @@ class Receiver:
             case LinkArrived(link=link):
                 link.attachment = FrameLedger()
                 self._note_connections()
+                self._secure(link)
                 self._pass_on(link)
             case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
                 ledger: FrameLedger = link.attachment
                 ledger.open_frames.append(sequence)
                 if isinstance(message, Data) and batch is not None:
-                    self._data(link, message.stream, batch, message.watermark_ms, sequence)
+                    if self._positions.take(_channel(link.opening), link.opening.log, message.position):
+                        self._data(link, message.stream, batch, message.watermark_ms, sequence)
+                    else:
+                        self._finished(link, sequence)
                 else:
                     ledger.idle = isinstance(message, MarkIdle)
                     self._pass_on(link)
                     self._finished(link, sequence)
-            case LinkGone(link=link):
-                link.attachment.idle = True
+            case LinkGone(link=link, reason=reason):
+                link.attachment.idle = (
+                    reason == CLOSED
+                )  # one that has broken is waited for, as long as for any silent one
                 self._note_connections()
                 self._pass_on(link)
 
@@ -154,7 +187,7 @@ class Receiver:
             source=self.name,
             origin=self.name,
             ticket=self._next_ticket,
-            channel=_channel(link),
+            channel=_channel(link.opening),
             streams=tuple(stream.stream for stream in link.opening.streams),
             watermark_ms=link.attachment.watermark_ms,
             idle=link.attachment.idle,
@@ -165,7 +198,15 @@ class Receiver:
         self._emit(bundle)
 
     def _note_connections(self) -> None:
-        self.connections = tuple(sorted(_channel(link) for link in self.server.links.values()))
+        self.connections = tuple(sorted(_channel(link.opening) for link in self.server.links.values()))
+
+    def _resume(self, opening: OpenLink) -> int:
+        return self._positions.of(_channel(opening), opening.log)
+
+    def _secure(self, link: Link) -> None:
+        position = self._positions.secured_of(_channel(link.opening), link.opening.log)
+        if position:
+            self.server.secure(link, position)
 
     def _finished(self, link: Link, sequence: int) -> None:
         last = link.attachment.finish(sequence)
@@ -173,5 +214,5 @@ class Receiver:
             self.server.done(link, last)
 
 
-def _channel(link: Link) -> str:
-    return f"{link.opening.sender}/{','.join(stream.stream for stream in link.opening.streams)}"
+def _channel(opening: OpenLink) -> str:
+    return f"{opening.sender}/{','.join(stream.stream for stream in opening.streams)}"

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
+import msgspec
 import zmq
 
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
@@ -16,6 +17,7 @@ from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.task_messages import FetchState, StateFetched
 from cep_common.transport import bind_in_range, connecting_socket, listening_socket
+from topology.stages.contract import Parts
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +25,9 @@ PIECE_BYTES = 32 * 1024 * 1024
 FETCH_TIMEOUT_MS = 20_000
 LOOK_MS = 50
 """How often the door looks whether it shall close."""
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 class StateDoor(threading.Thread):
@@ -35,7 +40,7 @@ class StateDoor(threading.Thread):
         ports: tuple[int, int],
         key: PlanKey,
         epoch: int,
-        states: Mapping[str, bytes],
+        states: Mapping[str, Parts],
     ) -> None:
         """The door listens. Raises PortInUseError."""
         super().__init__(name="state door", daemon=True)
@@ -74,7 +79,7 @@ class StateDoor(threading.Thread):
         pieces: list[memoryview] = []
         match envelope.message:
             case FetchState(self._key, self._epoch, instance) if instance in self._states:
-                answer, state = StateFetched(instance), memoryview(self._states[instance])
+                answer, state = StateFetched(instance), memoryview(_ENCODER.encode(self._states[instance]))
                 pieces = [state[start : start + PIECE_BYTES] for start in range(0, len(state), PIECE_BYTES)]
         self._socket.send_multipart([peer, *encode(answer, envelope.correlation, pieces)], copy=False)
 
@@ -85,9 +90,9 @@ def fetch_state(
     key: PlanKey,
     epoch: int,
     instance: str,
-) -> bytes:
+) -> Parts:
     """The state of `instance` as the door at `endpoint` gives it. Raises PeerError when it does not answer in time,
-    RequestRejectedError when it has none."""
+    RequestRejectedError when it has none, DecodeError when it gives something else."""
     socket = connecting_socket(context, Door.STATE, MAXIMUM_DATA_BYTES)
     try:
         socket.connect(endpoint.url())
@@ -99,8 +104,15 @@ def fetch_state(
         socket.close()
     match envelope.message:
         case StateFetched():
-            return b"".join(envelope.bodies)
+            return _decoded(b"".join(envelope.bodies))
         case Rejected(code=code, reason=reason):
             raise RequestRejectedError(code, reason)
         case message:
             raise RequestRejectedError("unexpected-message", f"{endpoint.url()} answered with {message.TYPE}")
+
+
+def _decoded(state: bytes) -> Parts:
+    try:
+        return _DECODER.decode(state)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"a state that cannot be read: {error}") from error

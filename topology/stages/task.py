@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import zmq
 
@@ -21,11 +21,13 @@ from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.model import Component, Topology
 from topology.resequencer import Resequencer
-from topology.stages.contract import StageInstance
+from topology.stages.checkpointing import Checkpointing
+from topology.stages.contract import NO_STATE, Parts, StageInstance
 from topology.stages.exchange import Exchange
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
+from topology.stages.restoring import beginnings, keeps_state, wanted
 from topology.stages.routing import Routing
 from topology.stages.settings import StageSettings
 from topology.stages.trigger import Trigger
@@ -51,20 +53,24 @@ class Task:
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         stands_by: bool = False,
+        secures: bool = False,
     ) -> None:
+        """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
+        told what they hold."""
         self.topology = topology
         self.index = index
         self._settings = settings
         self._context = context
+        self._secures = secures
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
         self._order: TaskOrder = "stand-by" if stands_by else "work"
-        self._brought: dict[str, bytes] | None = None
+        self._brought: dict[str, Parts] | None = None
         self._opened = False
         self.hand_over: HandOver = ""
         """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
-        self.states: dict[str, bytes] = {}
+        self.states: dict[str, Parts] = {}
         """What is given, by instance, once `hand_over` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
@@ -81,6 +87,7 @@ class Task:
             for name in component.instances():
                 if topology.placement[name] == index:
                     self._instances[name] = self._build(name, component)
+        self.checkpointing = Checkpointing(topology, self._instances)
 
     @property
     def reports(self) -> tuple[ComponentReport, ...]:
@@ -95,13 +102,18 @@ class Task:
         """Tells the loop what to do from now on; called by the control thread."""
         self._order = order
 
-    def bring(self, states: dict[str, bytes]) -> None:
-        """Gives a task that stands by the states of its instances to go on from; called by the control thread."""
-        self._brought = states
+    def bring(self, former: Mapping[str, Parts]) -> None:
+        """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
+        `wants`; called before `run`, or by the control thread."""
+        self._brought = beginnings(self.topology, self.state_keepers(), former)
+
+    def wants(self, former: Collection[str]) -> set[str]:
+        """Which of the `former` instances' states it needs to go on from them."""
+        return wanted(self.topology, self.state_keepers(), former)
 
     def state_keepers(self) -> tuple[str, ...]:
         """The instances whose state matters when another topology takes over."""
-        return tuple(name for name, instance in self._instances.items() if isinstance(instance, Processor | Trigger))
+        return tuple(name for name in self._instances if keeps_state(self.topology, name))
 
     def stop(self, failure: BaseException | None = None) -> None:
         """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
@@ -134,6 +146,7 @@ class Task:
                 wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
             readable = self._wait(max(0, wait_ms))
             now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+            self.checkpointing.obey(works=self._works(), now_ms=now_ms)
             self._take_in(readable, now_ms, monotonic_ms)
             self._drain(now_ms)
             for name, deadline_ms in deadlines.items():
@@ -143,6 +156,7 @@ class Task:
             if monotonic_ms >= next_tick_ms:
                 next_tick_ms = monotonic_ms + TICK_MS
                 self._tick(now_ms, monotonic_ms)
+            self.checkpointing.note_flushed()
             flush_ms = self._flush(monotonic_ms)
 
     def _works(self) -> bool:
@@ -162,10 +176,10 @@ class Task:
         elif self._order in ("pause", "give"):
             self._give()
 
-    def _open(self, states: Mapping[str, bytes]) -> None:
+    def _open(self, states: Mapping[str, Parts]) -> None:
         now_ms = self._clock.now_ms()
         for name, instance in self._instances.items():
-            instance.open(now_ms, states.get(name, b""))
+            instance.open(now_ms, states.get(name, NO_STATE))
         self._opened = True
 
     def _give(self) -> None:
@@ -222,7 +236,7 @@ class Task:
     def _drain(self, now_ms: int) -> None:
         while self._work:
             target, bundle = self._work.popleft()
-            self._instances[target].on_bundle(bundle, now_ms)
+            self.checkpointing.deliver(target, bundle, now_ms)
 
     def _tick(self, now_ms: int, monotonic_ms: int) -> None:
         while not self._assigned.empty():
@@ -266,7 +280,7 @@ class Task:
             case "receiver":
                 receiver = Receiver(
                     name, topology, self._routing.emitter(component), self._context, settings.host, settings.ports,
-                    settings.window_rows,
+                    settings.window_rows, secures=self._secures,
                 )  # fmt: skip
                 self.receivers.append(receiver)
                 return receiver

@@ -13,10 +13,12 @@ from siddhi.cron import parse_cron
 from topology.bundle import Bundle
 from topology.frames import CURRENT, arrow_schema
 from topology.model import TRIGGER, stream_schema
-from topology.stages.contract import Emit, Statistics
+from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 
+DUE = "due"
+"""The part of the state that says when the trigger fires next."""
 NEVER = b"never"
-"""The state of a trigger that fires no more."""
+"""It fires no more."""
 
 
 class Trigger:
@@ -33,9 +35,9 @@ class Trigger:
         self._next_ticket = 0
         self._due_ms: int | None = None
 
-    def open(self, now_ms: int, state: bytes = b"") -> None:
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if state:
-            self._due_ms = None if state == NEVER else int(state)
+            self._due_ms = None if state[DUE] == NEVER else int(state[DUE])
             return
         self._tell(now_ms, ())
         at_start = self._period_ms is None and self._schedule is None
@@ -59,8 +61,12 @@ class Trigger:
     def next_deadline_ms(self) -> int | None:
         return self._due_ms
 
-    def snapshot(self) -> bytes:
-        return NEVER if self._due_ms is None else str(self._due_ms).encode()
+    def snapshot(self) -> Parts:
+        return {DUE: NEVER if self._due_ms is None else str(self._due_ms).encode()}
+
+    def mark(self, checkpoint: int) -> Parts:
+        self._emit(Bundle.marker(self.name, checkpoint))
+        return self.snapshot()
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -1,0 +1,248 @@
+"""Checkpoints of real tasks in threads, over real sockets: a topology that begins from one answers as if nothing had
+been lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from test_stages_in_process import WINDOW, Context, Running, flow
+from topology_builders import EPOCH, KEY, numbers, schema_of
+
+from cep_common.clock import SystemClock
+from cep_common.messages import OpenLink
+from query_plan.builder import build
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+from topology.frames import encode_batch
+from topology.link_sender import LinkState
+from topology.model import Topology
+from topology.stages.checkpoints import TakenPart
+from topology.stages.contract import Parts
+from topology.stages.settings import StageSettings
+from topology.stages.task import Task
+
+PLAN = """@Plan:name('P') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Import('B:1.0.0') define stream B (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+@info(name='filtering') @dist(execGroup='filtering', parallel='2') from A[number >= 0] select number insert into M;
+@info(name='total') @dist(execGroup='total') from M#window.length(1000) select sum(number) as number insert into Out;
+@info(name='pass') @dist(execGroup='total') from B select number insert into Out;
+"""
+LOG = "log of worker"
+
+
+class Logged(Running):
+    """A worker that keeps what it sends in a log, at both ends of a topology."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.stopped = False
+
+    def stop(self) -> None:
+        if not self.stopped:
+            self.stopped = True
+            super().stop()
+
+    def open_log(self, stream: str = "A") -> int:
+        """The link stands; gives the position behind which the topology wants to go on."""
+        opening = OpenLink("worker", (schema_of(stream),), KEY, EPOCH, attempt=self.topology.attempt, log=LOG)
+        self.senders[stream] = self.opened(opening)
+        self.until(lambda: self.senders[stream].state is LinkState.OPEN)
+        return self.senders[stream].position
+
+    def send_from_log(self, number: int) -> None:
+        """Event `number` stands at position `number` of the log."""
+        body = encode_batch(numbers("A", [(number, number)]))
+        self.senders["A"].send("A", body, 1, number, position=number)
+
+    def begin(self, checkpoint: int) -> None:
+        for task in self.tasks:
+            task.checkpointing.begin(checkpoint)
+
+    def taken(self, checkpoint: int) -> dict[str, Parts]:
+        """The states of all instances, when every task has done its part."""
+        parts: dict[int, TakenPart] = {}
+
+        def collect() -> bool:
+            for index, task in enumerate(self.tasks):
+                while not task.checkpointing.taken.empty():
+                    part = task.checkpointing.taken.get()
+                    assert not part.error
+                    if part.checkpoint == checkpoint:
+                        parts[index] = part
+            return len(parts) == len(self.tasks)
+
+        self.until(collect)
+        return {name: state for part in parts.values() for name, state in part.states.items()}
+
+
+Launch = Callable[..., Logged]
+
+
+@pytest.fixture
+def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Launch]:
+    running: list[Logged] = []
+
+    def start(
+        tasks: int = 1, header: str = "", attempt: int = 0, states: dict[str, Parts] | None = None, receivers: int = 1
+    ) -> Logged:
+        header += f" @Plan:dist(receiverParallelism='{receivers}')"
+        topology = Topology(KEY, EPOCH, build(analyse(parse(PLAN.format(header=header)))), tasks, attempt)
+        stages = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000)
+        made = [Task(topology, index, stages, zmq_context, SystemClock(), secures=True) for index in range(tasks)]
+        for task in made:
+            if states is not None:
+                task.bring({name: states[name] for name in task.wants(states)})
+        running.append(Logged(zmq_context, drive, topology, made))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 3), (3, 1), (2, 2)])
+def test_a_lost_topology_goes_on_from_its_checkpoint_and_each_event_counts_once(
+    launch: Launch, before: int, after: int
+) -> None:
+    running = launch(before)
+    running.listen()
+    assert running.open_log() == 0
+    for number in range(1, 21):
+        running.send_from_log(number)
+    running.until(lambda: len(running.out) >= 10)
+    running.begin(1)
+    states = running.taken(1)
+    for number in range(21, 31):
+        running.send_from_log(number)
+    running.until(lambda: len(running.out) == 30)
+    running.stop()
+
+    again = launch(after, attempt=1, states=states, receivers=2)
+    again.listen()
+    position = again.open_log()
+    assert 10 <= position <= 20, "what the checkpoint holds need not come again"
+    again.until(lambda: again.senders["A"].secured == position)
+    for number in range(position + 1, 41):
+        again.send_from_log(number)
+    again.until(lambda: len(again.out) == 40 - position)
+    assert [number for _, number in again.out] == [sum(range(1, last + 1)) for last in range(position + 1, 41)]
+
+
+def test_a_frame_that_was_taken_already_is_acknowledged_and_not_counted_again(launch: Launch) -> None:
+    running = launch()
+    running.listen()
+    running.open_log()
+    for number in (1, 2, 2, 1, 3):
+        running.send_from_log(number)
+    running.until(lambda: not running.senders["A"].unacknowledged())
+    assert [number for _, number in running.out] == [1, 3, 6]
+
+
+def test_workers_learn_what_a_complete_checkpoint_holds(launch: Launch) -> None:
+    running = launch(2)
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    running.begin(1)
+    running.taken(1)
+    running.send_from_log(2)
+    running.until(lambda: len(running.out) == 2)
+    assert running.senders["A"].secured == 0
+    for task in running.tasks:
+        task.checkpointing.complete(1)
+    running.until(lambda: running.senders["A"].secured == 1)
+
+
+def test_a_checkpoint_waits_until_the_worker_has_taken_the_results_before_it(launch: Launch) -> None:
+    running = launch()
+    running.acknowledging = False
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    running.begin(1)
+    running.until_every_task_has_ticked()
+    assert running.tasks[0].checkpointing.taken.empty()
+    running.acknowledging = True
+    for link in running.outflow.links.values() if running.outflow else ():
+        running.outflow.done(link, link.inbox.received)
+    running.taken(1)
+
+
+def test_results_that_a_lost_worker_had_not_acknowledged_hold_their_checkpoint_up_until_another_has(
+    launch: Launch,
+) -> None:
+    running = launch()
+    running.acknowledging = False
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    running.begin(1)
+    lost, running.outflow = running.outflow, None
+    assert lost is not None
+    lost.close()
+    running.until(running.tasks[0].publishers[0].needs_worker)
+    assert running.tasks[0].checkpointing.taken.empty()
+    running.acknowledging = True
+    running.listen()
+    running.taken(1)
+    assert [number for _, number in running.out] == [1, 1], "once for each worker"
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_rows_that_wait_for_a_watermark_are_part_of_the_state(launch: Launch, tasks: int) -> None:
+    running = launch(tasks, header="@app:playback")
+    running.listen()
+    running.link("B")
+    running.open_log()
+    for number in range(1, 11):
+        running.send_from_log(number)
+    running.until_every_task_has_ticked()
+    assert running.out == [], "nobody has said yet that B has nothing earlier"
+    running.begin(1)
+    states = running.taken(1)
+    running.stop()
+
+    again = launch(tasks, header="@app:playback", attempt=1, states=states)
+    again.listen()
+    position = again.open_log()
+    again.link("B").mark_idle()
+    for number in range(position + 1, 21):
+        again.send_from_log(number)
+    again.until(lambda: len(again.out) == 20)
+    assert [number for _, number in again.out] == [sum(range(1, last + 1)) for last in range(1, 21)]
+
+
+def test_a_task_that_stands_by_or_was_paused_takes_no_part(launch: Launch) -> None:
+    running = launch()
+    running.tasks[0].follow("pause")
+    running.until(lambda: running.tasks[0].hand_over == "quiet")
+    running.begin(1)
+    running.until(lambda: not running.tasks[0].checkpointing.taken.empty())
+    assert "gives its state away" in running.tasks[0].checkpointing.taken.get().error
+
+
+def test_a_link_of_an_earlier_attempt_is_refused(launch: Launch) -> None:
+    running = launch(attempt=2)
+    running.senders["?"] = running.opened(OpenLink("worker", (schema_of("A"),), KEY, EPOCH, attempt=1))
+    running.until(lambda: running.senders["?"].refusals)
+    assert [refusal.code for refusal in running.senders["?"].refusals] == ["stale-epoch"]
+
+
+def test_checkpoints_one_after_the_other_each_hold_what_came_before_them(launch: Launch) -> None:
+    running = launch(3)
+    running.listen()
+    running.open_log()
+    rows = iter([(number, number) for number in range(1_000)])
+    for checkpoint in range(1, 6):
+        flow(running, "B", rows, most=35)
+        running.send_from_log(checkpoint)
+        running.begin(checkpoint)
+        states = running.taken(checkpoint)
+        assert set(states) == {"EventReceiver#0", "filtering#0", "filtering#1", "total#0"}

@@ -1,0 +1,60 @@
+"""How far workers' logs have been taken, and what of it checkpoints hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from topology.errors import TopologyError
+from topology.positions import Positions
+
+
+def test_what_was_taken_before_is_not_taken_again() -> None:
+    positions = Positions()
+    assert positions.take("w/S", "log", 3)
+    assert not positions.take("w/S", "log", 3)
+    assert not positions.take("w/S", "log", 2)
+    assert positions.take("w/S", "log", 4)
+    assert positions.of("w/S", "log") == 4
+
+
+def test_a_log_that_was_begun_anew_begins_at_its_first_position() -> None:
+    positions = Positions()
+    positions.take("w/S", "old", 100)
+    assert positions.of("w/S", "new") == 0
+    assert positions.take("w/S", "new", 1)
+
+
+def test_events_that_are_in_no_log_are_always_taken() -> None:
+    positions = Positions()
+    assert positions.take("w/S", "", 0)
+    assert positions.take("w/S", "", 0)
+    assert Positions.restored([positions.snapshot()]).taken == {}
+
+
+def test_secured_is_what_a_complete_checkpoint_holds() -> None:
+    positions = Positions()
+    positions.take("w/S", "log", 3)
+    positions.mark(1)
+    positions.take("w/S", "log", 9)
+    positions.mark(2)
+    assert positions.secured_of("w/S", "log") == 0
+    positions.complete(1)
+    assert positions.secured_of("w/S", "log") == 3
+    positions.abandon(2)
+    positions.complete(2)
+    assert positions.secured_of("w/S", "log") == 3
+
+
+def test_receivers_begin_from_the_farthest_that_any_of_them_had_taken() -> None:
+    one, other = Positions(), Positions()
+    one.take("w/S", "log", 5)
+    one.take("v/S", "v", 1)
+    other.take("w/S", "log", 8)
+    both = Positions.restored([one.snapshot(), other.snapshot()])
+    assert (both.of("w/S", "log"), both.of("v/S", "v")) == (8, 1)
+    assert both.secured_of("w/S", "log") == 8
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    with pytest.raises(TopologyError, match="positions"):
+        Positions.restored([b"\xc1"])

@@ -1,0 +1,66 @@
+"""What the instances of one task have done for the checkpoint that is being taken. Pure: times are arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from topology.stages.contract import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class TakenPart:
+    """The task's part of `checkpoint`: the state of every instance that has one, and how long an instance waited for
+    markers at most. `error` says why there is none."""
+
+    checkpoint: int
+    states: Mapping[str, Parts]
+    alignment_ms: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class PartInMaking:
+    """Collects the states of a task's `instances`; one checkpoint at a time, a later one takes the place of an earlier
+    one that was not finished."""
+
+    instances: Collection[str]
+    checkpoint: int = 0
+    _states: dict[str, Parts] = field(default_factory=dict)
+    _outstanding: set[str] = field(default_factory=set)
+    _waiting_since_ms: dict[str, int] = field(default_factory=dict)
+    _alignment_ms: int = 0
+
+    def waits(self, instance: str, now_ms: int) -> None:
+        """`instance` holds back what comes from some of its producers from now on."""
+        self._waiting_since_ms.setdefault(instance, now_ms)
+
+    def snapshot_taken(self, checkpoint: int, instance: str, state: Parts, now_ms: int) -> None:
+        """The state of `instance` as `checkpoint` holds it."""
+        self._begin(checkpoint)
+        if checkpoint == self.checkpoint and state:
+            self._states[instance] = state
+        since_ms = self._waiting_since_ms.pop(instance, now_ms)
+        self._alignment_ms = max(self._alignment_ms, now_ms - since_ms)
+
+    def done(self, checkpoint: int, instance: str) -> TakenPart | None:
+        """`instance` has nothing more to do for `checkpoint`; gives the task's part when that holds for all."""
+        self._begin(checkpoint)
+        if checkpoint != self.checkpoint or instance not in self._outstanding:
+            return None
+        self._outstanding.discard(instance)
+        if self._outstanding:
+            return None
+        states, self._states = self._states, {}
+        return TakenPart(checkpoint, states, self._alignment_ms)
+
+    def abandon(self, checkpoint: int) -> None:
+        """Nothing more is done for `checkpoint`."""
+        self._waiting_since_ms.clear()
+        if checkpoint == self.checkpoint:
+            self._states, self._outstanding = {}, set()
+
+    def _begin(self, checkpoint: int) -> None:
+        if checkpoint > self.checkpoint:
+            self.checkpoint, self._alignment_ms = checkpoint, 0
+            self._states, self._outstanding = {}, set(self.instances)
