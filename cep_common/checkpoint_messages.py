@@ -34,10 +34,12 @@ class TopologyJoined(Message, frozen=True):
 
 
 class BeginCheckpoint(Message, frozen=True):
-    """Driver to every task: receivers and triggers send the marker of `checkpoint`."""
+    """Driver to every task: receivers and triggers send the marker of `checkpoint`. When it is `final` the topology is
+    to end: they take nothing in behind the marker."""
 
     TYPE = "begin-checkpoint"
     checkpoint: Checkpoint
+    final: bool = False
 
 
 class StoredState(msgspec.Struct, frozen=True):

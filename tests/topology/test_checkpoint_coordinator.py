@@ -1,0 +1,437 @@
+"""When checkpoints begin, end and fail: rule by rule, then in made-up worlds where messages and tasks get lost."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from cep_common.checkpoint_messages import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    StoredState,
+    TopologyJoined,
+)
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan, Message, Rejected
+from topology.checkpoint.coordinator import (
+    TRANSITIONS,
+    Coordinator,
+    Drained,
+    Instruction,
+    Move,
+    Opening,
+    OpenRun,
+    Phase,
+    Push,
+    ReserveNumbers,
+    RestartTopology,
+    Run,
+    RunId,
+    SavepointEnded,
+    Timing,
+    WriteManifest,
+)
+
+KEY = PlanKey(-1234, "Delays")
+TIMING = Timing(interval_ms=10_000, timeout_ms=5_000, pause_ms=500, heartbeat_ms=500, lease_ms=3_000, join_ms=60_000)
+RUN = RunId(KEY, 4, 1)
+OPENING = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
+
+
+class World:
+    """A coordinator whose tasks all beat, at a time that only `pass_ms` moves."""
+
+    def __init__(self, tasks: int = 2, takes: bool = True, timing: Timing = TIMING) -> None:
+        self.coordinator = Coordinator(timing, takes)
+        self.tasks = tasks
+        self.now_ms = 0
+        self.done: list[Instruction] = []
+        self.begin(RUN, OPENING)
+
+    def begin(self, run: RunId, opening: Opening | None) -> None:
+        self.done += self.coordinator.begin_run(run, self.tasks, opening)
+        self.coordinator.job_runs(run, self.now_ms)
+
+    def beat(self, run: RunId = RUN, tasks: tuple[int, ...] | None = None) -> list[Message]:
+        return [
+            self.coordinator.join(b"%d" % task, JoinTopology(run.key, run.epoch, run.attempt, task), self.now_ms)
+            for task in (range(self.tasks) if tasks is None else tasks)
+        ]
+
+    def pass_ms(self, milliseconds: int, beating: bool = True) -> list[Instruction]:
+        """What was ordered meanwhile."""
+        before = len(self.done)
+        end_ms = self.now_ms + milliseconds
+        while self.now_ms < end_ms:
+            self.now_ms = min(end_ms, self.now_ms + 250)
+            if beating:
+                self.beat()
+            self.done += self.coordinator.on_time(self.now_ms)
+        return self.done[before:]
+
+    def report(self, checkpoint: int, *tasks: int, error: str = "", run: RunId = RUN) -> list[Instruction]:
+        found = []
+        for task in tasks:
+            states = (StoredState(f"all#{task}", 1, inline=b"x"),)
+            part = ReportPart(run.key, run.epoch, run.attempt, task, checkpoint, states, (), 7, 100, error)
+            found += self.coordinator.report(part, self.now_ms)
+        self.done += found
+        return found
+
+    def written(self, checkpoint: int, error: str = "") -> list[Instruction]:
+        found = self.coordinator.written(RUN, checkpoint, error, self.now_ms)
+        self.done += found
+        return found
+
+    def run(self) -> Run:
+        return self.coordinator.runs[KEY, 4]
+
+
+def pushed(instructions: list[Instruction]) -> list[tuple[bytes, Message]]:
+    return [(one.peer, one.message) for one in instructions if isinstance(one, Push)]
+
+
+def to_both(message: Message) -> list[tuple[bytes, Message]]:
+    return [(b"0", message), (b"1", message)]
+
+
+@pytest.mark.parametrize(("phase", "move"), list(itertools.product(Phase, Move)))
+def test_every_move_in_every_phase_does_what_the_table_says_or_nothing(phase: Phase, move: Move) -> None:
+    world = World()
+    world.beat()
+    run = world.run()
+    if phase in (Phase.TAKING, Phase.WRITING):
+        world.pass_ms(10_000)
+        world.report(21, *((0, 1) if phase is Phase.WRITING or move is not Move.REPORTED else (0,)))
+    if move is Move.JOINED:
+        run.seen.clear()
+        world.beat(tasks=(0,))
+    run.phase = phase
+    {
+        Move.JOINED: lambda: world.beat(tasks=(1,)),
+        Move.BEGIN: lambda: (setattr(run, "due_ms", 0), world.pass_ms(500, beating=False)),
+        Move.REPORTED: lambda: world.report(21, 1),
+        Move.FAILED: lambda: (world.report(21, 1, error="disk full"), world.written(21, "disk full")),
+        Move.WRITTEN: lambda: world.written(21),
+    }[move]()
+    assert run.phase is TRANSITIONS.get((phase, move), phase)
+
+
+def test_a_checkpoint_begins_at_its_interval_is_complete_when_all_have_reported_and_the_manifest_is_written() -> None:
+    world = World()
+    assert world.beat() == [TopologyJoined(500, 3_000)] * 2
+    assert world.pass_ms(9_750) == []
+    assert pushed(world.pass_ms(250)) == to_both(BeginCheckpoint(21))
+    assert world.report(21, 0) == []
+    (writing,) = world.report(21, 1)
+    assert isinstance(writing, WriteManifest)
+    assert [part.task for part in writing.parts] == [0, 1]
+    assert pushed(world.pass_ms(1_000)) == []
+    assert world.run().spans() == (CheckpointSpan(4, 0, 17), CheckpointSpan(4, 1, 0))
+    assert pushed(world.written(21)) == to_both(CompleteCheckpoint(21))
+    assert world.run().spans() == (CheckpointSpan(4, 0, 17), CheckpointSpan(4, 1, 21))
+    done = world.run().history[-1]
+    assert (done.state, done.duration_ms, done.size_bytes, done.stored_bytes, done.alignment_ms) == (
+        "complete", 1_000, 2, 200, 7,
+    )  # fmt: skip
+
+
+def test_no_checkpoint_begins_before_all_tasks_have_joined() -> None:
+    world = World()
+    world.beat(tasks=(0,))
+    world.coordinator.on_time(0)
+    for now_ms in range(0, 50_000, 500):
+        world.now_ms = now_ms
+        world.beat(tasks=(0,))
+        assert world.coordinator.on_time(now_ms) == []
+
+
+def test_one_error_is_enough_and_the_next_checkpoint_has_another_number() -> None:
+    world = World()
+    world.pass_ms(10_250)
+    world.report(21, 0)
+    assert pushed(world.report(21, 1, error="No space left on device")) == to_both(AbandonCheckpoint(21))
+    assert world.run().history[-1].error == "task 1: No space left on device"
+    assert world.report(21, 1) == []
+    assert pushed(world.pass_ms(10_000)) == to_both(BeginCheckpoint(22))
+
+
+def test_a_checkpoint_that_takes_too_long_is_abandoned_and_one_at_most_is_under_way() -> None:
+    world = World(timing=Timing(1_000, 5_000, 500, 500, 3_000, 60_000))
+    assert pushed(world.pass_ms(1_250)) == to_both(BeginCheckpoint(21))
+    world.report(21, 0)
+    assert pushed(world.pass_ms(4_750)) == []
+    assert pushed(world.pass_ms(250)) == to_both(AbandonCheckpoint(21))
+    assert world.run().history[-1].error == "tasks had not reported in time: 1"
+    assert world.report(21, 1) == []
+    assert pushed(world.pass_ms(250)) == []
+    assert pushed(world.pass_ms(500)) == to_both(BeginCheckpoint(22))
+
+
+def test_a_manifest_that_cannot_be_written_makes_no_checkpoint() -> None:
+    world = World()
+    world.pass_ms(10_250)
+    world.report(21, 0, 1)
+    assert pushed(world.written(21, "the store does not answer")) == to_both(AbandonCheckpoint(21))
+    assert world.run().last_complete == 0
+
+
+def test_numbers_are_given_out_only_when_they_are_reserved() -> None:
+    world = World(timing=Timing(1_000, 5_000, 0, 500, 3_000, 60_000))
+    begun = []
+    for _ in range(12):
+        for _, message in pushed(world.pass_ms(1_000))[:1]:
+            assert isinstance(message, BeginCheckpoint)
+            begun.append(message.checkpoint)
+            world.report(message.checkpoint, 0, 1)
+            world.written(message.checkpoint)
+    assert begun == list(range(21, 31))
+    assert [one for one in world.done if isinstance(one, ReserveNumbers)] == [ReserveNumbers(RUN)]
+    world.coordinator.numbers_reserved(RUN, 40)
+    assert pushed(world.pass_ms(1_000)) == to_both(BeginCheckpoint(31))
+
+
+def test_a_silent_task_is_lost_exactly_at_its_lease_and_told_of_once() -> None:
+    world = World()
+    world.beat()
+    for now_ms in range(0, 3_000, 250):
+        world.now_ms = now_ms
+        world.beat(tasks=(0,))
+        assert world.coordinator.on_time(now_ms) == []
+    world.beat(tasks=(0,))
+    assert world.coordinator.on_time(3_000) == [RestartTopology(RUN, "task 1 was silent for 3000 ms")]
+    assert world.coordinator.on_time(3_250) == []
+    assert not any(isinstance(one, Push) for one in world.pass_ms(20_000))
+
+
+def test_a_task_that_never_joins_is_lost_too() -> None:
+    world = World()
+    for now_ms in range(0, 60_000, 1_000):
+        world.now_ms = now_ms
+        world.beat(tasks=(1,))
+        assert world.coordinator.on_time(now_ms) == []
+    world.beat(tasks=(1,))
+    (lost,) = world.coordinator.on_time(60_000)
+    assert lost == RestartTopology(RUN, "task 0 was never heard within 60 s")
+
+
+def test_after_a_pause_of_the_driver_itself_no_task_is_taken_for_lost() -> None:
+    world = World()
+    world.pass_ms(1_000)
+    world.now_ms += 60_000
+    assert not any(isinstance(one, RestartTopology) for one in world.coordinator.on_time(world.now_ms))
+    lost = [one for one in world.pass_ms(3_000, beating=False) if isinstance(one, RestartTopology)]
+    assert lost == [RestartTopology(RUN, "tasks 0, 1 were silent for 3000 ms")]
+
+
+@pytest.mark.parametrize(("epoch", "attempt"), [(3, 1), (5, 1), (4, 0), (4, 2)])
+def test_tasks_of_another_epoch_or_attempt_are_refused_and_their_parts_do_not_count(epoch: int, attempt: int) -> None:
+    world = World()
+    world.pass_ms(10_250)
+    other = RunId(KEY, epoch, attempt)
+    (answer,) = world.beat(other, (0,))
+    assert isinstance(answer, Rejected)
+    assert answer.code == "stale-epoch"
+    world.report(21, 0)
+    assert world.report(21, 1, run=other) == []
+    assert world.coordinator.written(other, 21, "", world.now_ms) == []
+
+
+def test_without_a_store_tasks_are_watched_and_nothing_is_taken() -> None:
+    world = World(takes=False)
+    assert world.pass_ms(30_000) == []
+    assert world.coordinator.take_savepoint(KEY, 4, "a") == [
+        SavepointEnded(KEY, "a", "checkpoint.location in the driver's configuration is empty: nothing can be stored")
+    ]
+    assert any(isinstance(one, RestartTopology) for one in world.pass_ms(3_000, beating=False))
+
+
+def test_a_savepoint_is_a_checkpoint_with_a_name_behind_the_one_that_is_under_way() -> None:
+    world = World()
+    world.pass_ms(10_250)
+    assert world.coordinator.take_savepoint(KEY, 4, "before") == []
+    assert pushed(world.pass_ms(500)) == []
+    world.report(21, 0, 1)
+    world.written(21)
+    assert pushed(world.pass_ms(250)) == to_both(BeginCheckpoint(22))
+    (writing,) = world.report(22, 0, 1)
+    assert isinstance(writing, WriteManifest)
+    assert writing.name == "before"
+    assert SavepointEnded(KEY, "before", "") in world.written(22)
+
+
+def test_a_savepoint_that_fails_says_why_also_when_its_topology_ends() -> None:
+    world = World(timing=Timing(0, 5_000, 0, 500, 3_000, 60_000))
+    world.pass_ms(1_000)
+    world.coordinator.take_savepoint(KEY, 4, "one")
+    world.coordinator.take_savepoint(KEY, 4, "two")
+    world.pass_ms(250)
+    assert SavepointEnded(KEY, "one", "task 0: broken") in world.report(21, 0, error="broken")
+    assert world.coordinator.end_run(RUN, "cancelled") == [SavepointEnded(KEY, "two", "cancelled")]
+    assert world.coordinator.take_savepoint(KEY, 4, "three") == [
+        SavepointEnded(KEY, "three", "the topology does not run")
+    ]
+
+
+def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> None:
+    world = World()
+    world.pass_ms(1_000)
+    assert world.coordinator.drain(KEY, 4, world.now_ms) == []
+    assert pushed(world.pass_ms(250)) == to_both(BeginCheckpoint(21, final=True))
+    world.report(21, 0, 1)
+    assert Drained(RUN, "") in world.written(21)
+    assert world.pass_ms(30_000) == []
+
+
+def test_the_end_waits_for_a_final_checkpoint_only_so_long() -> None:
+    world = World()
+    world.pass_ms(10_250)
+    world.coordinator.drain(KEY, 4, world.now_ms)
+    drained = [one for one in world.pass_ms(5_000) if isinstance(one, Drained)]
+    assert drained == [Drained(RUN, "its last checkpoint was not complete in time")]
+    joining = World()
+    assert joining.coordinator.drain(KEY, 4, 0) == [Drained(RUN, "its tasks do not work")]
+
+
+def test_a_newer_epoch_takes_checkpoints_when_the_older_one_has_ended() -> None:
+    world = World()
+    newer = RunId(KEY, 5, 0)
+    world.beat()
+    world.begin(newer, None)
+    assert world.coordinator.take_savepoint(KEY, 5, "a") == [
+        SavepointEnded(KEY, "a", "another epoch of the plan still runs")
+    ]
+
+    def pass_s(seconds: int) -> list[Instruction]:
+        found: list[Instruction] = []
+        for _ in range(seconds):
+            world.beat(newer)
+            found += world.pass_ms(1_000)
+        return found
+
+    assert pushed(pass_s(11)) == to_both(BeginCheckpoint(21))
+    world.coordinator.end_run(RUN, "killed")
+    assert pass_s(1) == [OpenRun(newer)]
+    world.coordinator.open_run(newer, Opening((CheckpointSpan(4, 1, 0),), 30, 40))
+    assert pushed(pass_s(1)) == to_both(BeginCheckpoint(31))
+
+
+# ---- made-up worlds --------------------------------------------------------------------------------------------------
+
+
+class Simulation:
+    """A plan whose tasks die and hang, over a network that drops, delays and repeats; the driver restarts it. After
+    each step the promises are checked."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)  # noqa: S311 - the same in each run
+        self.coordinator = Coordinator(Timing(1_000, 2_000, 100, 250, 1_500, 4_000), takes=True)
+        self.now_ms = 0
+        self.attempt = -1
+        self.alive: set[int] = set()
+        self.mail: list[tuple[int, int, Message, int]] = []
+        self.number = itertools.count()
+        self.reserved = 0
+        self.given: set[int] = set()
+        self.stored_parts: set[tuple[int, int, int]] = set()
+        self.manifests: dict[int, int] = {}
+        self.told_complete: set[int] = set()
+        self.under_way: int | None = None
+        self.spans: tuple[CheckpointSpan, ...] = ()
+        self.restart()
+
+    def restart(self) -> None:
+        if self.attempt >= 0:
+            self.do(self.coordinator.end_run(RunId(KEY, 1, self.attempt), "lost"))
+            last = max((number for number, attempt in self.manifests.items() if attempt == self.attempt), default=0)
+            self.spans = (*self.spans, CheckpointSpan(1, self.attempt, last))
+        self.attempt += 1
+        self.under_way = None
+        self.alive = set(range(3))
+        opening = Opening(self.spans, self.reserved, self.reserved + 3)
+        self.reserved += 3
+        run = RunId(KEY, 1, self.attempt)
+        self.do(self.coordinator.begin_run(run, 3, opening))
+        self.coordinator.job_runs(run, self.now_ms)
+
+    def post(self, message: Message, attempt: int) -> None:
+        if self.dice.random() < 0.03:
+            return
+        for _ in range(2 if self.dice.random() < 0.03 else 1):
+            delay_ms = self.dice.choice((0, 10, 50, 300)) if self.dice.random() < 0.99 else 3_000
+            self.mail.append((self.now_ms + delay_ms, next(self.number), message, attempt))
+
+    def step(self) -> None:
+        self.now_ms += 50
+        if self.dice.random() < 0.002:
+            self.alive.discard(self.dice.randrange(3))
+        if self.now_ms % 250 == 0:
+            for task in self.alive:
+                self.post(JoinTopology(KEY, 1, self.attempt, task), self.attempt)
+        for letter in sorted(one for one in self.mail if one[0] <= self.now_ms):
+            self.mail.remove(letter)
+            self.deliver(letter[2])
+        self.do(self.coordinator.on_time(self.now_ms))
+
+    def deliver(self, message: Message) -> None:
+        match message:
+            case JoinTopology(task=task):
+                answer = self.coordinator.join(b"%d" % task, message, self.now_ms)
+                assert isinstance(answer, TopologyJoined) == (message.attempt == self.attempt)
+            case ReportPart():
+                self.do(self.coordinator.report(message, self.now_ms))
+            case BeginCheckpoint(checkpoint=checkpoint):
+                for task in self.alive:
+                    broken = "broken" if self.dice.random() < 0.05 else ""
+                    if not broken:
+                        self.stored_parts.add((self.attempt, task, checkpoint))
+                    self.post(ReportPart(KEY, 1, self.attempt, task, checkpoint, error=broken), self.attempt)
+
+    def do(self, instructions: list[Instruction]) -> None:
+        for one in instructions:
+            match one:
+                case Push(peer=peer, message=BeginCheckpoint(checkpoint=checkpoint) as begin):
+                    if peer == b"0":
+                        assert checkpoint not in self.given, "a number is never used twice"
+                        assert checkpoint <= self.reserved, "a number is reserved before it is used"
+                        assert self.under_way is None, "one at most is under way"
+                        self.given.add(checkpoint)
+                        self.under_way = checkpoint
+                        self.post(begin, self.attempt)
+                case Push(message=CompleteCheckpoint(checkpoint=checkpoint)):
+                    assert checkpoint in self.manifests, "complete only with a manifest"
+                    self.told_complete.add(checkpoint)
+                    self.under_way = None
+                case Push(message=AbandonCheckpoint(checkpoint=checkpoint)):
+                    assert checkpoint not in self.told_complete
+                    assert checkpoint not in self.manifests
+                    self.under_way = None
+                case WriteManifest(run=run, checkpoint=checkpoint):
+                    assert {(run.attempt, task, checkpoint) for task in range(3)} <= self.stored_parts
+                    assert run.attempt == self.attempt
+                    refused = self.dice.random() < 0.1
+                    if not refused:
+                        self.manifests[checkpoint] = run.attempt
+                    self.do(self.coordinator.written(run, checkpoint, "full" if refused else "", self.now_ms))
+                case ReserveNumbers(run=run):
+                    self.reserved += 3
+                    self.coordinator.numbers_reserved(run, self.reserved)
+                case RestartTopology():
+                    self.restart()
+
+
+def test_in_two_hundred_made_up_worlds_no_promise_is_broken() -> None:
+    completed = restarts = 0
+    for seed in range(200):
+        world = Simulation(seed)
+        for _ in range(600):
+            world.step()
+        completed += len(world.told_complete)
+        restarts += world.attempt
+    assert completed > 1_000
+    assert restarts > 100

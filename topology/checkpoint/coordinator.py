@@ -1,0 +1,464 @@
+"""When checkpoints begin, are complete or have failed, and which tasks are lost: for all topologies of a driver. Pure.
+
+                  all tasks        time, or            all tasks have         the manifest
+                  have joined      somebody asks       reported               is written
+        JOINING ─────────────▶ IDLE ──────────▶ TAKING ──────────────▶ WRITING ──────────▶ IDLE, `complete` to all tasks
+                                ▲                  │ an error, or too long   │ it cannot be
+                                └──────────────────┴─────────────────────────┘ `abandon` to all tasks
+
+Each attempt of a topology is a run. While two epochs of a plan run side by side, the older one is the plan's: the newer
+one takes checkpoints when that has ended. Times are monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from cep_common.checkpoint_messages import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    TopologyJoined,
+)
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan, Message, Rejected
+
+HISTORY = 8
+"""So many of a topology's last checkpoints are told of."""
+
+AWAY_LEASES = 0.5
+"""A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
+
+
+class Phase(Enum):
+    """Where a run is."""
+
+    JOINING = "joining"
+    IDLE = "idle"
+    TAKING = "taking"
+    WRITING = "writing"
+
+
+class Move(Enum):
+    """What can happen to a run."""
+
+    JOINED = "all tasks have joined"
+    BEGIN = "a checkpoint begins"
+    REPORTED = "all tasks have reported"
+    FAILED = "it has failed"
+    WRITTEN = "its manifest is written"
+
+
+TRANSITIONS: dict[tuple[Phase, Move], Phase] = {
+    (Phase.JOINING, Move.JOINED): Phase.IDLE,
+    (Phase.IDLE, Move.BEGIN): Phase.TAKING,
+    (Phase.TAKING, Move.REPORTED): Phase.WRITING,
+    (Phase.TAKING, Move.FAILED): Phase.IDLE,
+    (Phase.WRITING, Move.WRITTEN): Phase.IDLE,
+    (Phase.WRITING, Move.FAILED): Phase.IDLE,
+}
+"""Every legal move; anything else is ignored, since it speaks of what is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
+    earliest, and fail after `timeout_ms`. Tasks beat every `heartbeat_ms` and are lost after `lease_ms`; `join_ms`
+    after their job runs all of them must have joined."""
+
+    interval_ms: int
+    timeout_ms: int
+    pause_ms: int
+    heartbeat_ms: int
+    lease_ms: int
+    join_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the store says to a run that begins: the spans of earlier attempts, and the numbers that it may give out,
+    above `last_number` and up to `reserved`."""
+
+    spans: tuple[CheckpointSpan, ...]
+    last_number: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """One attempt of a topology."""
+
+    key: PlanKey
+    epoch: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Send `message` to a task."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """Ask the store for the run's `Opening`."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveNumbers:
+    """Have the store reserve more numbers for the run."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifest:
+    """All `parts` of the checkpoint are stored: write its manifest; `name` is that of a savepoint, else empty."""
+
+    run: RunId
+    checkpoint: int
+    parts: tuple[ReportPart, ...]
+    name: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartTopology:
+    """A task is lost: end the run's job and start it again."""
+
+    run: RunId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The last checkpoint of a run that is to end is complete; or `error` says why there is none."""
+
+    run: RunId
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointEnded:
+    """The savepoint is stored; or `error` says why it is not."""
+
+    key: PlanKey
+    name: str
+    error: str
+
+
+Instruction = Push | OpenRun | ReserveNumbers | WriteManifest | RestartTopology | Drained | SavepointEnded
+
+
+@dataclass(slots=True)
+class Attempted:
+    """A checkpoint that was begun, as it is told of."""
+
+    checkpoint: int
+    began_ms: int
+    name: str = ""
+    state: Literal["taking", "complete", "failed"] = "taking"
+    duration_ms: int = 0
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    alignment_ms: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class TaskSeen:
+    """A task that has joined: where it is answered, and when it was heard last."""
+
+    peer: bytes
+    heard_ms: int
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt of a topology that works in `tasks` tasks."""
+
+    id: RunId
+    tasks: int
+    opening: Opening | None = None
+    phase: Phase = Phase.JOINING
+    seen: dict[int, TaskSeen] = field(default_factory=dict)
+    started_ms: int | None = None
+    lost: bool = False
+    asked_ms: int | None = None
+    number: int = 0
+    reserved: int = 0
+    last_complete: int = 0
+    due_ms: int = 0
+    free_ms: int = 0
+    parts: dict[int, ReportPart] = field(default_factory=dict)
+    wishes: list[str] = field(default_factory=list)
+    drain_until_ms: int | None = None
+    final: bool = False
+    history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def spans(self) -> tuple[CheckpointSpan, ...]:
+        """Which results stand; none as long as the run is not the plan's."""
+        if self.opening is None:
+            return ()
+        return (*self.opening.spans, CheckpointSpan(self.id.epoch, self.id.attempt, self.last_complete))
+
+
+class Coordinator:
+    """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over."""
+
+    def __init__(self, timing: Timing, takes: bool) -> None:
+        self._timing = timing
+        self._takes = takes
+        self._looked_ms: int | None = None
+        self.runs: dict[tuple[PlanKey, int], Run] = {}
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    def begin_run(self, run: RunId, tasks: int, opening: Opening | None) -> list[Instruction]:
+        """The attempt is about to start; `opening` is None when it begins beside an older epoch, or nothing is
+        stored."""
+        before = self.runs.get((run.key, run.epoch))
+        instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
+        new = Run(run, tasks)
+        if before is not None:
+            new.history = before.history
+        self.runs[run.key, run.epoch] = new
+        if opening is not None:
+            self._open(new, opening)
+        return instructions
+
+    def open_run(self, run_id: RunId, opening: Opening) -> None:
+        """The store answered `OpenRun`."""
+        run = self._find(run_id)
+        if run is not None:
+            self._open(run, opening)
+
+    def numbers_reserved(self, run_id: RunId, reserved: int) -> None:
+        """The store answered `ReserveNumbers`."""
+        run = self._find(run_id)
+        if run is not None:
+            run.reserved, run.asked_ms = max(run.reserved, reserved), None
+
+    def job_runs(self, run_id: RunId, now_ms: int) -> None:
+        """All tasks of the run's job have started."""
+        run = self._find(run_id)
+        if run is not None and run.started_ms is None:
+            run.started_ms = now_ms
+
+    def end_run(self, run_id: RunId, reason: str) -> list[Instruction]:
+        """The run's job is over; what was asked of it comes to nothing."""
+        run = self._find(run_id)
+        if run is None:
+            return []
+        del self.runs[run_id.key, run_id.epoch]
+        instructions: list[Instruction] = []
+        if run.phase in (Phase.TAKING, Phase.WRITING):
+            attempted = run.history[-1]
+            attempted.state, attempted.error = "failed", reason
+            instructions += self._savepoint_ended(run, attempted.name, reason)
+        for name in run.wishes:
+            instructions += self._savepoint_ended(run, name, reason)
+        if run.drain_until_ms is not None:
+            instructions.append(Drained(run.id, reason))
+        return instructions
+
+    # ---- tasks ------------------------------------------------------------------------------------------------------
+
+    def join(self, peer: bytes, message: JoinTopology, now_ms: int) -> Message:
+        """The answer to a task that joins or beats."""
+        run = self.runs.get((message.key, message.epoch))
+        what = f"attempt {message.attempt} of epoch {message.epoch} of {message.key.topology()}"
+        if run is None or run.id.attempt != message.attempt:
+            return Rejected("stale-epoch", f"{what} is not what this driver runs")
+        if not 0 <= message.task < run.tasks:
+            return Rejected("unexpected-message", f"{what} has no task {message.task}")
+        run.seen[message.task] = TaskSeen(peer, now_ms)
+        if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
+            run.due_ms = now_ms + self._timing.interval_ms
+        return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms)
+
+    def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
+        """A task has done its part of a checkpoint, or could not; what is over is left out."""
+        run = self._find(RunId(message.key, message.epoch, message.attempt))
+        if run is None or run.phase is not Phase.TAKING or message.checkpoint != run.number:
+            return []
+        if message.error:
+            return self._fail(run, f"task {message.task}: {message.error}", now_ms)
+        if not 0 <= message.task < run.tasks:
+            return []
+        run.parts[message.task] = message
+        if len(run.parts) < run.tasks:
+            return []
+        self._move(run, Move.REPORTED)
+        parts = tuple(run.parts[task] for task in sorted(run.parts))
+        attempted = run.history[-1]
+        attempted.size_bytes = sum(state.size_bytes for part in parts for state in part.states)
+        attempted.stored_bytes = sum(part.stored_bytes for part in parts)
+        attempted.alignment_ms = max(part.alignment_ms for part in parts)
+        return [WriteManifest(run.id, run.number, parts, attempted.name, now_ms - attempted.began_ms)]
+
+    def written(self, run_id: RunId, checkpoint: int, error: str, now_ms: int) -> list[Instruction]:
+        """The manifest was written; or `error` says why it was not."""
+        run = self._find(run_id)
+        if run is None or run.number != checkpoint or run.phase is not Phase.WRITING:
+            return []
+        if error:
+            return self._fail(run, error, now_ms)
+        self._move(run, Move.WRITTEN)
+        attempted = run.history[-1]
+        attempted.state, attempted.duration_ms = "complete", now_ms - attempted.began_ms
+        run.last_complete = checkpoint
+        instructions = self._to_all(run, CompleteCheckpoint(checkpoint))
+        instructions += self._savepoint_ended(run, attempted.name, "")
+        return [*instructions, *self._over(run, "", now_ms)]
+
+    # ---- orders -----------------------------------------------------------------------------------------------------
+
+    def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> list[Instruction]:
+        """A checkpoint of that topology is kept under `name`, as soon as one can be taken."""
+        run = self.runs.get((key, epoch))
+        refusal = self._refuse(run)
+        if run is None or refusal:
+            return [SavepointEnded(key, name, refusal)]
+        if name not in run.wishes:
+            run.wishes.append(name)
+        return []
+
+    def drain(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
+        """A last checkpoint of that topology is taken, behind which it takes nothing in; `Drained` follows in time."""
+        run = self.runs.get((key, epoch))
+        if run is None or run.drain_until_ms is not None:
+            return []
+        refusal = self._refuse(run)
+        if refusal or run.phase is Phase.JOINING or run.lost:
+            return [Drained(run.id, refusal or "its tasks do not work")]
+        run.drain_until_ms = now_ms + self._timing.timeout_ms
+        return []
+
+    def on_time(self, now_ms: int) -> list[Instruction]:
+        """What is due: call it often."""
+        away = self._looked_ms is not None and now_ms - self._looked_ms >= AWAY_LEASES * self._timing.lease_ms
+        self._looked_ms = now_ms
+        instructions: list[Instruction] = []
+        for run in list(self.runs.values()):
+            if away:
+                for task in run.seen.values():
+                    task.heard_ms = now_ms
+            instructions += self._watch(run, now_ms)
+            if run.phase is Phase.TAKING and now_ms - run.history[-1].began_ms >= self._timing.timeout_ms:
+                missing = ", ".join(str(task) for task in range(run.tasks) if task not in run.parts)
+                instructions += self._fail(run, f"tasks had not reported in time: {missing}", now_ms)
+            if run.drain_until_ms is not None and now_ms >= run.drain_until_ms:
+                run.drain_until_ms = None
+                instructions.append(Drained(run.id, "its last checkpoint was not complete in time"))
+            instructions += self._begin(run, now_ms)
+        return instructions
+
+    # ---- steps ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, run: Run, now_ms: int) -> list[Instruction]:
+        if run.lost:
+            return []
+        silent = [task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= self._timing.lease_ms]
+        reason = ""
+        if silent:
+            reason = f"{_tasks(silent)} silent for {self._timing.lease_ms} ms"
+        elif run.started_ms is not None and now_ms - run.started_ms >= self._timing.join_ms:
+            missing = [task for task in range(run.tasks) if task not in run.seen]
+            reason = f"{_tasks(missing)} never heard within {self._timing.join_ms // 1000} s" if missing else ""
+        run.lost = bool(reason)
+        return [RestartTopology(run.id, reason)] if reason else []
+
+    def _begin(self, run: Run, now_ms: int) -> list[Instruction]:
+        """A checkpoint begins if one is due, or what is missing for that is asked for."""
+        if not self._takes or run.phase is not Phase.IDLE or run.lost or run.final:
+            return []
+        if run.opening is None:
+            return self._ask(run, OpenRun(run.id), now_ms) if self._is_the_plans(run) else []
+        asked = bool(run.wishes) or run.drain_until_ms is not None
+        due = self._timing.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
+        if not (asked or due):
+            return []
+        if run.number >= run.reserved:
+            return self._ask(run, ReserveNumbers(run.id), now_ms)
+        run.number += 1
+        run.parts = {}
+        run.final = run.drain_until_ms is not None and not run.wishes
+        name = run.wishes.pop(0) if run.wishes else ""
+        run.history.append(Attempted(run.number, now_ms, name))
+        run.due_ms = now_ms + self._timing.interval_ms
+        self._move(run, Move.BEGIN)
+        reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
+        return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
+
+    def _ask(self, run: Run, question: Instruction, now_ms: int) -> list[Instruction]:
+        """The store is asked, again if it has not answered for long."""
+        if run.asked_ms is not None and now_ms - run.asked_ms < self._timing.timeout_ms:
+            return []
+        run.asked_ms = now_ms
+        return [question]
+
+    def _fail(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
+        attempted = run.history[-1]
+        attempted.state, attempted.error, attempted.duration_ms = "failed", error, now_ms - attempted.began_ms
+        self._move(run, Move.FAILED)
+        instructions = self._to_all(run, AbandonCheckpoint(run.number))
+        instructions += self._savepoint_ended(run, attempted.name, error)
+        return [*instructions, *self._over(run, error, now_ms)]
+
+    def _over(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
+        """A checkpoint has come to its end."""
+        run.free_ms = now_ms + self._timing.pause_ms
+        if run.final and run.drain_until_ms is not None:
+            run.drain_until_ms = None
+            return [Drained(run.id, error)]
+        return []
+
+    def _open(self, run: Run, opening: Opening) -> None:
+        run.opening, run.asked_ms = opening, None
+        run.number, run.reserved = opening.last_number, opening.reserved
+
+    def _refuse(self, run: Run | None) -> str:
+        if run is None:
+            return "the topology does not run"
+        if not self._takes:
+            return "checkpoint.location in the driver's configuration is empty: nothing can be stored"
+        if run.final or run.drain_until_ms is not None:
+            return "the topology is being ended"
+        return "" if run.opening is not None or self._is_the_plans(run) else "another epoch of the plan still runs"
+
+    def _is_the_plans(self, run: Run) -> bool:
+        return not any(key == run.id.key and epoch < run.id.epoch for key, epoch in self.runs)
+
+    def _find(self, run_id: RunId) -> Run | None:
+        run = self.runs.get((run_id.key, run_id.epoch))
+        return run if run is not None and run.id == run_id else None
+
+    def _to_all(self, run: Run, message: Message) -> list[Instruction]:
+        return [Push(seen.peer, message) for _, seen in sorted(run.seen.items())]
+
+    def _savepoint_ended(self, run: Run, name: str, error: str) -> list[Instruction]:
+        return [SavepointEnded(run.id.key, name, error)] if name else []
+
+    def _move(self, run: Run, move: Move) -> bool:
+        """True when the move is legal, and was made."""
+        phase = TRANSITIONS.get((run.phase, move))
+        if phase is None:
+            return False
+        run.phase = phase
+        return True
+
+
+def _tasks(numbers: Iterable[int]) -> str:
+    names = ", ".join(map(str, numbers))
+    return f"tasks {names} were" if "," in names else f"task {names} was"
