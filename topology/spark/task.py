@@ -18,8 +18,13 @@ from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
+from topology.checkpoint.model import Manifest
+from topology.checkpoint.store import open_store
+from topology.checkpoint.writer import PartWriter
 from topology.errors import TopologyError
 from topology.model import Topology
+from topology.stages import stored_states
+from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
 from topology.stages.settings import TaskAssignment
 from topology.stages.task import Task
@@ -51,14 +56,18 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
     host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
     settings = msgspec.structs.replace(assignment.settings, host=host)
     task: Task | None = None
+    writer: PartWriter | None = None
     context: GuardedContext | None = None
     pa.set_cpu_count(assignment.cores)
     try:
         context = open_context(settings.security, Role.STAGE, {"stages.host": host})
         opened.callback(context.destroy, linger=0)
         plan = read_xml(assignment.query_plan)
-        topology = Topology(PlanKey(assignment.tenant, plan.name), assignment.epoch, plan, assignment.tasks)
-        task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by)
+        key = PlanKey(assignment.tenant, plan.name)
+        topology = Topology(key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
+        secures = bool(assignment.checkpoint_location)
+        task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures)
+        writer = _begin_from_checkpoint(assignment, task)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
         greeting = Greeting(task.exchange.server.endpoint)
@@ -70,6 +79,10 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
     if faults or task is None or context is None:
         return faults[0]
     control = TaskControl(task, settings, context)
+    if assignment.coordinator is not None:
+        agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
+        opened.callback(agent.close)
+        agent.start()
     guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None
     control.start()
     if guard is not None:
@@ -81,3 +94,18 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
             guard.close()
         control.close()
     return ""
+
+
+def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:
+    """The task has the states that it begins from, if there are any; gives what stores those of later checkpoints, if
+    they are taken. Raises CheckpointError when the states cannot be read: the topology starts again then."""
+    if not assignment.checkpoint_location:
+        return None
+    topology = task.topology
+    store = open_store(assignment.checkpoint_location)
+    manifest: Manifest | None = None
+    if assignment.restore:
+        manifest = store.read_manifest(assignment.restore)
+        wanted = task.wants(stored_states.instances(manifest))
+        task.bring(stored_states.read(store, manifest, wanted))
+    return PartWriter(store, topology.key, topology.epoch, topology.attempt, task.index, manifest)

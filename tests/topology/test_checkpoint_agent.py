@@ -1,0 +1,150 @@
+"""A task speaks with its driver about checkpoints: over a real socket, into a real store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+from test_checkpoints_of_tasks import Launch, Logged, launch
+from topology_builders import EPOCH, KEY
+
+from cep_common.checkpoint_messages import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    TopologyJoined,
+)
+from cep_common.clock import SystemClock
+from cep_common.codec import decode, encode
+from cep_common.ids import Endpoint
+from cep_common.messages import Message, Rejected
+from topology.checkpoint.model import Manifest, new_pack
+from topology.checkpoint.store import CheckpointStore, open_store
+from topology.checkpoint.writer import PartWriter
+from topology.stages import stored_states
+from topology.stages.checkpoint_agent import CheckpointAgent
+
+__all__ = ["launch"]
+
+
+class Coordinator:
+    """The driver's end of the socket."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self.socket = context.socket(zmq.ROUTER)
+        self.endpoint = Endpoint("127.0.0.1", self.socket.bind_to_random_port("tcp://127.0.0.1"))
+        self.peer = b""
+
+    def next(self, kind: type[Message]) -> Message:
+        """The next message of this kind."""
+        while True:
+            assert self.socket.poll(20_000), f"no {kind.__name__} came"
+            self.peer, *frames = self.socket.recv_multipart()
+            message = decode(frames).message
+            if isinstance(message, kind):
+                return message
+
+    def say(self, message: Message) -> None:
+        self.socket.send_multipart([self.peer, *encode(message)])
+
+
+@pytest.fixture
+def coordinator(zmq_context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Coordinator]:
+    made = Coordinator(zmq_context)
+    yield made
+    made.socket.close(linger=0)
+
+
+Watched = Callable[..., tuple[Logged, CheckpointAgent]]
+
+
+@pytest.fixture
+def watched(launch: Launch, coordinator: Coordinator, zmq_context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Watched]:
+    agents: list[CheckpointAgent] = []
+
+    def start(store: CheckpointStore | None) -> tuple[Logged, CheckpointAgent]:
+        running = launch()
+        writer = PartWriter(store, KEY, EPOCH, 0, 0, None) if store is not None else None
+        agents.append(CheckpointAgent(running.tasks[0], coordinator.endpoint, zmq_context, SystemClock(), writer))
+        agents[-1].start()
+        return running, agents[-1]
+
+    yield start
+    for agent in agents:
+        agent.close()
+
+
+def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(
+    watched: Watched, coordinator: Coordinator, launch: Launch, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path))
+    running, _ = watched(store)
+    running.listen()
+    running.open_log()
+    for number in range(1, 6):
+        running.send_from_log(number)
+    running.until(lambda: len(running.out) == 5)
+    assert coordinator.next(JoinTopology) == JoinTopology(KEY, EPOCH, 0, 0)
+    coordinator.say(TopologyJoined(heartbeat_ms=50, lease_ms=3_000))
+    coordinator.say(BeginCheckpoint(7))
+    report = coordinator.next(ReportPart)
+    assert isinstance(report, ReportPart)
+    assert (report.checkpoint, report.error) == (7, "")
+    coordinator.say(CompleteCheckpoint(7))
+    running.until(lambda: running.senders["A"].secured == 5)
+    packs = tuple(new_pack(pack) for pack in report.packs)
+    manifest = Manifest(KEY, 7, EPOCH, 0, 0, "", 1, (), report.states, packs, (), 0, 0, 0, 0)
+    running.stop()
+
+    assert stored_states.instances(manifest) == {"EventReceiver#0", "filtering#0", "filtering#1", "total#0"}
+    again = launch(attempt=1, states=stored_states.read(store, manifest, stored_states.instances(manifest)))
+    again.listen()
+    assert again.open_log() == 5
+    again.send_from_log(6)
+    again.until(lambda: [number for _, number in again.out] == [21])
+
+
+def test_a_checkpoint_that_is_abandoned_is_followed_by_the_next(
+    watched: Watched, coordinator: Coordinator, tmp_path: Path
+) -> None:
+    running, _ = watched(open_store(str(tmp_path)))
+    running.listen()
+    coordinator.next(JoinTopology)
+    for checkpoint in (1, 2):
+        coordinator.say(BeginCheckpoint(checkpoint))
+        report = coordinator.next(ReportPart)
+        assert isinstance(report, ReportPart)
+        assert (report.checkpoint, report.error) == (checkpoint, "")
+        coordinator.say(AbandonCheckpoint(checkpoint))
+
+
+def test_a_store_that_cannot_be_written_is_told_of_and_the_task_works_on(
+    watched: Watched, coordinator: Coordinator, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path / "store"))
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+    (tmp_path / "store").write_text("a file where the folder should be")
+    running, _ = watched(store)
+    running.listen()
+    coordinator.next(JoinTopology)
+    running.send("A", [(number, number) for number in range(1_000)])  # more than a manifest holds by itself
+    running.until(lambda: len(running.out) == 1_000)
+    coordinator.say(BeginCheckpoint(1))
+    report = coordinator.next(ReportPart)
+    assert isinstance(report, ReportPart)
+    assert report.error
+    running.send("A", [(1, 1)])
+    running.until(lambda: len(running.out) == 1_001)
+
+
+def test_a_task_that_is_refused_stops(watched: Watched, coordinator: Coordinator) -> None:
+    running, _ = watched(None)
+    coordinator.next(JoinTopology)
+    coordinator.say(Rejected("stale-epoch", "a later attempt runs"))
+    running.until(lambda: running.failures)
+    assert [str(failure) for failure in running.failures] == ["a later attempt runs"]

@@ -1,0 +1,139 @@
+"""The thread of a task that speaks with its driver about checkpoints, and sees to it that states are stored.
+
+It beats while the task's loop is busy and while states are being written; writing has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import zmq
+
+from cep_common.checkpoint_messages import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    TopologyJoined,
+)
+from cep_common.clock import Clock
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.messages import Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.transport import connecting_socket, receive_now
+from topology.checkpoint.errors import CheckpointError
+from topology.checkpoint.writer import PartWriter
+from topology.errors import TopologyError
+from topology.stages.checkpoints import TakenPart
+from topology.stages.stored_states import flat
+from topology.stages.task import Task
+
+logger = logging.getLogger(__name__)
+
+FIRST_HEARTBEAT_MS = 250
+LOOK_MS = 20
+"""How often the thread looks whether a part is ready, or written."""
+
+
+class CheckpointAgent(threading.Thread):
+    """Runs until `close`. A refusal of the driver stops the task: another run has taken its place. `writer` is None
+    where no checkpoints are taken; then the driver is only told that the task lives."""
+
+    def __init__(
+        self,
+        task: Task,
+        coordinator: Endpoint,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        writer: PartWriter | None,
+    ) -> None:
+        super().__init__(name=f"checkpoints of task {task.index}", daemon=True)
+        self._task = task
+        self._clock = clock
+        self._writer = writer
+        self._heartbeat_ms = FIRST_HEARTBEAT_MS
+        self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
+        self._reports: list[Future[ReportPart]] = []
+        self._closing = threading.Event()
+        self._socket = connecting_socket(context, Door.COORDINATOR, MAXIMUM_CONTROL_BYTES)
+        self._socket.connect(coordinator.url())
+
+    def close(self) -> None:
+        """Ends the thread and waits for it; a part that is being written is finished and not reported."""
+        self._closing.set()
+        if self.ident is not None:
+            self.join()
+        self._writing.shutdown(wait=True)
+        self._socket.close()
+
+    def run(self) -> None:
+        next_beat_ms = 0
+        while not self._closing.is_set():
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= next_beat_ms:
+                next_beat_ms = now_ms + self._heartbeat_ms
+                topology = self._task.topology
+                self._send(JoinTopology(topology.key, topology.epoch, topology.attempt, self._task.index))
+            if self._socket.poll(LOOK_MS):
+                self._receive()
+            self._store_what_is_ready()
+
+    def _receive(self) -> None:
+        while (frames := receive_now(self._socket)) is not None:
+            try:
+                self._obey(decode(frames).message)
+            except DecodeError as error:
+                logger.warning("unreadable order of the driver: %s", error)
+
+    def _obey(self, message: Message) -> None:
+        checkpointing = self._task.checkpointing
+        match message:
+            case TopologyJoined(heartbeat_ms=heartbeat_ms):
+                self._heartbeat_ms = heartbeat_ms
+            case BeginCheckpoint(checkpoint=checkpoint):
+                checkpointing.begin(checkpoint)
+            case CompleteCheckpoint(checkpoint=checkpoint):
+                checkpointing.complete(checkpoint)
+                if self._writer is not None:
+                    self._writing.submit(self._writer.complete, checkpoint)
+            case AbandonCheckpoint(checkpoint=checkpoint):
+                checkpointing.abandon(checkpoint)
+                if self._writer is not None:
+                    self._writing.submit(self._writer.abandon, checkpoint)
+            case Rejected(code=code, reason=reason):
+                self._task.stop(TopologyError(code, reason))
+            case _:
+                logger.warning("unexpected order of the driver: type=%s", message.TYPE)
+
+    def _store_what_is_ready(self) -> None:
+        taken = self._task.checkpointing.taken
+        while not taken.empty():
+            self._reports.append(self._writing.submit(self._stored, taken.get()))
+        for report in [report for report in self._reports if report.done()]:
+            self._reports.remove(report)
+            self._send(report.result())
+
+    def _stored(self, part: TakenPart) -> ReportPart:
+        """The part is in the store, or its report says why it is not."""
+        topology = self._task.topology
+        origin = (topology.key, topology.epoch, topology.attempt, self._task.index, part.checkpoint)
+        error = part.error or ("" if self._writer is not None else "this topology takes no checkpoints")
+        if error or self._writer is None:
+            return ReportPart(*origin, error=error)
+        try:
+            stored = self._writer.write(part.checkpoint, flat(part.states))
+        except CheckpointError as failure:
+            logger.warning("part of a checkpoint not stored: checkpoint=%d reason=%s", part.checkpoint, failure)
+            return ReportPart(*origin, error=str(failure))
+        return ReportPart(*origin, stored.states, stored.packs, part.alignment_ms, stored.stored_bytes)
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._socket.send_multipart(encode(message), flags=zmq.NOBLOCK)
+        except zmq.Again:
+            logger.warning("the driver takes nothing: type=%s", message.TYPE)
