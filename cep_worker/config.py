@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -84,6 +84,21 @@ class SinkConfig(msgspec.Struct, frozen=True):
     waiting_rows: Rows = 65_536
 
 
+class SpoolConfig(msgspec.Struct, frozen=True):
+    """Accepted events are kept on disk until the topology needs them no more; `maximum_bytes` is for each imported
+    stream of a plan."""
+
+    path: Annotated[str, Meta(min_length=1)] = "var/cep/spool"
+    fsync: Literal["always", "interval", "none"] = "interval"
+    fsync_interval_ms: Milliseconds = 1_000
+    maximum_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
+    segment_bytes: Annotated[int, Meta(ge=4_096)] = 16_777_216
+
+    def __post_init__(self) -> None:
+        if self.maximum_bytes < 4 * self.segment_bytes:
+            raise ValueError(f"maximum_bytes: must be at least four times segment_bytes ({self.segment_bytes})")
+
+
 class ArtefactConfig(msgspec.Struct, frozen=True):
     """Directories of sources and sinks that are declared outside of plans."""
 
@@ -106,6 +121,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     egress: EgressConfig = EgressConfig()
     http: HttpConfig = HttpConfig()
     sinks: SinkConfig = SinkConfig()
+    spool: SpoolConfig = SpoolConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
 
     def __post_init__(self) -> None:

@@ -1,0 +1,141 @@
+"""A worker's folder of logs: `<spool.path>/<worker>/<tenant>/<plan>/<stream>/`, used by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from cep_common.errors import ConfigError
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from cep_worker.config import SpoolConfig
+from cep_worker.spool.identity import Identity, new_identity, read_identity
+from cep_worker.spool.log import Log, LogLimits
+from cep_worker.spool.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+
+NAME_FILE = "name"
+LOCK_FILE = "lock"
+REMOVED = ".removed-"
+LONGEST_COMPONENT = 150
+
+
+class Spool:
+    """The folder of one worker, locked until `close`. `name` is the worker's name: the one that was configured, or one
+    that is kept in `spool.path`."""
+
+    def __init__(self, config: SpoolConfig, name: str) -> None:
+        """Raises ConfigError when the folder cannot be used, or another worker uses it."""
+        path = Path(config.path)
+        self._limits = LogLimits(config.maximum_bytes, config.segment_bytes)
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.name = name or _kept_name(path / NAME_FILE)
+            self._folder = path / safe_component(self.name)
+            self._folder.mkdir(exist_ok=True, mode=0o700)
+            self._lock = _lock(self._folder / LOCK_FILE, self.name)
+        except OSError as error:
+            raise ConfigError(f"spool.path: {path} cannot be used: {error.strerror}") from error
+
+    def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: Upkeep) -> Log:
+        """The log of the plan's imported stream, with what it held before; events of other attributes are given up, and
+        counted. Raises ConfigError when it cannot be read."""
+        folder = self._folder_of(key, binding.stream)
+        try:
+            identity = read_identity(folder)
+            if identity is None or identity.attributes != binding.attributes:
+                self._give_up(folder, upkeep, "the stream has other attributes now")
+                identity = new_identity(key, binding)
+            return Log(folder, identity, self._limits, upkeep)
+        except OSError as error:
+            raise ConfigError(f"spool.path: {folder} cannot be used: {error.strerror}") from error
+
+    def keep_only(self, wanted: Iterable[tuple[PlanKey, str]], upkeep: Upkeep) -> None:
+        """Logs of other streams than `wanted` are deleted; what was not processed of their events is counted."""
+        kept = {self._folder_of(key, stream) for key, stream in wanted}
+        for folder in self._folder.glob("*/*/*"):
+            if folder.is_dir() and folder not in kept:
+                try:
+                    self._give_up(folder, upkeep, "no plan takes the stream any more")
+                except OSError as error:  # tried again when plans change
+                    logger.error("a log cannot be deleted: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
+        for removed in self._folder.glob(f"{REMOVED}*"):
+            upkeep.deleted(removed)
+
+    def close(self) -> None:
+        """Another process may use the folder."""
+        os.close(self._lock)
+
+    def _folder_of(self, key: PlanKey, stream: str) -> Path:
+        return self._folder / str(key.tenant) / safe_component(key.plan) / safe_component(stream)
+
+    def _give_up(self, folder: Path, upkeep: Upkeep, reason: str) -> None:
+        if not folder.is_dir():
+            return
+        identity = read_identity(folder)
+        waiting = _rows_waiting(folder, identity, self._limits) if identity is not None else 0
+        if waiting:
+            logger.error("accepted events are given up: folder=%s events=%d reason=%s", folder, waiting, reason)
+        elif identity is None and any(folder.iterdir()):
+            logger.error("a log that cannot be read is given up: folder=%s", folder)
+        removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
+        folder.rename(removed)
+        upkeep.deleted(removed)
+
+
+def safe_component(name: str) -> str:
+    """A name of one folder, different for different names: letters, digits, `_`, `-`, `~` and inner dots stay."""
+    quoted = quote(name, safe="")
+    if quoted.startswith("."):
+        quoted = f"%2E{quoted[1:]}"
+    if len(quoted) > LONGEST_COMPONENT:
+        quoted = f"{quoted[:LONGEST_COMPONENT]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return quoted
+
+
+def _rows_waiting(folder: Path, identity: Identity, limits: LogLimits) -> int:
+    log = Log(folder, identity, limits, Upkeep())
+    try:
+        return log.rows_waiting()
+    finally:
+        log.close()
+
+
+def _kept_name(file: Path) -> str:
+    """The name in `file`; one is made up at first."""
+    made = f"{socket.gethostname()}-{secrets.token_hex(3)}"
+    passing = file.with_name(f"{NAME_FILE}.{made}")
+    passing.write_text(made, encoding="utf-8")
+    try:
+        os.link(passing, file)  # fails when another process was first
+    except FileExistsError:
+        pass
+    finally:
+        passing.unlink()
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _lock(file: Path, name: str) -> int:
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "another process"
+        os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise ConfigError(
+            f"spool.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
+            f"(name; this one is {name}) or another spool.path"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor

@@ -1,0 +1,253 @@
+"""A log: batches that a worker has accepted for one imported stream, numbered, on disk until they are secured.
+
+segment 1          segment 2              segment 3
+──────────────────┬──────────────────────┬─────────────▶ appended here
+  secured: deleted│    secured ▲   kept  │  kept
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.identity import Identity, write_identity
+from cep_worker.spool.reader import LogReader
+from cep_worker.spool.records import (
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    decode_segment_header,
+    record_bytes,
+    record_parts,
+)
+from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
+from cep_worker.spool.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+
+RESTART_GAP = 2**32
+"""A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
+lost with the machine before they were on its disk, are never given out twice."""
+
+SECURED_FILE = "secured"
+_SECURED = struct.Struct("<qI")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How large a log, and each of its segments, may become."""
+
+    maximum_bytes: int
+    segment_bytes: int
+
+
+class Log:
+    """Belongs to one thread, but for `descriptor`. Nothing is written before the first `reserve`."""
+
+    def __init__(self, folder: Path, identity: Identity, limits: LogLimits, upkeep: Upkeep) -> None:
+        """Opens what is in `folder`. Raises OSError when that cannot be read."""
+        self.folder = folder
+        self.identity = identity
+        self.last_position = 0
+        """The last position that was given out."""
+        self.secured = 0
+        """Nothing up to here is needed any more."""
+        self.rows_ever = 0
+        self.lost_rows = 0
+        self.problem = ""
+        """Why nothing can be stored now, or nothing."""
+        self.unsynced = False
+        """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
+        self._limits = limits
+        self._upkeep = upkeep
+        self._segments: list[Segment] = []
+        self._sealed_bytes = 0
+        self._writer: SegmentWriter | None = None
+        self._next_position = 1
+        self._secured_file: int | None = None
+        self._lock = threading.Lock()
+        if folder.is_dir():
+            self._recover()
+        upkeep.opened(self)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its segments hold."""
+        return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
+
+    def reserve(self, length: int) -> None:
+        """A body of `length` bytes can be appended for certain. Raises SpoolFullError when it cannot; the reason stays
+        as `problem` until `look_again` or `secure`."""
+        try:
+            self._reserve(record_bytes(length))
+        except SpoolFullError as error:
+            if not self.problem:
+                logger.warning("sources must wait: %s", error.message)
+            self.problem = error.message
+            raise
+
+    def append(self, body: Any, length: int, rows: int, watermark_ms: int) -> int:
+        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position."""
+        assert self._writer is not None  # noqa: S101 - made by reserve
+        position = self._next_position
+        self._writer.write(record_parts(body, length, rows, position, watermark_ms), record_bytes(length))
+        self._next_position = position + 1
+        self.last_position = position
+        self.rows_ever += rows
+        if not self.unsynced:
+            self.unsynced = True
+            self._upkeep.appended(self)
+        return position
+
+    def secure(self, position: int) -> None:
+        """What stands up to `position` will not be read again; segments that hold nothing else are deleted."""
+        position = min(position, self.last_position)
+        if position <= self.secured:
+            return
+        self.secured = position
+        self._note_secured()
+        while len(self._segments) > 1 and self._segments[1].header.first_position <= position + 1:
+            oldest = self._segments.pop(0)
+            self._sealed_bytes -= oldest.size
+            self._upkeep.deleted(oldest.path)
+            self.look_again()
+
+    def look_again(self) -> None:
+        """What was wrong may be right again: `reserve` will see."""
+        if self.problem and self.size_bytes < self._limits.maximum_bytes:
+            self.problem = ""
+
+    def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
+        """Reads what stands behind `after` and is not secured; `lost` learns of rows that are missing."""
+
+        def note(rows: int) -> None:
+            self.lost_rows += rows
+            if lost is not None:
+                lost(rows)
+
+        return LogReader(lambda: self._segments, max(after, self.secured), note)
+
+    def rows_waiting(self) -> int:
+        """Rows that are not secured."""
+        reader = self.reader(self.secured)
+        try:
+            return reader.rows_left(self.rows_ever)
+        finally:
+            reader.close()
+
+    def descriptor(self) -> int | None:
+        """A duplicate of the descriptor of the file that is written, which the caller closes; any thread may ask."""
+        with self._lock:
+            return os.dup(self._writer.descriptor) if self._writer is not None else None
+
+    def close(self) -> None:
+        """All files are closed; what is there stays."""
+        self._upkeep.closed(self)
+        self._seal()
+        if self._secured_file is not None:
+            os.close(self._secured_file)
+            self._secured_file = None
+
+    def _reserve(self, needed: int) -> None:
+        if self.size_bytes >= self._limits.maximum_bytes:
+            raise SpoolFullError(
+                f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
+                f"events are kept on disk already, spool.maximum_bytes is {self._limits.maximum_bytes}"
+            )
+        writer = self._writer
+        largest = max(self._limits.segment_bytes, SEGMENT_HEADER_BYTES + needed)
+        if writer is None or writer.segment.size + needed > largest:
+            writer = self._begin_segment()
+        writer.reserve(needed)
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def _begin_segment(self) -> SegmentWriter:
+        """A new segment follows the others. Raises SpoolFullError."""
+        try:
+            if not self._segments:
+                write_identity(self.folder, self.identity)
+            header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log)
+            path = segment_path(self.folder, self._next_position)
+            writer = SegmentWriter.create(Segment(path, header, SEGMENT_HEADER_BYTES))
+        except OSError as error:
+            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        self._seal()
+        with self._lock:
+            self._writer = writer
+        self._segments.append(writer.segment)
+        self._upkeep.created(self.folder)
+        return writer
+
+    def _seal(self) -> None:
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            self._sealed_bytes += writer.segment.size
+            self._upkeep.sealed(writer.seal())
+
+    def _note_secured(self) -> None:
+        """Only saves reading again what is secured: what is lost of it does no harm."""
+        if self._secured_file is None:
+            path = self.folder / SECURED_FILE
+            self._secured_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        value = self.secured.to_bytes(8, "little", signed=True)
+        os.pwrite(self._secured_file, value + crc32(value).to_bytes(4, "little"), 0)
+
+    # ---- opening ----------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        self.secured = self.last_position = self._read_secured()
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._take_segment(path)
+        found = self._recover_last() if self._segments else None
+        if found is not None:
+            self.last_position = max(self.last_position, found.last_position)
+        self._next_position = (self.last_position // RESTART_GAP + 1) * RESTART_GAP
+        if self.secured >= self.last_position:
+            for segment in self._segments:
+                self._upkeep.deleted(segment.path)
+            self._segments.clear()
+            return
+        self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        self._writer = SegmentWriter.reopen(self._segments[-1])
+
+    def _take_segment(self, path: Path) -> None:
+        with path.open("rb") as file:
+            beginning = file.read(SEGMENT_HEADER_BYTES)
+        header = decode_segment_header(beginning)
+        if header is not None and header.log == self.identity.log:
+            self._segments.append(Segment(path, header, path.stat().st_size))
+        elif any(beginning):
+            aside = path.with_suffix(".unreadable")
+            logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, path.stat().st_size)
+            path.rename(aside)
+        else:  # made just before everything stopped
+            path.unlink()
+
+    def _recover_last(self) -> Recovered:
+        last = self._segments[-1]
+        found = recover(last.path.read_bytes(), last.header)
+        if found.torn_bytes:
+            logger.warning("spool ends with an unfinished record, cut off: file=%s bytes=%d",
+                           last.path, found.torn_bytes)  # fmt: skip
+        if found.damaged_bytes:
+            logger.error("spool segment damaged: file=%s bytes=%d", last.path, found.damaged_bytes)
+        last.size = found.size
+        self.rows_ever = last.header.rows_before + found.rows
+        return found
+
+    def _read_secured(self) -> int:
+        path = self.folder / SECURED_FILE
+        data = path.read_bytes() if path.exists() else b""
+        if len(data) != _SECURED.size:
+            return 0
+        position, checksum = _SECURED.unpack(data)
+        return int(position) if checksum == crc32(data[:8]) else 0

@@ -1,0 +1,162 @@
+"""The bytes of a log: segment headers, records, and how records are found again behind damaged ones. Pure.
+
+    segment   header │ record │ record │ … │ zeros, as far as space was taken for more
+    record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark
+              body: an Arrow IPC message, filled up with zeros to a multiple of 8 bytes
+
+All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used where
+they were read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+ALIGNMENT = 8
+SEGMENT_MAGIC = b"CEPSPOOL"
+VERSION = 1
+RECORD_MAGIC = b"CEPr"
+
+_SEGMENT = struct.Struct("<8sIIqq16s")
+_SEGMENT_CHECKED = struct.Struct("<qq16s")
+_FIELDS = struct.Struct("<IIqqI4x")
+_HEAD = struct.Struct("<4sI")
+
+SEGMENT_HEADER_BYTES = _SEGMENT.size
+RECORD_HEADER_BYTES = _HEAD.size + _FIELDS.size
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself."""
+
+    first_position: int
+    rows_before: int
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A stored batch, found at `start` and followed by something else at `end` (offsets in what was read)."""
+
+    position: int
+    rows: int
+    watermark_ms: int
+    body: memoryview
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes from `start` to `end` that are no record; at least `rows` rows are lost with them."""
+
+    start: int
+    end: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    length: int
+    rows: int
+    position: int
+    watermark_ms: int
+    body_checksum: int
+
+
+def encode_segment_header(header: SegmentHeader) -> bytes:
+    """The first bytes of a segment file."""
+    checked = _SEGMENT_CHECKED.pack(header.first_position, header.rows_before, bytes.fromhex(header.log))
+    return SEGMENT_MAGIC + struct.pack("<II", VERSION, crc32(checked)) + checked
+
+
+def decode_segment_header(data: bytes) -> SegmentHeader | None:
+    """The header at the beginning of `data`, or None when there is none that can be read."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        return None
+    magic, version, checksum, first_position, rows_before, log = _SEGMENT.unpack_from(data)
+    checked = data[SEGMENT_HEADER_BYTES - _SEGMENT_CHECKED.size : SEGMENT_HEADER_BYTES]
+    if magic != SEGMENT_MAGIC or version != VERSION or checksum != crc32(checked):
+        return None
+    return SegmentHeader(first_position, rows_before, log.hex())
+
+
+def record_parts(body: Any, length: int, rows: int, position: int, watermark_ms: int) -> tuple[bytes, Any, bytes]:
+    """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
+    fields = _FIELDS.pack(length, rows, position, watermark_ms, crc32(body))
+    return _HEAD.pack(RECORD_MAGIC, crc32(fields)) + fields, body, bytes(-length % ALIGNMENT)
+
+
+def record_bytes(length: int) -> int:
+    """How much room a record with a body of `length` bytes takes."""
+    return RECORD_HEADER_BYTES + length + -length % ALIGNMENT
+
+
+def scan(data: memoryview, offset: int = 0) -> Iterator[Record | Damage]:
+    """The records of `data` from `offset` on, and what is between them. What comes behind the last record is not told:
+    a torn tail, zeros, or a record that goes on beyond `data`."""
+    while True:
+        found = record_at(data, offset)
+        if found is None:
+            following = _next_record(data, offset + ALIGNMENT)
+            if following is None:
+                return
+            yield Damage(offset, following.start, _rows_at(data, offset, following))
+            found = following
+        yield found
+        offset = found.end
+
+
+def record_at(data: memoryview, offset: int) -> Record | None:
+    """The whole and sound record at `offset`, or None."""
+    header = _header_at(data, offset)
+    if header is None:
+        return None
+    begin = offset + RECORD_HEADER_BYTES
+    body = data[begin : begin + header.length]
+    if len(body) < header.length or crc32(body) != header.body_checksum:
+        return None
+    end = offset + record_bytes(header.length)
+    return Record(header.position, header.rows, header.watermark_ms, body, offset, end)
+
+
+def missing_bytes(data: memoryview, offset: int) -> int:
+    """How many bytes must follow `data` so that the record that begins at `offset` can be whole; 0 when there is no
+    header of a record that goes on beyond `data`."""
+    if len(data) - offset < RECORD_HEADER_BYTES:
+        return RECORD_HEADER_BYTES
+    header = _header_at(data, offset)
+    return 0 if header is None else max(0, offset + record_bytes(header.length) - len(data))
+
+
+def _header_at(data: memoryview, offset: int) -> _Header | None:
+    if len(data) - offset < RECORD_HEADER_BYTES:
+        return None
+    magic, checksum = _HEAD.unpack_from(data, offset)
+    if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES]):
+        return None
+    return _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
+
+
+def _next_record(data: memoryview, offset: int) -> Record | None:
+    whole = data.obj if isinstance(data.obj, bytes) and len(data) == len(data.obj) else bytes(data)
+    while (offset := whole.find(RECORD_MAGIC, offset)) >= 0:
+        if offset % ALIGNMENT == 0:
+            record = record_at(data, offset)
+            if record is not None:
+                return record
+        offset += 1
+    return None
+
+
+def _rows_at(data: memoryview, offset: int, following: Record) -> int:
+    """The rows of a damaged record whose header can still be read, if it is the only one before `following`."""
+    header = _header_at(data, offset)
+    if header is None or offset + record_bytes(header.length) > following.start:
+        return 0
+    return header.rows

@@ -1,0 +1,211 @@
+"""What is done for logs beside writing them: getting them onto the disk, closing and deleting files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+
+class Synchronised(Protocol):
+    """A log, as far as upkeep goes."""
+
+    unsynced: bool
+
+    def descriptor(self) -> int | None:
+        """A duplicate of that of the file that is written."""
+
+
+class Upkeep:
+    """The simplest way, `fsync: none`: the system writes when it likes, and everything is done at once."""
+
+    def opened(self, log: Synchronised) -> None:
+        """There is another log."""
+
+    def closed(self, log: Synchronised) -> None:
+        """The log will be written no more; what it holds is on the disk where the policy asks for it."""
+
+    def appended(self, log: Synchronised) -> None:
+        """The log was in step with the disk, and has been written to."""
+
+    def created(self, folder: Path) -> None:
+        """There is another file in `folder`."""
+
+    def sealed(self, descriptor: int) -> None:
+        """A file is complete: it may have to reach the disk, and it is to be closed."""
+        os.close(descriptor)
+
+    def deleted(self, path: Path) -> None:
+        """A file or folder is not needed any more."""
+        delete(path)
+
+    def when_safe(self, call: Callable[[], None]) -> None:
+        """`call` is made as soon as what was appended is as safe as the policy asks for."""
+        call()
+
+    def stop(self) -> None:
+        """Nothing is left to be done."""
+
+
+class BackgroundUpkeep(Upkeep):
+    """`fsync: interval`: a thread of its own brings everything onto the disk every so often. With None it never does,
+    and only closes and deletes files, which would hold up events otherwise."""
+
+    def __init__(self, interval_ms: int | None) -> None:
+        self._interval_ms = interval_ms
+        self._logs: set[Synchronised] = set()
+        self._folders: set[Path] = set()
+        self._tasks: deque[Callable[[], None]] = deque()
+        self._changing = threading.Lock()
+        self._woken = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="spool")
+        self._thread.start()
+
+    def opened(self, log: Synchronised) -> None:
+        with self._changing:
+            self._logs.add(log)
+
+    def closed(self, log: Synchronised) -> None:
+        with self._changing:
+            self._logs.discard(log)
+
+    def created(self, folder: Path) -> None:
+        with self._changing:
+            self._folders.add(folder)
+
+    def sealed(self, descriptor: int) -> None:
+        self._later(lambda: self._finish(descriptor))
+
+    def deleted(self, path: Path) -> None:
+        self._later(lambda: delete(path))
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._woken.set()
+        self._thread.join()
+
+    def _later(self, task: Callable[[], None]) -> None:
+        self._tasks.append(task)
+        self._woken.set()
+
+    def _run(self) -> None:
+        pause_s = None if self._interval_ms is None else self._interval_ms / 1_000
+        while not self._stopping:
+            self._woken.wait(pause_s)
+            self._woken.clear()
+            self._attend()
+        self._attend()
+
+    def _attend(self) -> None:
+        """A disk that fails is told of; the next attempt may succeed, and the policy promises no more."""
+        while self._tasks:
+            self._guard(self._tasks.popleft())
+        if self._interval_ms is None:
+            return
+        with self._changing:
+            unsynced = [log for log in self._logs if log.unsynced]
+            folders, self._folders = self._folders, set()
+        for log in unsynced:
+            self._guard(lambda log=log: synchronise(log))  # type: ignore[misc]
+        for folder in folders:
+            self._guard(lambda folder=folder: sync_folders(folder))  # type: ignore[misc]
+
+    def _finish(self, descriptor: int) -> None:
+        try:
+            if self._interval_ms is not None:
+                os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _guard(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except OSError as error:
+            logger.error("the spool's disk fails: reason=%s", error)  # noqa: TRY400 - the text says it all
+
+
+class GroupCommit(BackgroundUpkeep):
+    """`fsync: always`: all that was appended in one turn of the reactor reaches the disk together at its end, and only
+    then whoever sent it is told. A disk that fails fails the worker, which cannot keep its word."""
+
+    def __init__(self, defer: Callable[[Callable[[int], None]], None]) -> None:
+        """`defer` has something done at the end of the turn."""
+        super().__init__(None)
+        self._defer = defer
+        self._unsynced: dict[Synchronised, None] = {}
+        self._calls: list[Callable[[], None]] = []
+
+    def closed(self, log: Synchronised) -> None:
+        super().closed(log)
+        if log in self._unsynced:
+            self._commit(0)
+
+    def appended(self, log: Synchronised) -> None:
+        self._unsynced[log] = None
+
+    def created(self, folder: Path) -> None:
+        sync_folders(folder)
+
+    def sealed(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)
+        os.close(descriptor)
+
+    def when_safe(self, call: Callable[[], None]) -> None:
+        if not self._unsynced:
+            call()
+            return
+        if not self._calls:
+            self._defer(self._commit)
+        self._calls.append(call)
+
+    def stop(self) -> None:
+        self._commit(0)
+        super().stop()
+
+    def _commit(self, _now_ms: int) -> None:
+        unsynced, self._unsynced = self._unsynced, {}
+        calls, self._calls = self._calls, []  # not to be made at all when the disk fails
+        for log in unsynced:
+            synchronise(log)
+        for call in calls:
+            call()
+
+
+def synchronise(log: Synchronised) -> None:
+    """All that `log` held when this was called is on the disk. Raises OSError."""
+    log.unsynced = False
+    descriptor = log.descriptor()
+    if descriptor is None:
+        return
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folders(folder: Path, levels: int = 4) -> None:
+    """The names in `folder`, and in those that it lies in, are on the disk. Raises OSError."""
+    for path in [folder, *folder.parents][:levels]:
+        if not path.exists():  # deleted meanwhile
+            continue
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def delete(path: Path) -> None:
+    """The file or folder is gone. Raises OSError when it cannot be."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

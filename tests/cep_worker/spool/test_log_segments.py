@@ -1,0 +1,279 @@
+"""A log gives back what was appended and not secured, whatever happens to the process or the end of its last file."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.identity import Identity, new_identity, read_identity
+from cep_worker.spool.log import RESTART_GAP, Log, LogLimits
+from cep_worker.spool.records import ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Record, record_bytes
+from cep_worker.spool.segment import SUFFIX
+from cep_worker.spool.upkeep import Upkeep
+
+IDENTITY = new_identity(PlanKey(-1234, "Delays"), StreamBinding("Departures", "Departures:1.0.0", (("a", "int"),)))
+LIMITS = LogLimits(maximum_bytes=1_000_000, segment_bytes=400)
+
+
+class Model:
+    """A log and what it must give back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = Log(folder, IDENTITY, LIMITS, Upkeep())
+        self.kept: list[tuple[int, int, int, bytes]] = []
+
+    def append(self, length: int, rows: int = 1) -> int:
+        body = os.urandom(length)
+        self.log.reserve(length)
+        position = self.log.append(body, length, rows, rows * 10)
+        assert not self.kept or position > self.kept[-1][0]
+        self.kept.append((position, rows, rows * 10, body))
+        return position
+
+    def secure(self, count: int) -> None:
+        if self.kept[:count]:
+            self.log.secure(self.kept[:count][-1][0])
+            self.kept = self.kept[count:]
+
+    def crash(self, torn: bytes = b"") -> None:
+        """The process is gone without a word; `torn` is what it had begun to write."""
+        last = self.last_file()
+        if last is not None and torn:
+            descriptor = self.log.descriptor()
+            assert descriptor is not None
+            os.pwrite(descriptor, torn, self.log._segments[-1].size)
+            os.close(descriptor)
+        self.reopen()
+
+    def reopen(self) -> None:
+        self.log = Log(self.folder, IDENTITY, LIMITS, Upkeep())
+
+    def last_file(self) -> Path | None:
+        return next(iter(sorted(self.folder.glob(f"*{SUFFIX}"), reverse=True)), None) if self.log._writer else None
+
+    def check(self) -> None:
+        assert self.log.rows_waiting() == sum(rows for _, rows, _, _ in self.kept)
+        after = self.log.secured
+        assert [found(record) for record in everything(self.log, after)] == self.kept
+
+
+def found(record: Record) -> tuple[int, int, int, bytes]:
+    return record.position, record.rows, record.watermark_ms, bytes(record.body)
+
+
+def everything(log: Log, after: int = 0) -> Iterator[Record]:
+    reader = log.reader(after)
+    while records := reader.read():
+        yield from records
+    reader.close()
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 500)),
+    st.tuples(st.just("secure"), st.integers(0, 5)),
+    st.tuples(st.just("crash"), st.binary(max_size=60)),
+    st.tuples(st.just("close"), st.none()),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_whatever_happens_what_was_appended_and_not_secured_is_there_in_order(
+    steps: list[tuple[str, int | bytes | None]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(Path(folder) / "log")
+        for step, argument in steps:
+            match step, argument:
+                case "append", int(length):
+                    model.append(length, rows=length % 7)
+                case "secure", int(count):
+                    model.secure(count)
+                case "crash", bytes(torn):
+                    model.crash(torn)
+                case _:
+                    model.log.close()
+                    model.reopen()
+            model.check()
+        model.log.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=6), st.data())
+def test_a_crash_that_leaves_the_last_file_cut_at_any_byte_keeps_every_whole_record(
+    lengths: list[int], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(Path(folder) / "log")
+        for length in lengths:
+            model.append(length)
+        last = model.last_file()
+        assert last is not None
+        segment = model.log._segments[-1]
+        size = data.draw(st.integers(SEGMENT_HEADER_BYTES, segment.size))
+        model.log.close()
+        os.truncate(last, size)
+        end = segment.size
+        while end > SEGMENT_HEADER_BYTES and end - (-len(model.kept[-1][3]) % ALIGNMENT) > size:
+            end -= record_bytes(len(model.kept.pop()[3]))
+        model.reopen()
+        model.check()
+        position = model.append(5)
+        assert position % RESTART_GAP == 0, "positions that may have been given out before are not given out again"
+        model.check()
+
+
+def test_a_damaged_record_is_left_out_and_counted_and_the_others_are_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model(tmp_path / "log")
+    for length in (100, 100, 100, 100, 100, 100, 100):  # two to a segment
+        model.append(length, rows=3)
+    first = min(model.folder.glob(f"*{SUFFIX}"))
+    flip(first, SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES + 50)
+    del model.kept[0]
+    with caplog.at_level(logging.ERROR):
+        assert [found(record) for record in everything(model.log)] == model.kept
+    assert "events=3" in caplog.text
+    assert model.log.lost_rows == 3
+
+
+@pytest.mark.parametrize("spoil", ["header", "delete"])
+def test_rows_of_a_segment_that_cannot_be_read_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: str
+) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(7):
+        model.append(100, rows=3)
+    second = sorted(model.folder.glob(f"*{SUFFIX}"))[1]
+    if spoil == "header":
+        flip(second, SEGMENT_HEADER_BYTES + 2)
+        flip(second, SEGMENT_HEADER_BYTES + record_bytes(100) + 2)
+    else:
+        second.unlink()
+    del model.kept[2:4]
+    with caplog.at_level(logging.ERROR):
+        assert [found(record) for record in everything(model.log)] == model.kept
+    assert model.log.lost_rows == 6
+    assert str(second) in caplog.text
+
+
+def test_a_damaged_record_in_the_last_file_does_not_take_those_behind_it_along(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(3):
+        model.append(60)
+    model.log.close()
+    last = max(model.folder.glob(f"*{SUFFIX}"))
+    flip(last, SEGMENT_HEADER_BYTES + record_bytes(60) + RECORD_HEADER_BYTES)
+    del model.kept[1]
+    with caplog.at_level(logging.ERROR):
+        model.reopen()
+    assert "damaged" in caplog.text
+    assert [found(record) for record in everything(model.log)] == model.kept
+
+
+def test_a_file_of_another_log_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = Model(tmp_path / "log")
+    model.append(10)
+    model.log.close()
+    path = next(model.folder.glob(f"*{SUFFIX}"))
+    flip(path, SEGMENT_HEADER_BYTES - 1)
+    with caplog.at_level(logging.ERROR):
+        model.reopen()
+    model.kept.clear()
+    model.check()
+    assert "set aside" in caplog.text
+    assert path.with_suffix(".unreadable").exists()
+
+
+def test_secured_segments_are_deleted_and_a_reader_that_is_behind_goes_on(tmp_path: Path) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(9):
+        model.append(100)
+    reader = model.log.reader(0)
+    first = reader.read()
+    model.secure(5)
+    assert len(list(model.folder.glob(f"*{SUFFIX}"))) == 3
+    rest = [record for records in iter(reader.read, []) for record in records]
+    assert [record.position for record in first + rest] == [*range(1, len(first) + 1), *range(5, 10)]
+    assert model.log.size_bytes == 5 * record_bytes(100) + 3 * SEGMENT_HEADER_BYTES
+    reader.close()
+
+
+def test_a_log_of_which_everything_is_secured_is_empty_when_it_is_opened_again(tmp_path: Path) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(3):
+        model.append(50)
+    model.secure(3)
+    model.log.close()
+    model.reopen()
+    assert (model.log.size_bytes, list(model.folder.glob(f"*{SUFFIX}"))) == (0, [])
+    assert model.append(50) > 3
+    model.check()
+
+
+def test_a_log_at_its_bound_takes_nothing_until_something_is_secured(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=300), Upkeep())
+    while log.size_bytes < 1_000:
+        log.reserve(100)
+        log.append(bytes(100), 100, 1, 0)
+    with pytest.raises(SpoolFullError, match=r"spool\.maximum_bytes is 1000"):
+        log.reserve(100)
+    assert "stream Departures of plan Delays" in log.problem
+    assert 1_000 <= log.size_bytes < 1_300
+    log.secure(log.last_position // 2)
+    assert log.problem == ""
+    log.reserve(100)
+    log.close()
+
+
+def test_a_full_disk_is_told_before_anything_is_accepted_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(tmp_path / "log")
+    model.append(100)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "posix_fallocate", full)
+        with pytest.raises(SpoolFullError, match="No space left on device"):
+            model.append(2_000_000)
+        assert "No space left on device" in model.log.problem
+        model.check()
+    model.log.look_again()
+    model.append(2_000_000)
+    model.check()
+    model.log.close()
+
+
+def test_the_identity_outlives_the_process_and_a_damaged_one_is_none(tmp_path: Path) -> None:
+    model = Model(tmp_path / "log")
+    assert read_identity(model.folder) is None
+    model.append(1)
+    model.log.close()
+    assert read_identity(model.folder) == IDENTITY
+    (model.folder / "log.json").write_bytes(b'{"log":')
+    assert read_identity(model.folder) is None
+    assert isinstance(IDENTITY, Identity)
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0xFF
+    path.write_bytes(data)

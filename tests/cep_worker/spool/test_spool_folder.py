@@ -1,0 +1,191 @@
+"""A worker's folder of logs: a name that lasts, one process at a time, and what becomes of logs that nobody wants."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cep_common.errors import ConfigError
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from cep_worker.config import SpoolConfig
+from cep_worker.spool import upkeep as upkeep_module
+from cep_worker.spool.folder import Spool, safe_component
+from cep_worker.spool.log import Log
+from cep_worker.spool.upkeep import BackgroundUpkeep, GroupCommit, Upkeep
+
+KEY = PlanKey(-1234, "Delays")
+BINDING = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"),))
+
+
+def stored(log: Log, rows: int = 1) -> int:
+    log.reserve(10)
+    return log.append(bytes(10), 10, rows, 0)
+
+
+def test_a_worker_without_a_name_has_the_same_one_every_time(tmp_path: Path) -> None:
+    names = set()
+    for _ in range(2):
+        spool = Spool(SpoolConfig(str(tmp_path / "spool")), "")
+        names.add(spool.name)
+        spool.close()
+    assert len(names) == 1
+    assert len(names.pop()) > 6
+
+
+def test_a_second_worker_with_the_same_folder_is_told_what_to_change(tmp_path: Path) -> None:
+    config = SpoolConfig(str(tmp_path))
+    first = Spool(config, "")
+    with pytest.raises(ConfigError, match=rf"spool\.path: .* is used by process {os.getpid()}; give each worker"):
+        Spool(config, "")
+    Spool(config, "another").close()
+    first.close()
+    Spool(config, "").close()
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"spool\.path: .*file"):
+        Spool(SpoolConfig(str(tmp_path / "file")), "worker")
+
+
+def test_a_log_is_opened_again_with_its_identity_and_events(tmp_path: Path) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, Upkeep())
+    stored(log, rows=7)
+    log.close()
+    again = spool.open_log(KEY, BINDING, Upkeep())
+    assert (again.identity, again.rows_waiting()) == (log.identity, 7)
+    again.close()
+    spool.close()
+
+
+def test_events_of_former_attributes_are_given_up_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, Upkeep())
+    stored(log, rows=7)
+    log.close()
+    other = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"), ("price", "double")))
+    with caplog.at_level(logging.ERROR):
+        changed = spool.open_log(KEY, other, Upkeep())
+    assert changed.identity.log != log.identity.log
+    assert changed.rows_waiting() == 0
+    assert "events=7" in caplog.text
+    changed.close()
+    spool.close()
+
+
+def test_logs_that_no_plan_wants_are_deleted_and_their_events_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    gone = PlanKey(-1234, "../Gone")
+    for key in (KEY, gone):
+        log = spool.open_log(key, BINDING, Upkeep())
+        stored(log, rows=3)
+        stored(log, rows=4)
+        log.secure(1)
+        log.close()
+    with caplog.at_level(logging.ERROR):
+        spool.keep_only([(KEY, "Departures")], Upkeep())
+    assert "events=4" in caplog.text
+    assert [path.name for path in (tmp_path / "worker").glob("*/*/*")] == ["Departures"]
+    kept = spool.open_log(KEY, BINDING, Upkeep())
+    assert kept.rows_waiting() == 4
+    kept.close()
+    spool.close()
+
+
+@given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=2, unique=True))
+def test_any_name_is_one_safe_folder_of_its_own(names: list[str]) -> None:
+    encodable = [name for name in names if name.isprintable()]
+    components = [safe_component(name) for name in encodable]
+    assert len(set(components)) == len(components)
+    for component in components:
+        assert not component.startswith(".")
+        assert "/" not in component
+        assert len(component) <= 200
+
+
+# ---- when events are on the disk ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every file that is forced onto the disk."""
+    calls: list[int] = []
+    real = os.fdatasync
+
+    def fdatasync(descriptor: int) -> None:
+        real(descriptor)
+        calls.append(descriptor)
+
+    monkeypatch.setattr(upkeep_module.os, "fdatasync", fdatasync)
+    return calls
+
+
+def test_with_always_sources_are_told_after_one_sync_for_all_of_a_turn(tmp_path: Path, synced: list[int]) -> None:
+    deferred: list[Callable[[int], None]] = []
+    upkeep = GroupCommit(deferred.append)
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, upkeep)
+    told: list[int] = []
+    for number in range(3):
+        stored(log)
+        upkeep.when_safe(lambda number=number: told.append(number))  # type: ignore[misc]
+    assert told == []
+    assert len(deferred) == 1
+    deferred[0](0)
+    assert (told, len(synced)) == ([0, 1, 2], 1)
+    upkeep.when_safe(lambda: told.append(3))
+    assert told[-1] == 3, "nothing is waited for when everything is on the disk"
+    log.close()
+    upkeep.stop()
+    spool.close()
+
+
+def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deferred: list[Callable[[int], None]] = []
+    upkeep = GroupCommit(deferred.append)
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, upkeep)
+    stored(log)
+    told: list[bool] = []
+    upkeep.when_safe(lambda: told.append(True))
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(upkeep_module.os, "fdatasync", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            deferred[0](0)
+    log.close()
+    upkeep.stop()
+    spool.close()
+    assert told == []
+
+
+def test_with_interval_a_thread_brings_events_onto_the_disk(tmp_path: Path, synced: list[int]) -> None:
+    upkeep = BackgroundUpkeep(5)
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, upkeep)
+    stored(log)
+    pause = threading.Event()
+    for _ in range(2_000):
+        if synced and not log.unsynced:
+            break
+        pause.wait(0.005)
+    assert synced
+    log.close()
+    upkeep.stop()
+    spool.close()
