@@ -4,6 +4,7 @@ SiddhiError
 ├── SiddhiParseError      the text is no SiddhiQL
 ├── SiddhiAnalysisError   it is, but it does not make sense
 └── SiddhiRuntimeError    it made sense and failed while running
+    └── SnapshotError     bytes are no state that the app could go on from
 """
 
 from __future__ import annotations
@@ -52,6 +53,15 @@ class SiddhiAnalysisError(SiddhiError):
 
 class SiddhiRuntimeError(SiddhiError):
     """A running app met something that it cannot do."""
+
+
+class SnapshotError(SiddhiRuntimeError):
+    """An app cannot go on from these bytes.
+
+    Codes: `snapshot-unknown` (no snapshot at all), `snapshot-format` (of another version of the engine),
+    `snapshot-torn` (cut off or changed), `snapshot-damaged` (whole, but no engine writes such a thing),
+    `snapshot-of-another-app`, and `snapshot-not-by-key` (it cannot be shared out to other instances).
+    """
 
 
 def render_problem(problem: Problem, text: str) -> str:

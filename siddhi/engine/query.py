@@ -54,7 +54,8 @@ class Query(GraphNode):
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
         self.partition = partition
-        self.listener = -1 if partition is None else partition.instances.listener()
+        if partition is not None:
+            partition.instances.add_listener(self.name)
         self.limiter = build_limiter(analysed, context.pool)
         if self.limiter is not None and context.partitioned:
             self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
@@ -142,7 +143,7 @@ class Query(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
-            step = self.partition.instances.tell(self.listener, step)
+            step = self.partition.instances.tell(self.name, step)
         batch = self.head.process(MergedRows(inputs, self.arrival), step) if self.head else inputs[0]
         for operator in self.chain:
             if batch.size or _is_due(operator, step):
@@ -160,7 +161,7 @@ class Query(GraphNode):
         return self.timed or self.partition is not None
 
     def wakes(self, step: Step) -> bool:
-        new = self.partition is not None and self.partition.instances.has_news(self.listener)
+        new = self.partition is not None and self.partition.instances.has_news(self.name)
         return new or super().wakes(step)
 
     def close_partitions(self, partitions: Int64Array) -> None:

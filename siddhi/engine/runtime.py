@@ -18,16 +18,35 @@ from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
+from siddhi.engine.matching import RestoreReport, match_parts, name_of
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operator import MAX_PARTIAL_MATCHES, OperatorContext
 from siddhi.engine.outlet import Outlet
+from siddhi.engine.part_definitions import (
+    PartKind,
+    aggregation_definition,
+    partition_definition,
+    query_definition,
+    table_definition,
+    trigger_definition,
+    window_definition,
+)
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
-from siddhi.engine.seal import fingerprint, sealed, unsealed
-from siddhi.engine.state import StateError, decode_state, encode_state
+from siddhi.engine.seal import fingerprint, unusable
+from siddhi.engine.snapshot import (
+    Part,
+    SavedApp,
+    making_sense,
+    read_snapshot,
+    restore_parts,
+    save_parts,
+    write_snapshot,
+)
+from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
 from siddhi.engine.steps import Stage, StepRunner
 from siddhi.engine.strings import StringPool
@@ -92,6 +111,7 @@ class AppRuntime:
         parts = [part for node in self._nodes for part in node.parts]
         self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
+        self._parts = tuple(self._build_parts())
         self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = 0
         self._clock_is_set = False
@@ -133,6 +153,24 @@ class AppRuntime:
             source = self._junctions[stream]
             self._junctions[node.name] = Junction(node.name, source.schema, self.pool, partitioned=True)
         return [*nodes, *queries]
+
+    def _build_parts(self) -> Iterator[Part]:
+        """What a snapshot holds: everything that has state, with its definition."""
+        app = self.app
+        for name, table in app.tables.items():
+            yield Part(table_definition(table), self.tables[name])
+        for name, window in app.windows.items():
+            yield Part(window_definition(app, window), self.windows[name])
+        aggregations = {node.aggregation.id: node for node in self._nodes if isinstance(node, AggregationNode)}
+        for name, aggregation in app.aggregations.items():
+            yield Part(aggregation_definition(app, aggregation), aggregations[name])
+        for place in self._places:
+            yield Part(partition_definition(app, place.analysed), place.instances)
+        for query in self._queries.values():
+            partition = None if query.partition is None else query.partition.name
+            yield Part(query_definition(app, query.analysed, partition), query)
+        for trigger in (node for node in self._nodes if isinstance(node, Trigger)):
+            yield Part(trigger_definition(app, app.triggers[trigger.name]), trigger)
 
     # ---- life
 
@@ -280,30 +318,53 @@ class AppRuntime:
 
     def snapshot(self) -> bytes:
         """The whole state of the app between two batches."""
-        nodes = {node.name: node.snapshot() for node in self._nodes}
-        tables = {name: table.snapshot() for name, table in self.tables.items()}
+        parts = save_parts(self._parts)
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
         clock = self._clock if self._clock_is_set else None
-        state = {"clock": clock, "strings": strings, "nodes": nodes, "tables": tables}
-        return sealed(encode_state(state), self._fingerprint)
+        return write_snapshot(SavedApp(self._fingerprint, clock, strings, parts))
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: Buffer) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
 
-        `SiddhiRuntimeError` (code `bad-snapshot`) for bytes that are no snapshot of this app.
+        `SnapshotError` for bytes that are no snapshot of this app.
         """
-        try:
-            state = decode_state(unsealed(data, self._fingerprint))
-        except StateError as error:
-            raise SiddhiRuntimeError(Problem("bad-snapshot", f"the snapshot cannot be restored: {error}")) from error
-        self._clock = state["clock"] or 0
-        self._clock_is_set = state["clock"] is not None
-        self._started = True
-        self.pool.restore(state["strings"])
+        saved = read_snapshot(data)
+        if saved.app != self._fingerprint or len(saved.parts) != len(self._parts):
+            raise unusable("snapshot-of-another-app", "it is of another app")
+        self._take_up(saved)
+        restore_parts([(part, one.state) for part, one in zip(self._parts, saved.parts, strict=True)])
+
+    def restore_matching(self, data: Buffer) -> RestoreReport:
+        """The app, freshly built from an edited text, goes on with the state of all its parts that are the same in the
+        app of `snapshot`, by name and definition; the others begin, as at a start, at the snapshot's clock.
+
+        Tells which these are. `SnapshotError` for bytes that are no snapshot.
+        """
+        saved = read_snapshot(data)
+        report = match_parts([one.definition for one in saved.parts], [part.definition for part in self._parts])
+        self._take_up(saved)
         for node in self._nodes:
-            node.restore(state["nodes"][node.name])
-        for name, table in self.tables.items():
-            table.restore(state["tables"][name])
+            node.start(self._clock)
+        states = {name_of(one.definition): one.state for one in saved.parts}
+        parts = {name_of(part.definition): part for part in self._parts}
+        restore_parts([(parts[name], states[name]) for name in report.taken])
+        for place in self._places:
+            place.instances.watch(self._clock)
+        begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)
+        for query in self._queries.values():
+            if query.partition is not None and query.name in begun:
+                query.partition.instances.tell_again(query.name, self._clock)
+        with making_sense("strings"):
+            self.compact()
+        return report
+
+    def _take_up(self, saved: SavedApp) -> None:
+        """The app runs, with the clock and the strings of `saved`."""
+        self._clock = saved.clock or 0
+        self._clock_is_set = saved.clock is not None
+        self._started = True
+        with making_sense("the strings"):
+            self.pool.restore(saved.strings)
 
     def compact(self) -> None:
         """The string pool has only strings that are in use; otherwise this happens when the pool has grown enough."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Sequence
 
-from siddhi.engine.state import StateError
+from siddhi.engine.state import Buffer
+from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Must grow with every change of what operators save."""
 
 _MAGIC = b"CEPS"
@@ -20,25 +22,44 @@ _HEADER = struct.Struct("<4sH16sIQ")
 
 
 def fingerprint(text: str) -> bytes:
-    """What stands for the app with this text."""
+    """What stands for `text`: equal texts have equal fingerprints, others differ."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def sealed(body: bytes, app: bytes) -> bytes:
-    """`body` as the snapshot of the app with the fingerprint `app`."""
-    return _HEADER.pack(_MAGIC, FORMAT_VERSION, app, zlib.crc32(body), len(body)) + body
+def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
+    """The pieces of `body`, one after the other, as the snapshot of the app with the fingerprint `app`."""
+    checksum = length = 0
+    for piece in body:
+        checksum = zlib.crc32(piece, checksum)
+        length += piece.nbytes if isinstance(piece, memoryview) else len(piece)
+    return b"".join([_HEADER.pack(_MAGIC, FORMAT_VERSION, app, checksum, length), *body])
 
 
-def unsealed(data: bytes, app: bytes) -> memoryview:
-    """The body that was sealed for `app`; `StateError` says why there is none."""
-    if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
-        raise StateError("these bytes are no snapshot")
-    _, version, owner, checksum, length = _HEADER.unpack_from(data)
+def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
+    """The fingerprint of the app whose snapshot `data` is, and the body; `SnapshotError` says why there is none."""
+    if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
+        raise unusable("snapshot-unknown", "these bytes are no snapshot")
+    _, version, app, checksum, length = _HEADER.unpack_from(data)
     if version != FORMAT_VERSION:
-        raise StateError(f"it was written in format {version}, and this engine reads format {FORMAT_VERSION}")
+        raise unusable(
+            "snapshot-format", f"it was written in format {version}, and this engine reads format {FORMAT_VERSION}"
+        )
     body = memoryview(data)[_HEADER.size :]
     if len(body) != length or zlib.crc32(body) != checksum:
-        raise StateError(f"it is torn: {len(body)} of {length} bytes, or some of them changed")
-    if owner != app:
-        raise StateError("it is of another app")
-    return body
+        raise unusable("snapshot-torn", f"it is torn: {len(body)} of {length} bytes, or some of them changed")
+    return app, body
+
+
+_WAYS_OUT = {
+    "snapshot-unknown": "give the bytes that a snapshot of this engine wrote",
+    "snapshot-format": "take the snapshot with the version that wrote it, or start without one",
+    "snapshot-torn": "take the snapshot before it",
+    "snapshot-damaged": "take the snapshot before it",
+    "snapshot-of-another-app": "take over what both have in common, or start without a snapshot",
+    "snapshot-not-by-key": "keep the number of instances",
+}
+
+
+def unusable(code: str, message: str) -> SnapshotError:
+    """The error that a snapshot cannot be restored for the reason `message`."""
+    return SnapshotError(Problem(code, f"the snapshot cannot be restored: {message}", _WAYS_OUT[code]))

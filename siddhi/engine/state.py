@@ -1,7 +1,15 @@
-"""Operator state as a tree of plain values and arrays, and its bytes: MessagePack, no pickle."""
+"""Operator state as a tree of plain values and arrays, and its bytes: no pickle.
+
+length of the tree   tree, as MessagePack                  arrays of some size, one after the other
+8 bytes              …with short arrays where they stand   in the order in which the tree names them
+
+The bytes say nothing of where an array lies, so a change in one place leaves all others as they were: whoever keeps
+snapshots in chunks stores the changed ones only.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -12,6 +20,7 @@ from siddhi.engine.arrays import AnyArray, Int64Array
 
 State: TypeAlias = Any
 """None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays and `Codes`; tuples become lists."""
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _ARRAY = 1
 _CODES = 2
@@ -19,8 +28,15 @@ _SET = 3
 _OBJECTS = 4
 _FROZEN_SET = 5
 _INTEGER = 6
+_ARRAY_APART = 7
+_CODES_APART = 8
 _INTEGERS = range(-(2**63), 2**64)
 """What MessagePack writes as numbers."""
+_APART_FROM = 4_096
+"""Arrays of so many bytes stand behind the tree: there they are copied once."""
+_LENGTH = struct.Struct("<Q")
+_PLAIN_KINDS = "biuf"
+"""The kinds of the arrays that a state may have."""
 
 
 class Codes:
@@ -36,17 +52,29 @@ class StateError(ValueError):
     """Bytes that cannot be read as what they should be."""
 
 
-def encode_state(state: State) -> bytes:
-    """The bytes of `state`."""
-    return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
+def encode_state(state: State) -> list[Buffer]:
+    """The bytes of `state`, in pieces that go one after the other; large arrays are pieces without a copy."""
+    arrays: list[Buffer] = []
+
+    def to_extension(value: object) -> object:
+        return _to_extension(value, arrays)
+
+    tree = msgspec.msgpack.encode(_writable(state), enc_hook=to_extension)
+    return [_LENGTH.pack(len(tree)), tree, *arrays]
 
 
-def decode_state(data: bytes | memoryview) -> State:
+def decode_state(data: Buffer) -> State:
     """The state that `encode_state` wrote; `StateError` for anything else."""
     try:
-        return msgspec.msgpack.decode(data, ext_hook=_from_extension)
-    except (msgspec.MsgspecError, ValueError, TypeError, IndexError, RecursionError) as error:
+        (length,) = _LENGTH.unpack_from(data)
+        body = memoryview(data)[_LENGTH.size :]
+        reader = _Reader(body[length:])
+        state = msgspec.msgpack.decode(body[:length], ext_hook=reader.from_extension)
+    except (msgspec.MsgspecError, struct.error, ValueError, TypeError, IndexError, RecursionError) as error:
         raise StateError(f"these bytes are no state: {error}") from error
+    if reader.left:
+        raise StateError(f"these bytes are no state: {reader.left} bytes belong to nothing")
+    return state
 
 
 def _writable(value: State) -> State:
@@ -64,41 +92,89 @@ def _writable(value: State) -> State:
     return value
 
 
-def _to_extension(value: object) -> msgspec.msgpack.Ext:
+def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
+    """`value` as MessagePack writes it; a large array goes to `apart`, when there is such a list."""
     if isinstance(value, Codes):
-        return msgspec.msgpack.Ext(_CODES, np.ascontiguousarray(value.array, dtype=np.int64).tobytes())
+        return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             items = msgspec.msgpack.encode(_writable(value.tolist()), enc_hook=_to_extension)
             return msgspec.msgpack.Ext(_OBJECTS, items)
-        header = [value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
-        return msgspec.msgpack.Ext(_ARRAY, msgspec.msgpack.encode(header))
+        return _array_extension(value, apart, _ARRAY, _ARRAY_APART)
     if isinstance(value, np.generic):
-        return value.item()  # type: ignore[no-any-return]
+        return value.item()
     raise NotImplementedError(f"{type(value).__name__} cannot be part of a snapshot")
 
 
-def _from_extension(code: int, data: memoryview) -> object:
-    if code == _CODES:
-        return Codes(np.frombuffer(data, dtype=np.int64).copy())
-    if code == _ARRAY:
-        dtype, shape, raw = msgspec.msgpack.decode(data)
-        if np.dtype(dtype).hasobject:
-            raise StateError("an array of objects is no plain array")
-        return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
-    if code == _OBJECTS:
-        items = msgspec.msgpack.decode(data, ext_hook=_from_extension)
-        array: AnyArray = np.empty(len(items), dtype=object)
-        for position, item in enumerate(items):
-            array[position] = item
+def _array_extension(array: AnyArray, apart: list[Buffer] | None, code: int, code_apart: int) -> msgspec.msgpack.Ext:
+    array = np.ascontiguousarray(array)
+    head = [array.dtype.str, list(array.shape)]
+    if apart is None or array.nbytes < _APART_FROM:
+        return msgspec.msgpack.Ext(code, msgspec.msgpack.encode([*head, array.tobytes()]))
+    apart.append(array.reshape(-1).view(np.uint8).data)
+    return msgspec.msgpack.Ext(code_apart, msgspec.msgpack.encode(head))
+
+
+def shortened(numbers: Int64Array) -> AnyArray:
+    """The same numbers in four bytes each, where they fit."""
+    short = numbers.astype(np.int32)
+    return short if (short == numbers).all() else numbers
+
+
+class _Reader:
+    """Makes values of what MessagePack does not know; the arrays that stand behind the tree come from `arrays`."""
+
+    def __init__(self, arrays: memoryview) -> None:
+        self._arrays = arrays
+        self._read = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes of the arrays nothing has asked for."""
+        return len(self._arrays) - self._read
+
+    def from_extension(self, code: int, data: memoryview) -> object:
+        if code == _INTEGER:
+            return int(bytes(data))
+        if code in (_SET, _FROZEN_SET, _OBJECTS):
+            items = msgspec.msgpack.decode(data, ext_hook=self.from_extension)
+            return _objects(items) if code == _OBJECTS else set(items) if code == _SET else frozenset(items)
+        if code in (_ARRAY, _CODES):
+            dtype, shape, raw = msgspec.msgpack.decode(data)
+            return _array_or_codes(np.frombuffer(raw, dtype=_plain(dtype)), shape, codes=code == _CODES)
+        if code in (_ARRAY_APART, _CODES_APART):
+            dtype, shape = msgspec.msgpack.decode(data)
+            return _array_or_codes(self._next(_plain(dtype), shape), shape, codes=code == _CODES_APART)
+        raise StateError(f"unknown part {code} in a snapshot")
+
+    def _next(self, dtype: np.dtype[Any], shape: list[int]) -> AnyArray:
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        if not 0 <= size <= self.left:
+            raise StateError("an array is longer than the snapshot")
+        start, self._read = self._read, self._read + size
+        array: AnyArray = np.frombuffer(self._arrays[start : self._read], dtype=dtype)
         return array
-    if code == _SET:
-        return set(msgspec.msgpack.decode(data, ext_hook=_from_extension))
-    if code == _FROZEN_SET:
-        return frozenset(msgspec.msgpack.decode(data, ext_hook=_from_extension))
-    if code == _INTEGER:
-        return int(bytes(data))
-    raise StateError(f"unknown part {code} in a snapshot")
+
+
+def _plain(name: str) -> np.dtype[Any]:
+    dtype = np.dtype(name)
+    if dtype.kind not in _PLAIN_KINDS:
+        raise StateError(f"an array of {name} has no place in a state")
+    return dtype
+
+
+def _array_or_codes(array: AnyArray, shape: list[int], *, codes: bool) -> AnyArray | Codes:
+    shaped = array.reshape(shape)
+    return Codes(shaped.astype(np.int64)) if codes else shaped.copy()
+
+
+def _objects(items: list[object]) -> AnyArray:
+    array: AnyArray = np.empty(len(items), dtype=object)
+    for position, item in enumerate(items):
+        array[position] = item
+    return array
 
 
 CodeChange: TypeAlias = Callable[[Int64Array], Int64Array]

@@ -143,7 +143,10 @@ class StringPool:
         return [self._heap[: starts[-1]].copy(), starts]
 
     def restore(self, state: State) -> None:
+        """As `Stateful.restore`; ValueError when the strings do not lie one behind the other."""
         heap, starts = state
+        if not len(starts) or starts[0] or starts[-1] != len(heap) or (starts[1:] < starts[:-1]).any():
+            raise ValueError("the strings do not lie one behind the other")
         self._reset(grown(heap, 1_024), grown(starts, 65), len(starts) - 1)
 
 

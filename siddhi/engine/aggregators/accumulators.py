@@ -16,7 +16,7 @@ from siddhi.engine.aggregators.totals import follow_counts, follow_deviations, f
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.expressions.evaluation import Value, as_type
 from siddhi.engine.kernels import grown, regrouped
-from siddhi.engine.state import Codes, State
+from siddhi.engine.state import Codes, State, shortened
 from siddhi.language.ast import AttributeType
 
 SOURCES = {
@@ -235,8 +235,8 @@ class Accumulators:
                 values = entries[:, loops.VALUE].copy()
                 coded = member.argument is AttributeType.STRING
                 groups, holds = entries[:, loops.OWNER] // several, entries[:, loops.HOLDS]
-                counted.append([number, _short(groups), _short(holds), Codes(values) if coded else values])
-        columns = [_short(column) for column in nodes.T]
+                counted.append([number, shortened(groups), shortened(holds), Codes(values) if coded else values])
+        columns = [shortened(column) for column in nodes.T]
         return [cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy(), columns, counted]
 
     def restore(self, state: State) -> None:
@@ -268,9 +268,3 @@ class Accumulators:
             if kind == loops.EXTREME:
                 cells[:, cell : cell + 2] = numbers[cells[:, cell : cell + 2]]
         return cells, nodes
-
-
-def _short(numbers: Int64Array) -> AnyArray:
-    """The same numbers in four bytes each, where they fit."""
-    short = numbers.astype(np.int32)
-    return short if (short == numbers).all() else numbers.copy()

@@ -37,8 +37,8 @@ class Instances(Stateful):
     given up are given out again.
 
     Keys are told apart in a string pool of their own, in which their codes stand in the order in which they came;
-    nothing here is a Python object a key. Queries that wait for new instances ask for a `listener` number, and are told
-    of each opening once.
+    nothing here is a Python object a key. Queries that wait for new instances are listeners, and are told of each
+    opening once.
     """
 
     def __init__(self, purge: PurgeRule | None = None) -> None:
@@ -49,8 +49,7 @@ class Instances(Stateful):
         self._free: Int64Array = NO_POSITIONS
         self._opened: Int64Array = _NOTHING_OPENED
         self._opened_in: Step | None = None
-        self._announced = 0
-        self._told: list[int] = []
+        self._untold: dict[str, int] = {}
         self._order: list[int] | None = None
         self._seen: Int64Array = NO_POSITIONS
         self._oldest: int | None = None
@@ -88,7 +87,8 @@ class Instances(Stateful):
         self._order = None
         self._turn_to(step)
         self._opened = np.concatenate([self._opened, [instances, orders, clocks]], axis=1)
-        self._announced += count
+        for listener in self._untold:
+            self._untold[listener] += count
         if self.purge is not None:
             self._seen = grown(self._seen, self._size)
             self._seen[instances] = clocks
@@ -119,26 +119,40 @@ class Instances(Stateful):
 
     # ---- new instances
 
-    def listener(self) -> int:
-        """The number of one who is from now on told of all new instances."""
-        self._told.append(self._announced)
-        return len(self._told) - 1
+    def add_listener(self, name: str) -> None:
+        """The query `name` is from now on told of all new instances."""
+        self._untold[name] = 0
 
-    def has_news(self, listener: int) -> bool:
+    def has_news(self, listener: str) -> bool:
         """True when there are instances of which `listener` has not been told."""
-        return self._told[listener] < self._announced
+        return self._untold[listener] > 0
 
-    def tell(self, listener: int, step: Step) -> Step:
+    def tell(self, listener: str, step: Step) -> Step:
         """`step` with the instances of which `listener` had not been told; now it has."""
         if not self.has_news(listener):
             return step
         self._turn_to(step)
-        new = self._opened[:, self._told[listener] - self._announced :]
-        self._told[listener] = self._announced
-        if min(self._told) == self._announced:
+        new = self._opened[:, self._opened.shape[1] - self._untold[listener] :]
+        self._untold[listener] = 0
+        if not any(self._untold.values()):
             self._opened = _NOTHING_OPENED
         instances, orders, clocks = new[:, np.argsort(new[_ORDER], kind="stable")]
         return replace(step, opened=instances, opened_orders=orders, opened_clocks=clocks)
+
+    def tell_again(self, listener: str, clock: int) -> None:
+        """`listener`, which knows of none, will be told of all instances, as if they had come at `clock`."""
+        ids = self._ids[: len(self)]
+        others = np.sort(ids[~np.isin(ids, self._opened[_INSTANCE])])
+        lines: Int64Array = np.zeros((3, len(others)), dtype=np.int64)
+        lines[_INSTANCE], lines[_CLOCK] = others, clock
+        self._opened = np.concatenate([lines, self._opened], axis=1)
+        self._untold[listener] = self._opened.shape[1]
+
+    def watch(self, clock: int) -> None:
+        """Instances that came when nobody looked for silent ones count as seen at `clock`."""
+        if self.purge is not None and len(self._seen) < self._size:
+            self._seen = filled(self._size, clock)
+            self._oldest = clock if len(self) else None
 
     # ---- what instances see
 
@@ -212,7 +226,7 @@ class Instances(Stateful):
             "size": self._size,
             "free": self._free.copy(),
             "opened": self._opened.copy(),
-            "told": [self._announced, *self._told],
+            "untold": dict(self._untold),
             "seen": self._seen[: self._size].copy(),
             "clocks": [self._oldest, self._origin, self._purged_at],
         }
@@ -221,6 +235,6 @@ class Instances(Stateful):
         self._keys.restore(state["keys"])
         self._ids, self._size, self._free = state["ids"], state["size"], state["free"]
         self._opened, self._opened_in, self._order = state["opened"], None, None
-        self._announced, *self._told = state["told"]
+        self._untold = {name: state["untold"].get(name, 0) for name in self._untold}
         self._seen = state["seen"]
         self._oldest, self._origin, self._purged_at = state["clocks"]

@@ -30,7 +30,7 @@ def test_a_snapshot_has_the_rows_and_no_spare_room() -> None:
     assert len(state["timestamps"]) == len(state["columns"]["v"][0]) == len(state["columns"]["v"][1]) == 9
 
     restored = SlotStore(TYPES, pool)
-    restored.restore(decode_state(encode_state(state)))
+    restored.restore(decode_state(b"".join(encode_state(state))))
     assert restored.add(rows(pool, 2)) == [4, 9]
     taken = restored.take(np.array([0, 3, 4, 8, 9]))
     assert taken["k"].to_list() == ["k0", "k3", "k0", "k8", "k1"]

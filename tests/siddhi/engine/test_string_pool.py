@@ -68,7 +68,7 @@ def test_a_restored_pool_knows_its_strings() -> None:
     pool = StringPool()
     pool.encode(pa.array([f"name {number}" for number in range(3_000)]))
     other = StringPool()
-    other.restore(decode_state(encode_state(pool.snapshot())))
+    other.restore(decode_state(b"".join(encode_state(pool.snapshot()))))
     assert other.encode(pa.array(["name 2999", "name 0", "new"])).tolist() == [2_999, 0, 3_000]
 
 

@@ -118,7 +118,7 @@ class PatternRun:
 
     def restart(self) -> None:
         """The operator is replaced by one restored from its snapshot's bytes."""
-        saved = encode_state(self.operator.snapshot())
+        saved = b"".join(encode_state(self.operator.snapshot()))
         self.operator = self._build()
         self.operator.restore(decode_state(saved))
 

@@ -1,0 +1,89 @@
+"""A snapshot: the state of every part of an app, each with its definition, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from siddhi.engine.part_definitions import PartDefinition
+from siddhi.engine.seal import sealed, unsealed, unusable
+from siddhi.engine.state import Buffer, State, StateError, decode_state, encode_state
+
+
+class HoldsState(Protocol):
+    """What stands behind a part: a node of the graph, a table, the instances of a partition."""
+
+    def snapshot(self) -> State:
+        """The whole state."""
+
+    def restore(self, state: State) -> None:
+        """Takes the place of what `snapshot` was asked of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a running app and what holds its state."""
+
+    definition: PartDefinition
+    holder: HoldsState
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPart:
+    """The state of a part."""
+
+    definition: PartDefinition
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class SavedApp:
+    """What a snapshot says: the fingerprint of the app's text, its clock (None: never set), the strings whose codes the
+    parts hold, and the parts in order of the text."""
+
+    app: bytes
+    clock: int | None
+    strings: State
+    parts: tuple[SavedPart, ...]
+
+
+def save_parts(parts: Iterable[Part]) -> tuple[SavedPart, ...]:
+    """The state of every one of `parts` now."""
+    return tuple(SavedPart(part.definition, part.holder.snapshot()) for part in parts)
+
+
+def write_snapshot(saved: SavedApp) -> bytes:
+    """The bytes of `saved`."""
+    parts = [[part.definition.saved(), part.state] for part in saved.parts]
+    return sealed(encode_state([saved.clock, saved.strings, parts]), saved.app)
+
+
+def read_snapshot(data: Buffer) -> SavedApp:
+    """What `write_snapshot` wrote; `SnapshotError` for anything else."""
+    app, body = unsealed(data)
+    try:
+        clock, strings, parts = decode_state(body)
+        saved = tuple(SavedPart(PartDefinition.of(definition), state) for definition, state in parts)
+    except (StateError, TypeError, ValueError) as error:
+        raise unusable("snapshot-damaged", str(error)) from error
+    if not (clock is None or type(clock) is int):
+        raise unusable("snapshot-damaged", "its clock is no time")
+    return SavedApp(app, clock, strings, saved)
+
+
+def restore_parts(parts: Sequence[tuple[Part, State]]) -> None:
+    """Every part has its state; `SnapshotError` when one cannot be what this part once was."""
+    for part, state in parts:
+        with making_sense(f"the {part.definition.kind.value} {part.definition.name}"):
+            part.holder.restore(state)
+
+
+@contextmanager
+def making_sense(of: str) -> Iterator[None]:
+    """What fails inside because a snapshot says what no engine would write is a `SnapshotError`."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise unusable("snapshot-damaged", f"what it says of {of} makes no sense: {error!r}") from error
