@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cep_common.messages import StreamBinding
+from cep_manager.authoring.scope import scope_of
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.connectors import read_connectors
 from cep_manager.errors import BadRequestError, PlanInvalidError
@@ -30,10 +31,15 @@ def compile_plan(text: str, scripts: ScriptPolicy) -> CompiledPlan:
 
     Raises PlanInvalidError with everything that is wrong with it.
     """
+    return compiled_plan(examine_plan(text, scripts))
+
+
+def examine_plan(text: str, scripts: ScriptPolicy) -> Compiled:
+    """The analysis and the query plan of the plan in `text`. Raises PlanInvalidError with everything that is wrong."""
     examined = examine(text, builtin_registry(scripts))
     if examined.compiled is None:
-        raise PlanInvalidError(tuple(_problem(problem, text) for problem in examined.problems(Severity.ERROR)))
-    return _compiled(examined.compiled)
+        raise PlanInvalidError(plan_problems(examined.problems(Severity.ERROR), text))
+    return examined.compiled
 
 
 def with_name(text: str, name: str) -> str:
@@ -56,9 +62,15 @@ def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:
     return Validation(
         valid=examined.compiled is not None,
         plan=name or "",
-        problems=tuple(_problem(problem, text) for problem in examined.problems(Severity.ERROR)),
-        warnings=tuple(_problem(problem, text) for problem in examined.problems(Severity.WARNING)),
+        problems=plan_problems(examined.problems(Severity.ERROR), text),
+        warnings=plan_problems(examined.problems(Severity.WARNING), text),
+        scope=scope_of(text, examined),
     )
+
+
+def plan_problems(problems: Iterable[Problem], text: str) -> tuple[PlanProblem, ...]:
+    """What is wrong with `text`, as the manager tells it."""
+    return tuple(_problem(problem, text) for problem in problems)
 
 
 def _problem(problem: Problem, text: str) -> PlanProblem:
@@ -75,7 +87,8 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
     )
 
 
-def _compiled(compiled: Compiled) -> CompiledPlan:
+def compiled_plan(compiled: Compiled) -> CompiledPlan:
+    """What the manager keeps of a plan."""
     app, plan = compiled.app, compiled.plan
     bound = bindings.plan_bindings(app)
     return CompiledPlan(

@@ -8,6 +8,8 @@ CepError
     ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
     ├── BadRequestError         a request that cannot be understood
+    ├── TrialsBusyError         no more plans are tried out at the moment
+    ├── TrialFailedError        a plan that was tried out needed too much time or memory
     ├── StoreError              the plan store cannot be read or written
     └── ManagerUnavailableError the control loop does not answer
 """
@@ -67,6 +69,18 @@ class BadRequestError(ManagerError):
 
 
 class StoreError(ManagerError):
+class TrialsBusyError(ManagerError):
+    """As many plans are being tried out as may be at once."""
+
+    code = "trials-busy"
+
+
+class TrialFailedError(ManagerError):
+    """A plan that was tried out needed more time or memory than it may, or its process died."""
+
+    code = "trial-failed"
+
+
     """The plan store is missing, locked, damaged or of another version; nothing was changed."""
 
     code = "plan-store"

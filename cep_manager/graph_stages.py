@@ -48,12 +48,17 @@ def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) ->
     reported = {
         report.instance: (task, report) for task in snapshot.tasks.get(key, ()) for report in task.latest.components
     }
+    for planned in planned_instances(compiled):
+        task, report = reported.get(planned.id, (None, None))
+        live = task is not None and task.live(snapshot.now_ms, snapshot.lease_ms)
+        yield StageInstance(planned.id, planned.component, task, report, live)
+
+
+def planned_instances(compiled: CompiledPlan) -> Iterator[StageInstance]:
+    """Every instance that the query plan asks for, in no task."""
     for component in compiled.components:
         for index in range(component.parallel):
-            name = instance_name(component.name, index)
-            task, report = reported.get(name, (None, None))
-            live = task is not None and task.live(snapshot.now_ms, snapshot.lease_ms)
-            yield StageInstance(name, component, task, report, live)
+            yield StageInstance(instance_name(component.name, index), component, task=None, report=None, live=False)
 
 
 def stage_node(instance: StageInstance, layer: int) -> GraphNode:

@@ -11,6 +11,10 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_manager.authoring.language import describe_language
+from cep_manager.authoring.model import Language, Preview, Trial
+from cep_manager.authoring.preview import preview_plan
+from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, validate_plan
@@ -34,6 +38,7 @@ from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
 from siddhi.scripts.language import ScriptPolicy
+from siddhi.trial.messages import TrialResult
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +49,7 @@ class Manager(PlanCommands):
     def __init__(self, config: ManagerConfig, store: PlanStore, service: ManagerService, clock: Clock) -> None:
         super().__init__(store, service, clock, config)
         self._config = config
+        self._trials = Trials(config.trial, config.scripts, clock)
         self._started_ms = clock.monotonic_ms()
         self.folder = PlanFolderWatch(config.plan_folder, self)
 
@@ -75,6 +81,15 @@ class Manager(PlanCommands):
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        return preview_plan(tenant, text, self._config.scripts)
+
+    def try_plan(self, trial: Trial) -> TrialResult:
+        return self._trials.run(trial)
+
+    def language(self) -> Language:
+        return describe_language(self._config.scripts)
 
     def cluster(self) -> Cluster:
         snapshot = self._live_snapshot()

@@ -11,10 +11,12 @@ import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RunState, StreamBinding
+from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.plan_folder import FileProblem
 from cep_manager.status import PlanStatus
+from siddhi.trial.messages import TrialResult
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
@@ -60,12 +62,14 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read."""
+    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read. `scope` are
+    the names that the text defines, as far as they can be told."""
 
     valid: bool
     plan: str
     problems: tuple[PlanProblem, ...]
     warnings: tuple[PlanProblem, ...]
+    scope: tuple[ScopeName, ...] = ()
 
 
 class DriverTopology(msgspec.Struct, frozen=True):
@@ -193,6 +197,16 @@ class ManagerView(Protocol):
 
     def validate(self, text: str) -> Validation:
         """Everything that is wrong with a plan's text."""
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        """What deploying the plan in `text` would make. Raises PlanInvalidError."""
+
+    def try_plan(self, trial: Trial) -> TrialResult:
+        """What a plan gives for some events, found in a process of its own; nothing is deployed. Raises
+        PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError."""
+
+    def language(self) -> Language:
+        """What plans may write."""
 
     def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
         """The plan in `text` is stored and should run. In place of a plan that runs it comes as soon as it can; when it

@@ -7,11 +7,19 @@ while tasks come and go.
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
+from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.graph_ends import connections, inflow_edges, outflow_edges, sink_nodes, source_nodes
 from cep_manager.graph_model import TopologyGraph
-from cep_manager.graph_stages import component_layers, stage_edges, stage_instances, stage_node
+from cep_manager.graph_stages import (
+    StageInstance,
+    component_layers,
+    planned_instances,
+    stage_edges,
+    stage_instances,
+    stage_node,
+)
 from cep_manager.snapshot import Snapshot
-from cep_manager.status import worker_reports
+from cep_manager.status import WorkerReports, worker_reports
 
 
 def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
@@ -21,9 +29,20 @@ def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
         return TopologyGraph(key.plan, key.tenant, record.epoch, (), (), ())
     workers = worker_reports(snapshot, key, record.epoch)
     instances = tuple(stage_instances(snapshot, key, record.compiled))
-    layers = component_layers(record.compiled)
-    sources = source_nodes(record.compiled, workers)
-    sinks = sink_nodes(record.compiled, workers, layer=max(layers.values(), default=0) + 1)
+    return _graph(key, record.epoch, record.compiled, workers, instances)
+
+
+def planned_graph(key: PlanKey, compiled: CompiledPlan) -> TopologyGraph:
+    """The graph of a plan that is not deployed: everything is expected, nothing runs."""
+    return _graph(key, 0, compiled, (), tuple(planned_instances(compiled)))
+
+
+def _graph(
+    key: PlanKey, epoch: int, compiled: CompiledPlan, workers: WorkerReports, instances: tuple[StageInstance, ...]
+) -> TopologyGraph:
+    layers = component_layers(compiled)
+    sources = source_nodes(compiled, workers)
+    sinks = sink_nodes(compiled, workers, layer=max(layers.values(), default=0) + 1)
     stages = tuple(stage_node(instance, layers[instance.component.name]) for instance in instances)
     edges = (
         *inflow_edges(sources, instances, workers),
@@ -33,7 +52,7 @@ def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
     return TopologyGraph(
         plan=key.plan,
         tenant=key.tenant,
-        epoch=record.epoch,
+        epoch=epoch,
         nodes=(*sources, *stages, *sinks),
         edges=edges,
         connections=tuple(connections(workers)),

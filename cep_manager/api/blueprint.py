@@ -9,6 +9,7 @@ from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
 from cep_manager.api.requests import read_flag, read_json, read_tenant, read_text
+from cep_manager.authoring.model import Trial
 from cep_manager.manager_view import ManagerView, PlanSummary
 
 
@@ -43,6 +44,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     _plan_routes(api, view)
     _life_cycle_routes(api, view)
     _topology_routes(api, view)
+    _authoring_routes(api, view)
     _cluster_routes(api, view)
     return api
 
@@ -72,10 +74,6 @@ def _plan_routes(api: Blueprint, view: ManagerView) -> None:
     def undeploy_plan(name: str) -> Response:
         view.undeploy(_key(name))
         return Response(status=204)
-
-    @api.post("/validate")
-    def validate_plan() -> Response:
-        return _json(view.validate(read_text(request)))
 
 
 def _life_cycle_routes(api: Blueprint, view: ManagerView) -> None:
@@ -116,6 +114,24 @@ def _topology_routes(api: Blueprint, view: ManagerView) -> None:
     @api.get("/plans/<name>/topology")
     def show_topology(name: str) -> Response:
         return _json(view.graph(_key(name)))
+
+
+def _authoring_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.get("/language")
+    def show_language() -> Response:
+        return _json(view.language())
+
+    @api.post("/validate")
+    def validate_plan() -> Response:
+        return _json(view.validate(read_text(request)))
+
+    @api.post("/preview")
+    def preview_plan() -> Response:
+        return _json(view.preview(read_tenant(request), read_text(request)))
+
+    @api.post("/try")
+    def try_plan() -> Response:
+        return _json(view.try_plan(read_json(request, Trial)))
 
 
 def _cluster_routes(api: Blueprint, view: ManagerView) -> None:

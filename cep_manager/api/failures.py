@@ -14,10 +14,13 @@ from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
     ManagerUnavailableError,
+    NotLeaderError,
     PlanExistsError,
     PlanInvalidError,
     QuotaError,
     StoreError,
+    TrialFailedError,
+    TrialsBusyError,
     UnknownPlanError,
 )
 
@@ -30,7 +33,10 @@ HTTP_STATUS: dict[type[CepError], int] = {
     PlanExistsError: 409,
     ChangeUnderWayError: 409,
     PlanInvalidError: 422,
+    TrialsBusyError: 429,
+    TrialFailedError: 422,
     StoreError: 503,
+    NotLeaderError: 503,
     ManagerUnavailableError: 503,
 }
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import sys
 
 import msgspec
 
 from siddhi.trial.messages import TrialRequest
+
+MOST_FILE_BYTES = 64 * 2**20
 
 
 def main() -> None:
@@ -25,14 +28,14 @@ def main() -> None:
 
 
 def limit(request: TrialRequest) -> None:
-    """Time and memory are bounded, and no core is dumped. Files that are written stay small: kernels' caches."""
-    resource.setrlimit(resource.RLIMIT_CPU, (request.cpu_s, request.cpu_s))
+    """Time and memory are bounded, even when nobody waits any more; no core is dumped, and files that are written
+    (caches of compiled kernels) stay small."""
+    signal.alarm(request.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (request.seconds, request.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
 
-
-MOST_FILE_BYTES = 64 * 2**20
 
 if __name__ == "__main__":
     main()

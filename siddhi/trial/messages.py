@@ -7,7 +7,6 @@ from typing import Any, Literal
 import msgspec
 
 MOST_EVENTS = 5_000
-MOST_ROWS = 20_000
 
 
 class TrialEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,8 +22,8 @@ class TrialRequest(msgspec.Struct, frozen=True):
     """The plan in `text` gets `events` in order, each at its own time, and then `wait_ms` go by.
 
     `start_ms` is the time of the first event when it has none. `script_languages` are those in which the plan may
-    define functions. `most_rows` is how many rows the answer has at most, `cpu_s` and `memory_bytes` what the process
-    may use.
+    define functions. `most_rows` is how many rows the answer has at most; the process may run for `seconds` and use
+    `memory_bytes`.
     """
 
     text: str
@@ -33,7 +32,7 @@ class TrialRequest(msgspec.Struct, frozen=True):
     wait_ms: int = 0
     script_languages: tuple[str, ...] = ()
     most_rows: int = 1_000
-    cpu_s: int = 20
+    seconds: int = 20
     memory_bytes: int = 2_147_483_648
 
 

@@ -19,6 +19,8 @@ from cep_common.messages import (
     WorkerPlanReport,
 )
 from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
+from cep_manager.authoring.language import describe_language
+from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig
@@ -30,7 +32,9 @@ from cep_manager.manager_view import Cluster, Health, ManagerInfo, Outcome, Plan
 from cep_manager.plan_record import PlanToRun
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
-from cep_manager.topology_graph import topology_graph
+from cep_manager.topology_graph import planned_graph, topology_graph
+from siddhi.scripts.language import ScriptPolicy
+from siddhi.trial.messages import TrialOutput, TrialResult, TrialRow
 
 NO_QUOTAS = QuotasConfig()
 LEASE_MS = 3_000
@@ -257,6 +261,7 @@ class FakeView:
         self.deployed: list[tuple[int, str, bool]] = []
         self.undeployed: list[PlanKey] = []
         self.done: list[tuple[PlanKey, str]] = []
+        self.tried: list[Trial] = []
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -287,6 +292,22 @@ class FakeView:
         problems = (PROBLEM,) if "broken" in text else ()
         warnings = (WARNING,) if "odd" in text else ()
         return Validation(valid=not problems, plan="" if problems else "Storms", problems=problems, warnings=warnings)
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        if self.validate(text).problems:
+            raise PlanInvalidError((PROBLEM,))
+        graph = planned_graph(PlanKey(tenant, "Storms"), COMPILED)
+        return Preview("Storms", graph, COMPILED.query_plan, "Storms: 3 execution groups")
+
+    def try_plan(self, trial: Trial) -> TrialResult:
+        self._look()
+        self.tried.append(trial)
+        row = TrialRow(1, 1_000, ["<b>ORD</b>"])
+        out = TrialOutput("stream", "AirportStorms", (("origin", "string"),), [row], 1)
+        return TrialResult([out], [], [], {}, [], 0, 1_000, 12)
+
+    def language(self) -> Language:
+        return describe_language(ScriptPolicy())
 
     def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
         self._look()

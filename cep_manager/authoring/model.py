@@ -1,0 +1,73 @@
+"""What the manager tells those who write plans."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_manager.graph_model import TopologyGraph
+from siddhi.trial.messages import TrialEvent
+
+CallableKind = Literal["window", "aggregator", "function", "stream-function"]
+NameKind = Literal["stream", "table", "window", "aggregation", "trigger", "function"]
+
+
+class Callable(msgspec.Struct, frozen=True):
+    """Something that a plan may call. `signatures` are the ways to call it; `summary` and `description` say what it
+    does."""
+
+    kind: CallableKind
+    name: str
+    signatures: tuple[str, ...]
+    summary: str
+    description: str
+
+
+class AnnotationHelp(msgspec.Struct, frozen=True):
+    """An annotation as it is begun, and what it says."""
+
+    text: str
+    summary: str
+
+
+class Language(msgspec.Struct, frozen=True):
+    """The language of a manager: `units` are those of time, `script_languages` those in which its plans may define
+    functions."""
+
+    keywords: tuple[str, ...]
+    units: tuple[str, ...]
+    types: tuple[str, ...]
+    annotations: tuple[AnnotationHelp, ...]
+    callables: tuple[Callable, ...]
+    script_languages: tuple[str, ...]
+
+
+class ScopeName(msgspec.Struct, frozen=True):
+    """A name that queries may use, with the attributes of its events or rows. `fed` says that a query sends events to
+    it; a function has its result as its only attribute."""
+
+    kind: NameKind
+    name: str
+    attributes: tuple[tuple[str, str], ...]
+    fed: bool = False
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """`graph` is the topology with nothing running, `query_plan` the XML, `explanation` the same in words, with hints
+    where it may be slow."""
+
+    plan: str
+    graph: TopologyGraph
+    query_plan: str
+    explanation: str
+
+
+class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The plan in `text` and the events that it is to get; then `wait_ms` go by. The first event without a time of its
+    own is of `start_ms`, by default now."""
+
+    text: str
+    events: tuple[TrialEvent, ...]
+    start_ms: int | None = None
+    wait_ms: int = 0

@@ -1,0 +1,22 @@
+"""What a plan's text would become: its topology, its query plan, and that in words."""
+
+from __future__ import annotations
+
+from cep_common.ids import PlanKey
+from cep_manager.authoring.model import Preview
+from cep_manager.compiler import compiled_plan, examine_plan
+from cep_manager.topology_graph import planned_graph
+from query_plan.explain import explain
+from siddhi.scripts.language import ScriptPolicy
+
+
+def preview_plan(tenant: int, text: str, scripts: ScriptPolicy) -> Preview:
+    """What deploying `text` would make. Raises PlanInvalidError with everything that is wrong with it."""
+    examined = examine_plan(text, scripts)
+    compiled = compiled_plan(examined)
+    return Preview(
+        plan=compiled.name,
+        graph=planned_graph(PlanKey(tenant, compiled.name), compiled),
+        query_plan=compiled.query_plan,
+        explanation=explain(examined.plan),
+    )
