@@ -35,13 +35,15 @@ class Choice(msgspec.Struct, frozen=True):
     ignored: tuple[Candidate, ...]
 
 
-def choose(candidates: Iterable[Candidate], host: str, lease_ms: int) -> Choice:
-    """Of the endpoints that are not silent for a lease: those on `host` if there are any, and of these the one with the
-    fewest live connections; of equals the least (instance, endpoint)."""
+def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> Choice:
+    """Of the endpoints that are not silent for a lease: that of the instance `former` if it is there; else those on
+    `host` if there are any, and of these the one with the fewest live connections; of equals the least (instance,
+    endpoint)."""
     candidates = tuple(candidates)
     ignored = tuple(candidate for candidate in candidates if candidate.silent_ms >= lease_ms)
     healthy = [candidate for candidate in candidates if candidate.silent_ms < lease_ms]
-    near = [candidate for candidate in healthy if candidate.endpoint.host == host]
+    same = [candidate for candidate in healthy if candidate.instance == former]
+    near = same or [candidate for candidate in healthy if candidate.endpoint.host == host]
     chosen = min(near or healthy, key=_order, default=None)
     return Choice(chosen, ignored)
 

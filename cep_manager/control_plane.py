@@ -21,9 +21,10 @@ from cep_common.messages import (
 )
 from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_manager import hand_over
+from cep_manager.attempts import Attempts
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
-from cep_manager.deployment import RUNS, Deployments, describe_task, restarted
+from cep_manager.deployment import RUNS, Deployments, describe_task
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
@@ -48,6 +49,7 @@ class ControlPlane:
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
+        self._attempts = Attempts()
         self._histories = Histories()
         self._deployments = Deployments(lease_ms, default_workers, quotas)
         self._quotas = quotas
@@ -59,10 +61,12 @@ class ControlPlane:
         """The answer to `message`, and what is to be done besides."""
         match message:
             case RegisterEndpoint():
-                refusal = self._refuse_epoch(message.key, message.epoch)
+                refusal = self._refuse_run(message) if message.role == "receiver" else self._refuse_epoch(message)
                 return refusal or self._registry.register(message, now_ms), []
             case RequestEndpoint():
-                refusal = self._refuse_epoch(message.key, message.epoch) or self._await_receivers(message, now_ms)
+                asked_by_worker = message.role == "receiver"
+                refusal = self._refuse_epoch(message) if asked_by_worker else self._refuse_run(message)
+                refusal = refusal or self._await_receivers(message, now_ms)
                 return (refusal, []) if refusal else self._registry.assign(message, now_ms)
             case RegisterWorker():
                 return self._worker(peer, message, now_ms)
@@ -74,7 +78,21 @@ class ControlPlane:
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
 
-    def _refuse_epoch(self, key: PlanKey, epoch: int) -> Rejected | None:
+    def _refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
+        """The refusal of what is left of an earlier run; a new one takes the place of the one before."""
+        refusal = self._refuse_epoch(message) or self._attempts.refuse(message.key, message.epoch, message.attempt)
+        if refusal is None:
+            self._attempt_heard(message.key, message.epoch, message.attempt)
+        return refusal
+
+    def _attempt_heard(self, key: PlanKey, epoch: int, attempt: int) -> None:
+        """What was heard of the tasks of an earlier attempt does not speak for those that come now."""
+        if self._attempts.heard(key, epoch, attempt):
+            self._members.forget_tasks(key, (epoch,))
+            self._registry.forget_receivers(key, epoch)
+
+    def _refuse_epoch(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
+        key, epoch = message.key, message.epoch
         record = self._deployments.plans.get(key)
         if record is None:
             return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
@@ -110,7 +128,7 @@ class ControlPlane:
         return WorkerRegistered(self._heartbeat_ms, self._revision, limits), notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
-        refusal = self._refuse_epoch(message.key, message.epoch)
+        refusal = self._refuse_run(message)
         if refusal is not None:
             return refusal, []
         notes: list[Instruction] = []
@@ -133,11 +151,8 @@ class ControlPlane:
             return Rejected(code="driver-exists", reason=reason), []
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
-        before = self._members.driver.latest if self._members.driver is not None else None
-        for key, epoch in restarted(before, message):
-            # What was heard of the tasks before does not speak for those that come now.
-            self._members.forget_tasks(key, (epoch,))
-            self._registry.forget_receivers(key, epoch)
+        for report in message.topologies:
+            self._attempt_heard(report.key, report.epoch, report.restarts)
         notes: list[Instruction] = []
         if self._members.driver_heard(message, peer, now_ms):
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
@@ -269,6 +284,7 @@ class ControlPlane:
         epochs = record.epochs() if record is not None else ()
         instances = record.instances() if record is not None else frozenset()
         self._registry.keep_epochs(key, epochs)
+        self._attempts.keep(key, epochs)
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
 

@@ -301,21 +301,6 @@ class Deployments:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
 
 
-def restarted(before: RegisterDriver | None, after: RegisterDriver) -> tuple[tuple[PlanKey, int], ...]:
-    """Plans and epochs whose topology has ended and begins anew between two reports of a driver."""
-    if before is None:
-        return ()
-    known = {(report.key, report.epoch): report for report in before.topologies}
-    found = []
-    for report in after.topologies:
-        earlier = known.get((report.key, report.epoch))
-        if earlier is not None and (
-            report.restarts > earlier.restarts or (report.state == "restarting" and earlier.state != "restarting")
-        ):
-            found.append((report.key, report.epoch))
-    return tuple(found)
-
-
 RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
 """States in which a topology of the plan works, but for moments of a change that must be made in place."""
 

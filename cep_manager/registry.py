@@ -40,6 +40,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     connections: tuple[str, ...]
     promises: tuple[Promise, ...]
     heard_ms: int
+    attempt: int = 0
     warned: bool = False
 
     def live_connections(self, now_ms: int, lease_ms: int) -> int:
@@ -79,6 +80,7 @@ class Registry:
             connections=message.connections,
             promises=promises,
             heard_ms=now_ms,
+            attempt=message.attempt,
         )
         return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms)
 
@@ -92,7 +94,7 @@ class Registry:
             if identity[:3] == (message.role, message.key, message.epoch)
         ]
         candidates = [self._candidate(self._endpoints[identity], now_ms) for identity in identities]
-        choice = choose(candidates, message.host, self._lease_ms)
+        choice = choose(candidates, message.host, self._lease_ms, message.former)
         notes = self._warn_of(message, choice.ignored)
         if choice.chosen is None:
             return _no_endpoint(message), notes
@@ -101,7 +103,7 @@ class Registry:
         promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
         promises = (*young(record.promises, now_ms, self._lease_ms), promise)
         self._endpoints[identity] = msgspec.structs.replace(record, promises=promises)
-        return EndpointAssigned(endpoint=record.endpoint, instance=record.instance), notes
+        return EndpointAssigned(record.endpoint, record.instance, record.attempt), notes
 
     def expire(self, now_ms: int) -> list[Instruction]:
         """Endpoints that were silent for several leases are gone."""

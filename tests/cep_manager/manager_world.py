@@ -156,10 +156,10 @@ def components(events: int = 0) -> tuple[ComponentReport, ...]:
     )
 
 
-def task(epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY) -> RegisterTask:
-    return RegisterTask(
-        key=key, epoch=epoch, task=number, host="10.0.0.2", process_id=process_id, components=components(events)
-    )
+def task(
+    epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY, attempt: int = 0
+) -> RegisterTask:
+    return RegisterTask(key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt)
 
 
 def worker(
@@ -199,14 +199,20 @@ def receiver(
     epoch: int = 1,
     connections: tuple[str, ...] = (),
     key: PlanKey = KEY,
+    attempt: int = 0,
 ) -> RegisterEndpoint:
-    return RegisterEndpoint("receiver", key, epoch, instance, Endpoint(host, port), connections)
+    return RegisterEndpoint("receiver", key, epoch, instance, Endpoint(host, port), connections, attempt)
 
 
 def request(
-    requester: str = "worker-1", host: str = "10.0.0.3", stream: str = "Departures", epoch: int = 1, key: PlanKey = KEY
+    requester: str = "worker-1",
+    host: str = "10.0.0.3",
+    stream: str = "Departures",
+    epoch: int = 1,
+    key: PlanKey = KEY,
+    former: str = "",
 ) -> RequestEndpoint:
-    return RequestEndpoint("receiver", key, epoch, requester, host, stream)
+    return RequestEndpoint("receiver", key, epoch, requester, host, stream, former=former)
 
 
 class World:

@@ -38,6 +38,17 @@ def test_an_endpoint_is_stale_exactly_at_its_lease() -> None:
     assert chosen([candidate("r#0", silent_ms=LEASE_MS)]) is None
 
 
+def test_who_was_linked_to_an_instance_gets_it_again_while_it_is_there() -> None:
+    candidates = [candidate("near", "a"), candidate("former", "b", ("x", "y"))]
+    again = choose(candidates, "a", LEASE_MS, former="former").chosen
+    assert again is not None
+    assert again.instance == "former"
+    gone = [candidate("near", "a"), candidate("former", "b", silent_ms=LEASE_MS)]
+    other = choose(gone, "a", LEASE_MS, former="former").chosen
+    assert other is not None
+    assert other.instance == "near"
+
+
 def test_promises_count_as_connections() -> None:
     assert chosen([candidate("r#0", promised=1), candidate("r#1")]) == "r#1"
 

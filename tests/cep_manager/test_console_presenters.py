@@ -61,7 +61,7 @@ def test_a_plan_in_trouble(view: FakeView) -> None:
 def test_a_plan_that_came_back_still_tells_what_happened(view: FakeView) -> None:
     view.world.hear(driver(topology("restarting", reason="task 0 died", restarts=1)))
     view.world.now_ms += 12_000
-    view.world.hear(driver(topology("running", restarts=1)), task())
+    view.world.hear(driver(topology("running", restarts=1)), task(attempt=1))
     assert present_plan(view.plan(KEY)).status.interruption == "task 0 died, 12 s ago"
 
 

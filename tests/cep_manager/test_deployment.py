@@ -17,7 +17,7 @@ from manager_world import (
     worker,
 )
 
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
     DriverRegistered,
     EndpointAssigned,
@@ -25,6 +25,7 @@ from cep_common.messages import (
     ListPlans,
     PlansListed,
     Rejected,
+    RequestEndpoint,
     SubmitTopology,
     WorkerRegistered,
 )
@@ -142,7 +143,7 @@ def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_ac
     assert state(world) == (PlanState.RESTARTING, "not heard any more: task 0 on 10.0.0.2 (process 200)")
     world.hear(driver(topology("restarting", reason="task 0 died", restarts=1)))
     assert state(world) == (PlanState.RESTARTING, "task 0 died")
-    world.hear(driver(topology("running", restarts=1)), task(process_id=201))
+    world.hear(driver(topology("running", restarts=1)), task(process_id=201, attempt=1))
     assert state(world) == (PlanState.ACTIVE, "")
     assert world.snapshot().plans[KEY].restarts == 1
     assert pushed(world) == []
@@ -158,7 +159,7 @@ def test_a_restart_within_the_lease_is_not_hidden_by_what_the_dead_task_said_bef
     world.now_ms += 100
     world.hear(driver(topology("running", restarts=1)))
     assert state(world) == (PlanState.RESTARTING, "0 of 1 tasks have registered")
-    world.hear(task(process_id=201), receiver(port=15_001))
+    world.hear(task(process_id=201, attempt=1), receiver(port=15_001, attempt=1))
     assert state(world) == (PlanState.ACTIVE, "")
     world.now_ms += 100
     world.hear(driver(topology("running", restarts=1)))
@@ -172,13 +173,32 @@ def test_a_restart_that_nobody_saw_happen_is_told_by_its_count(world: World) -> 
     assert state(world) == (PlanState.RESTARTING, "0 of 1 tasks have registered")
 
 
+def test_what_is_left_of_an_earlier_attempt_is_refused(world: World) -> None:
+    world.active()
+    world.hear(driver(topology("running", restarts=1)), task(process_id=201, attempt=1), receiver(attempt=1))
+    publisher = RequestEndpoint("worker", KEY, 1, "EventPublisher#0", "10.0.0.2")
+    for late in (task(), receiver(port=15_009), publisher):
+        answer = world.hear(late)
+        assert isinstance(answer, Rejected)
+        assert answer.code == "stale-epoch"
+    assert [record.attempt for record in world.snapshot().endpoints] == [1]
+    assert world.hear(request()) == EndpointAssigned(Endpoint("10.0.0.2", 15_000), "EventReceiver#0", attempt=1)
+
+
+def test_an_attempt_that_its_tasks_tell_of_first_ends_the_earlier_one_too(world: World) -> None:
+    world.active()
+    world.hear(task(process_id=201, attempt=1))
+    assert world.snapshot().endpoints == ()
+    assert isinstance(world.hear(task()), Rejected)
+
+
 def test_why_a_plan_was_interrupted_is_remembered_after_it_has_come_back(world: World) -> None:
     world.active()
     assert world.snapshot().plans[KEY].interruption == ""
     world.now_ms += 100
     world.hear(driver(topology("restarting", reason="a stage process died", restarts=1)))
     world.hear(driver(topology("starting", restarts=1)))
-    world.hear(driver(topology("running", restarts=1)), task(process_id=201))
+    world.hear(driver(topology("running", restarts=1)), task(process_id=201, attempt=1))
     record = world.snapshot().plans[KEY]
     assert record.state is PlanState.ACTIVE
     assert (record.interruption, record.interrupted_ms) == ("a stage process died", 100)

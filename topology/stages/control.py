@@ -101,6 +101,7 @@ class TaskControl(threading.Thread):
                 cpu_ms=self._time.used_ms(),
                 up_ms=self._time.up_ms(),
                 hand_over=task.hand_over,
+                attempt=topology.attempt,
                 state_endpoint=self._door.endpoint if self._door is not None else None,
             )
         )
@@ -116,6 +117,7 @@ class TaskControl(threading.Thread):
                     instance=receiver.name,
                     endpoint=receiver.server.endpoint,
                     connections=receiver.connections,
+                    attempt=topology.attempt,
                 )
             )
         connected = self._ask_for_workers()
@@ -161,6 +163,7 @@ class TaskControl(threading.Thread):
                         epoch=topology.epoch,
                         requester=publisher.name,
                         host=self._host,
+                        attempt=topology.attempt,
                     )
                 )
                 if isinstance(answer, EndpointAssigned):

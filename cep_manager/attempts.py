@@ -1,0 +1,36 @@
+"""Which attempt of each topology runs: what is left of an earlier one is refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Rejected
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The newest attempt that was heard of, from the driver or from the topology itself, by plan and epoch. A manager
+    that has just started learns them from what registers."""
+
+    _newest: dict[tuple[PlanKey, int], int] = field(default_factory=dict)
+
+    def heard(self, key: PlanKey, epoch: int, attempt: int) -> bool:
+        """True when `attempt` takes the place of an earlier one that was known."""
+        before = self._newest.get((key, epoch))
+        self._newest[key, epoch] = attempt if before is None else max(before, attempt)
+        return before is not None and attempt > before
+
+    def refuse(self, key: PlanKey, epoch: int, attempt: int) -> Rejected | None:
+        """The refusal of who belongs to an earlier attempt; None for everyone else."""
+        newest = self._newest.get((key, epoch), attempt)
+        if attempt >= newest:
+            return None
+        run = f"epoch {epoch} of {key.topology()}"
+        return Rejected("stale-epoch", f"attempt {attempt} of {run} is over, the current one is {newest}")
+
+    def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has these epochs only."""
+        for one in [one for one in self._newest if one[0] == key and one[1] not in epochs]:
+            del self._newest[one]
