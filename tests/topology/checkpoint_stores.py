@@ -9,13 +9,27 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
+from query_plan.builder import build
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
 from topology.checkpoint.blobs import ObjectBlobs
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack
 from topology.checkpoint.store import CheckpointStore, open_store
 from topology.checkpoint.writer import Part, PartWriter
 
 KEY = PlanKey(-1234, "Delays")
+PLAN = """@Plan:name('Delays')
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+@info(name='all') @dist(execGroup='all', parallel='3') from A select number insert into Out;
+"""
 KINDS = ("directory", "objects", "database")
+
+
+def plan_xml() -> str:
+    """The query plan of `PLAN`."""
+    return write_xml(build(analyse(parse(PLAN))))
 
 
 def store_of(kind: str, folder: Path) -> CheckpointStore:

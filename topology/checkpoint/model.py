@@ -93,11 +93,12 @@ class Lineage(msgspec.Struct, frozen=True):
     """Which checkpoints of a plan count: those of the attempts in `spans`, oldest first, up to the last that each span
     names. The last span is that of the attempt that began last: of it all complete checkpoints count, and its `last` is
     0. Numbers up to `reserved` may have been given out. Checkpoints up to `void` do not count any more, since the plan
-    was begun anew."""
+    was begun anew, or from the savepoint that `base` refers to, which counts as long as no checkpoint does."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     reserved: int = 0
     void: int = 0
+    base: str = ""
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
         """True when the checkpoint with this number, taken by that attempt, is one to begin from."""

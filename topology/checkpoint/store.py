@@ -108,7 +108,7 @@ class CheckpointStore:
         data = seal(manifest)
         self._blobs.put(reference, [data])
         if manifest.name:
-            self._blobs.put(f"{_folder(manifest.key)}/savepoints/{safe_name(manifest.name)}", [data])
+            self._blobs.put(self.savepoint_reference(manifest.key, manifest.name), [data])
         return reference
 
     def read_manifest(self, reference: str) -> Manifest:
@@ -149,7 +149,7 @@ class CheckpointStore:
 
     def savepoint(self, key: PlanKey, name: str) -> tuple[str, Manifest]:
         """The savepoint of this name with its reference."""
-        reference = f"{_folder(key)}/savepoints/{safe_name(name)}"
+        reference = self.savepoint_reference(key, name)
         try:
             manifest = self.read_manifest(reference)
         except CheckpointUnreadableError as error:
@@ -160,23 +160,22 @@ class CheckpointStore:
         self._check_packs(manifest)
         return reference, manifest
 
-    def savepoints(self, key: PlanKey, warn: Warn) -> list[Manifest]:
-        """All savepoints of the plan that can be read, oldest first."""
-        folder = f"{_folder(key)}/savepoints"
-        found = (self._read_or_warn(f"{folder}/{name}", warn) for name in self._blobs.sizes(folder))
+    def savepoints(self, warn: Warn) -> list[Manifest]:
+        """All savepoints of all plans that can be read, oldest first; `warn` is told of the others."""
+        found = []
+        for tenant in self._blobs.folders(""):
+            for plan in self._blobs.folders(tenant):
+                folder = f"{tenant}/{plan}/savepoints"
+                found += [self._read_or_warn(f"{folder}/{name}", warn) for name in self._blobs.sizes(folder)]
         return sorted((one for one in found if one is not None), key=lambda one: (one.taken_ms, one.name))
+
+    def savepoint_reference(self, key: PlanKey, name: str) -> str:
+        """The reference of the savepoint of this name, if there is one."""
+        return f"{_folder(key)}/savepoints/{safe_name(name)}"
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no savepoint of this name."""
-        self._blobs.delete(f"{_folder(key)}/savepoints/{safe_name(name)}")
-
-    def plans(self) -> list[PlanKey]:
-        """Every plan of which something is kept, but for those whose names had to be shortened."""
-        keys = []
-        for tenant in self._blobs.folders(""):
-            if re.fullmatch(r"-?\d{1,9}", tenant, re.ASCII):
-                keys += [PlanKey(int(tenant), unquote(plan)) for plan in self._blobs.folders(tenant) if "~" not in plan]
-        return keys
+        self._blobs.delete(self.savepoint_reference(key, name))
 
     # ---- lineage ----------------------------------------------------------------------------------------------------
 

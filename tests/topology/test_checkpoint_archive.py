@@ -1,0 +1,227 @@
+"""Where a topology begins after whatever has happened, and what is left of checkpoints that nobody needs."""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from checkpoint_stores import KEY, plan_xml, store_of
+
+from cep_common.checkpoint_messages import ReportPart
+from cep_common.messages import CheckpointSpan
+from topology.checkpoint.archive import BEGIN_ANEW, Archive, Opened
+from topology.checkpoint.coordinator import RunId, WriteManifest
+from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.model import Manifest
+from topology.checkpoint.store import read_state
+from topology.checkpoint.writer import PartWriter
+
+PLAN = plan_xml()
+WINDOW = random.Random(1).randbytes(300_000)  # noqa: S311 - the same in each run
+
+
+@dataclass
+class Driver:
+    """A driver process with its archive, and one task for each run that it opens."""
+
+    folder: Path
+    retained: int = 2
+
+    def __post_init__(self) -> None:
+        self.store = store_of("directory", self.folder)
+        self.archive = Archive(self.store, self.retained)
+        self.writers: dict[RunId, PartWriter] = {}
+        self.spans: dict[RunId, tuple[CheckpointSpan, ...]] = {}
+
+    def open(self, epoch: int, attempt: int = 0, restore: str = "") -> Opened:
+        run = RunId(KEY, epoch, attempt)
+        opened = self.archive.open_run(run, restore)
+        manifest = self.store.read_manifest(opened.reference) if opened.reference else None
+        self.writers[run] = PartWriter(self.store, KEY, epoch, attempt, 0, manifest)
+        self.spans[run] = opened.opening.spans
+        return opened
+
+    def take(self, checkpoint: int, epoch: int, attempt: int = 0, state: bytes = b"", name: str = "") -> Manifest:
+        run = RunId(KEY, epoch, attempt)
+        part = self.writers[run].write(checkpoint, {"all#0": state or b"%d" % checkpoint})
+        report = ReportPart(KEY, epoch, attempt, 0, checkpoint, part.states, part.packs, 1, part.stored_bytes)
+        order = WriteManifest(run, checkpoint, (report,), name, 5)
+        manifest = self.archive.write(order, PLAN, self.spans[run], 1_000 * checkpoint)
+        self.writers[run].complete(checkpoint)
+        return manifest
+
+    def taken(self) -> list[int]:
+        return [one.checkpoint for one in self.store.taken(KEY)]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    return Driver(tmp_path)
+
+
+def spans(*found: tuple[int, int, int]) -> tuple[CheckpointSpan, ...]:
+    return tuple(CheckpointSpan(*one) for one in found)
+
+
+def test_a_plan_begins_without_state_and_each_later_attempt_from_the_newest_checkpoint(driver: Driver) -> None:
+    first = driver.open(1)
+    assert (first.reference, first.opening.spans, first.opening.last_number) == ("", (), 0)
+    driver.take(1, 1)
+    manifest = driver.take(2, 1)
+    assert ("all", "processor", 3) in [(one.name, one.kind, one.parallel) for one in manifest.stages]
+    second = driver.open(1, 1)
+    assert (second.number, second.opening.spans) == (2, spans((1, 0, 2)))
+    assert second.opening.last_number >= 10
+    third = Driver(driver.folder).open(2)
+    assert (third.number, third.opening.spans) == (2, spans((1, 0, 2), (1, 1, 0)))
+
+
+def test_numbers_are_not_given_out_twice_whatever_was_begun_and_never_completed(driver: Driver) -> None:
+    given: set[int] = set()
+    for attempt in range(5):
+        opening = Driver(driver.folder).open(1, attempt).opening
+        numbers = set(range(opening.last_number + 1, opening.reserved + 1))
+        assert not numbers & given
+        given |= numbers
+    reserved = Driver(driver.folder).open(2).opening.reserved
+    again = Driver(driver.folder)
+    more = again.archive.reserve(RunId(KEY, 2, 0))
+    assert more > reserved
+    assert again.open(3).opening.last_number >= more
+
+
+def test_checkpoints_of_an_attempt_that_was_replaced_do_not_count(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    other = Driver(driver.folder)
+    other.open(2)
+    with pytest.raises(CheckpointError, match="attempt 0 of epoch 2"):
+        driver.take(2, 1)
+    with pytest.raises(CheckpointError, match="a later epoch"):
+        driver.open(1, 1)
+    assert other.open(2, 1).number == 1
+
+
+def test_a_manifest_that_a_former_driver_wrote_too_late_is_not_begun_from(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    late = driver.take(2, 1)
+    driver.archive._delete(KEY, driver.store.taken(KEY)[0])
+    other = Driver(driver.folder)
+    assert other.open(2).number == 1
+    driver.store.write_manifest(late)
+    assert other.open(2, 1).number == 1
+
+
+def test_only_so_many_checkpoints_are_kept_and_their_packs_with_them(driver: Driver) -> None:
+    driver.open(1)
+    for number in range(1, 6):
+        driver.take(number, 1, state=WINDOW[number:])
+    assert driver.taken() == [5, 4]
+    assert len(driver.store.pack_sizes(KEY)) == 2
+
+
+def test_when_the_newest_is_damaged_the_one_before_is_used_and_told_of(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    driver.open(1, 1)
+    driver.take(12, 1, 1)
+    newest = next((driver.folder / "checkpoints").rglob("checkpoints/*12-1-1"))
+    newest.write_bytes(newest.read_bytes()[:-3])
+    with caplog.at_level(logging.ERROR):
+        opened = driver.open(1, 2)
+    assert (opened.number, opened.opening.spans) == (1, spans((1, 0, 1), (1, 1, 0)))
+    assert "checkpoint 12 of Delays[-1234] is passed over" in caplog.text
+
+
+def test_a_plan_of_which_nothing_can_be_read_begins_without_state_and_says_so(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    next((driver.folder / "checkpoints").rglob("checkpoints/*1-1-0")).write_bytes(b"")
+    with caplog.at_level(logging.ERROR):
+        opened = driver.open(2)
+    assert opened.reference == ""
+    assert "no checkpoint can be read, the plan begins without state" in caplog.text
+
+
+def test_a_damaged_lineage_is_made_anew_from_the_checkpoints(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    (driver.folder / "checkpoints" / "-1234" / "Delays" / "lineage").write_bytes(b"CEPCHKPT")
+    opened = Driver(driver.folder).open(2)
+    assert (opened.number, opened.opening.spans) == (1, spans((1, 0, 1)))
+    assert opened.opening.last_number > 10
+    assert "which of Delays[-1234] count is told from themselves" in caplog.text
+
+
+def test_a_plan_can_begin_from_a_savepoint_and_keeps_to_it_until_it_has_a_checkpoint(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1, state=WINDOW, name="before")
+    driver.take(2, 1)
+    opened = driver.open(2, restore="before")
+    assert (opened.number, opened.opening.spans) == (1, spans((1, 0, 2)))
+    manifest = driver.store.read_manifest(opened.reference)
+    assert read_state(driver.store, manifest, "all#0") == WINDOW
+    again = driver.open(2, 1, restore="before")
+    assert (again.reference, again.opening.spans) == (opened.reference, spans((1, 0, 2), (2, 0, 0)))
+    with pytest.raises(CheckpointError, match="was begun from before and has no checkpoint yet"):
+        driver.archive.delete_savepoint(KEY, "before")
+    number = again.opening.last_number + 1
+    driver.take(number, 2, 1)
+    assert driver.open(2, 2, restore="before").number == number
+    driver.archive.delete_savepoint(KEY, "before")
+    assert driver.archive.savepoints() == []
+    with pytest.raises(CheckpointUnreadableError, match="no savepoint named before"):
+        driver.open(3, restore="before")
+
+
+def test_a_plan_can_begin_anew_and_does_not_go_back_behind_that(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    assert driver.open(2, restore=BEGIN_ANEW).reference == ""
+    assert driver.open(2, 1, restore=BEGIN_ANEW).reference == ""
+    number = driver.open(3).opening.last_number + 1
+    driver.take(number, 3)
+    assert driver.taken() == [number]
+    assert driver.open(3, 1, restore="").number == number
+
+
+def test_an_undeployed_plan_leaves_its_savepoints_alone(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1, state=WINDOW, name="kept")
+    last = driver.take(2, 1, state=WINDOW[::-1])
+    driver.archive.forget(KEY, 1)
+    assert driver.taken() == [2, 1], "its topology still works"
+    driver.archive.end_run(RunId(KEY, 1, 0))
+    driver.archive.forget(KEY, 1)
+    assert driver.taken() == []
+    assert [one.name for one in driver.archive.savepoints()] == ["kept"]
+    assert len(driver.store.pack_sizes(KEY)) == 1
+    opened = driver.open(2)
+    assert opened.reference == ""
+    assert opened.opening.last_number > last.checkpoint
+
+
+def test_a_later_epoch_keeps_its_checkpoints_when_an_earlier_one_is_forgotten(driver: Driver) -> None:
+    driver.open(2)
+    driver.take(1, 2)
+    driver.archive.end_run(RunId(KEY, 2, 0))
+    driver.archive.forget(KEY, 1)
+    assert driver.taken() == [1]
+
+
+def test_cleared_checkpoints_are_gone_and_the_running_topology_goes_on(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1, state=WINDOW)
+    driver.take(2, 1, state=WINDOW)
+    assert driver.archive.clear(KEY) == 2
+    assert driver.taken() == []
+    manifest = driver.take(3, 1, state=WINDOW)
+    assert read_state(driver.store, manifest, "all#0") == WINDOW

@@ -1,0 +1,260 @@
+"""What the driver does with the store: where a topology begins, its manifests, and what is not needed any more.
+
+One thread uses an archive, so that what follows another does so in the store too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan
+from topology.checkpoint.coordinator import Opening, RunId, WriteManifest
+from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
+from topology.checkpoint.store import CheckpointStore, Taken
+
+logger = logging.getLogger(__name__)
+
+BEGIN_ANEW = "none"
+"""What a submission says that is to begin without any state."""
+
+RESERVED_AT_ONCE = 10
+"""So many numbers of checkpoints are reserved with one write."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
+    checkpoint's."""
+
+    opening: Opening
+    reference: str
+    number: int
+
+
+class Archive:
+    """The checkpoints in `store`, of which each plan keeps the newest `retained`. Every call raises CheckpointError."""
+
+    def __init__(self, store: CheckpointStore, retained: int) -> None:
+        self._store = store
+        self._retained = retained
+        self._bases: dict[RunId, Manifest] = {}
+        self._manifests: dict[str, Manifest] = {}
+
+    def open_run(self, run: RunId, restore: str) -> Opened:
+        """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
+        its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
+        that name."""
+        lineage = self._lineage(run.key)
+        if (run.epoch, run.attempt) < lineage.newest():
+            raise CheckpointError(f"a later epoch of {run.key.topology()} has begun to take checkpoints")
+        begun_before = any(span.epoch == run.epoch for span in lineage.spans)
+        taken = self._store.taken(run.key)
+        highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
+        found: tuple[str, Manifest] | None = None
+        if restore and not begun_before:
+            found = None if restore == BEGIN_ANEW else self._store.savepoint(run.key, restore)
+            closed = _closed(lineage, taken)
+            lineage = msgspec.structs.replace(lineage, void=highest, base=found[0] if found is not None else "")
+        else:
+            found = self._newest(run.key, lineage)
+            goes_back = found is not None and found[0] != lineage.base
+            closed = _cut_back(lineage, found[1]) if found is not None and goes_back else _closed(lineage, taken)
+        self._store.write_lineage(
+            run.key,
+            msgspec.structs.replace(
+                lineage,
+                spans=with_span(closed, CheckpointSpan(run.epoch, run.attempt, 0)),
+                reserved=highest + RESERVED_AT_ONCE,
+            ),
+        )
+        self._forget_runs(run.key, run.epoch)
+        if found is not None:
+            self._bases[run] = found[1]
+        closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
+        opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
+        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)))
+
+    def reserve(self, run: RunId) -> int:
+        """More numbers are reserved; this is the last of them."""
+        lineage = self._own_lineage(run)
+        reserved = lineage.reserved + RESERVED_AT_ONCE
+        self._store.write_lineage(run.key, msgspec.structs.replace(lineage, reserved=reserved))
+        return reserved
+
+    def write(
+        self, order: WriteManifest, query_plan: str, spans: tuple[CheckpointSpan, ...], taken_ms: int
+    ) -> Manifest:
+        """The checkpoint exists, and those that are too old do not any more."""
+        run = order.run
+        lineage = self._own_lineage(run)
+        states = tuple(state for part in order.parts for state in part.states)
+        new = [new_pack(pack) for part in order.parts for pack in part.packs]
+        base = self._bases.get(run)
+        tasks = len(order.parts)
+        manifest = Manifest(
+            key=run.key,
+            checkpoint=order.checkpoint,
+            epoch=run.epoch,
+            attempt=run.attempt,
+            taken_ms=taken_ms,
+            query_plan=query_plan,
+            tasks=tasks,
+            stages=stages_of(run.key, run.epoch, query_plan, tasks),
+            states=states,
+            # New packs come first: what a task has written again is not taken from where it was before.
+            packs=needed_packs(states, [*new, *(base.packs if base is not None else ())]),
+            spans=with_span(spans, CheckpointSpan(run.epoch, run.attempt, order.checkpoint)),
+            size_bytes=sum(state.size_bytes for state in states),
+            stored_bytes=sum(part.stored_bytes for part in order.parts),
+            duration_ms=order.duration_ms,
+            alignment_ms=max((part.alignment_ms for part in order.parts), default=0),
+            name=order.name,
+        )
+        reference = self._store.write_manifest(manifest)
+        self._manifests[reference] = manifest
+        self._bases[run] = manifest
+        try:
+            self._retire(run.key, lineage, order.checkpoint + 1)
+        except CheckpointError as error:
+            logger.warning("old checkpoints not removed: topology=%s reason=%s", run.key.topology(), error)
+        return manifest
+
+    def end_run(self, run: RunId) -> None:
+        """The run stores nothing any more."""
+        self._bases.pop(run, None)
+
+    def savepoints(self) -> list[Manifest]:
+        """All savepoints of all plans, oldest first."""
+        return self._store.savepoints(_warn)
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
+        lineage = self._lineage(key)
+        base = lineage.base
+        if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:
+            raise CheckpointError(f"{key.plan} was begun from {name} and has no checkpoint yet; wait for one")
+        self._store.delete_savepoint(key, name)
+        self._sweep(key, lineage, lineage.reserved - RESERVED_AT_ONCE)
+
+    def clear(self, key: PlanKey) -> int:
+        """No checkpoint of the plan exists, but for its savepoints; gives how many those were. A topology that runs
+        goes on, and takes others."""
+        lineage = self._lineage(key)
+        taken = self._store.taken(key)
+        for one in taken:
+            self._delete(key, one)
+        self._store.write_lineage(key, msgspec.structs.replace(lineage, base=""))
+        self._sweep(key, lineage, max([0, *(one.checkpoint for one in taken)]) + 1)
+        return len(taken)
+
+    def forget(self, key: PlanKey, epoch: int) -> None:
+        """The plan was undeployed when it had that epoch: it has savepoints alone. A later epoch's are left alone."""
+        lineage = self._lineage(key)
+        if lineage.newest()[0] > epoch or any(run.key == key for run in self._bases):
+            return
+        for one in self._store.taken(key):
+            self._delete(key, one)
+        if lineage.spans:
+            self._store.write_lineage(key, Lineage(reserved=lineage.reserved, void=lineage.reserved))
+        self._store.sweep(key, [], lineage.reserved + 1)
+
+    def _newest(self, key: PlanKey, lineage: Lineage) -> tuple[str, Manifest] | None:
+        found = self._store.newest(key, lineage, _warn)
+        if found is None and self._newest_taken(key, lineage) is not None:
+            logger.error("no checkpoint can be read, the plan begins without state: topology=%s", key.topology())
+        elif found is None and lineage.base:
+            found = lineage.base, self._store.read_manifest(lineage.base)
+        return found
+
+    def _newest_taken(self, key: PlanKey, lineage: Lineage) -> Taken | None:
+        counts = (one for one in self._store.taken(key) if lineage.counts(one.epoch, one.attempt, one.checkpoint))
+        return next(counts, None)
+
+    def _lineage(self, key: PlanKey) -> Lineage:
+        """The plan's lineage; one that cannot be read is made anew from its checkpoints."""
+        try:
+            return self._store.lineage(key)
+        except CheckpointUnreadableError as error:
+            _warn(f"which of {key.topology()} count is told from themselves: {error}")
+        for one in self._store.taken(key):
+            try:
+                manifest = self._store.read_manifest(self._store.reference(key, one))
+            except CheckpointUnreadableError as unreadable:
+                _warn(str(unreadable))
+                continue
+            return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE)
+        return Lineage()
+
+    def _own_lineage(self, run: RunId) -> Lineage:
+        """The lineage, if the run is the plan's newest attempt."""
+        lineage = self._lineage(run.key)
+        epoch, attempt = lineage.newest()
+        if (run.epoch, run.attempt) != (epoch, attempt):
+            raise CheckpointError(
+                f"attempt {attempt} of epoch {epoch} of {run.key.topology()} has begun: checkpoints of attempt "
+                f"{run.attempt} of epoch {run.epoch} do not count any more"
+            )
+        return lineage
+
+    def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
+        """Checkpoints that do not count, and those that are too old, are gone."""
+        kept = 0
+        for one in self._store.taken(key):
+            counts = lineage.counts(one.epoch, one.attempt, one.checkpoint)
+            kept += counts
+            if not counts or kept > self._retained:
+                self._delete(key, one)
+        self._sweep(key, lineage, unfinished_from)
+
+    def _sweep(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
+        kept = [self._read(self._store.reference(key, one)) for one in self._store.taken(key)]
+        bases = (base for run, base in self._bases.items() if run.key == key)
+        self._store.sweep(key, [*(one for one in kept if one is not None), *bases], unfinished_from)
+
+    def _read(self, reference: str) -> Manifest | None:
+        if reference not in self._manifests:
+            try:
+                self._manifests[reference] = self._store.read_manifest(reference)
+            except CheckpointUnreadableError as error:
+                _warn(str(error))
+                return None
+        return self._manifests[reference]
+
+    def _delete(self, key: PlanKey, taken: Taken) -> None:
+        self._store.delete_checkpoint(key, taken)
+        self._manifests.pop(self._store.reference(key, taken), None)
+
+    def _forget_runs(self, key: PlanKey, epoch: int) -> None:
+        for run in [run for run in self._bases if run.key == key and run.epoch <= epoch]:
+            del self._bases[run]
+
+
+def _closed(lineage: Lineage, taken: Iterable[Taken]) -> tuple[CheckpointSpan, ...]:
+    """The spans, the last of them up to the newest checkpoint that its attempt has completed."""
+    if not lineage.spans:
+        return ()
+    newest = lineage.spans[-1]
+    numbers = (one.checkpoint for one in taken if (one.epoch, one.attempt) == (newest.epoch, newest.attempt))
+    last = max(numbers, default=newest.last)
+    return (*lineage.spans[:-1], CheckpointSpan(newest.epoch, newest.attempt, last))
+
+
+def _cut_back(lineage: Lineage, manifest: Manifest) -> tuple[CheckpointSpan, ...]:
+    """The spans when the plan goes back to `manifest`: what later attempts did is undone."""
+    spans = []
+    for span in lineage.spans:
+        if (span.epoch, span.attempt) == (manifest.epoch, manifest.attempt):
+            spans.append(CheckpointSpan(span.epoch, span.attempt, manifest.checkpoint))
+        elif (span.epoch, span.attempt) > (manifest.epoch, manifest.attempt):
+            spans.append(CheckpointSpan(span.epoch, span.attempt, 0))
+        else:
+            spans.append(span)
+    return tuple(spans)
+
+
+def _warn(text: str) -> None:
+    logger.error("checkpoint cannot be used: %s", text)
