@@ -25,6 +25,7 @@ from cep_manager.manager_view import (
     Cluster,
     Health,
     ManagerInfo,
+    Overview,
     PlanDetails,
     PlanSummary,
     Validation,
@@ -102,6 +103,9 @@ class Manager(PlanCommands):
             endpoints=endpoint_views(snapshot),
             file_problems=self.folder.problems(),
         )
+
+    def overview(self) -> Overview:
+        return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())
 
     def health(self) -> Health:
         age_ms = self._clock.monotonic_ms() - self._service.snapshot().now_ms

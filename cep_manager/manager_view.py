@@ -15,6 +15,7 @@ from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.plan_folder import FileProblem
+from cep_manager.snapshot import Snapshot
 from cep_manager.status import PlanStatus
 from siddhi.trial.messages import TrialResult
 
@@ -172,6 +173,15 @@ class Cluster(msgspec.Struct, frozen=True):
     file_problems: tuple[FileProblem, ...] = ()
 
 
+class Overview(msgspec.Struct, frozen=True):
+    """All that the manager knows at one moment, of all tenants. `now_ms` is the time of day; the times of `snapshot`
+    are monotonic."""
+
+    now_ms: int
+    manager: ManagerInfo
+    snapshot: Snapshot
+
+
 class Health(msgspec.Struct, frozen=True):
     """`ok` is False when the control loop has not moved for a lease."""
 
@@ -237,6 +247,9 @@ class ManagerView(Protocol):
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""
+
+    def overview(self) -> Overview:
+        """Everything at once, for who presents the whole system."""
 
     def health(self) -> Health:
         """Whether the manager does its work."""

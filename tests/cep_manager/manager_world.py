@@ -18,7 +18,7 @@ from cep_common.messages import (
     TopologyReport,
     WorkerPlanReport,
 )
-from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
+from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StreamCount
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
@@ -28,7 +28,7 @@ from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
-from cep_manager.manager_view import Cluster, Health, ManagerInfo, Outcome, PlanDetails, PlanSummary, Validation
+from cep_manager.manager_view import Cluster, Health, ManagerInfo, Outcome, Overview, PlanDetails, PlanSummary, Validation
 from cep_manager.plan_record import PlanToRun
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
@@ -157,9 +157,12 @@ def components(events: int = 0) -> tuple[ComponentReport, ...]:
 
 
 def task(
-    epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY, attempt: int = 0
+    epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY, attempt: int = 0,
+    step: HandOver = "",
 ) -> RegisterTask:
-    return RegisterTask(key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt)
+    return RegisterTask(
+        key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt, hand_over=step
+    )
 
 
 def worker(
@@ -264,6 +267,7 @@ class FakeView:
         self.world = world
         self.healthy = True
         self.failure: Exception | None = None
+        self.now_ms = 1_767_225_665_000
         self.deployed: list[tuple[int, str, bool]] = []
         self.undeployed: list[PlanKey] = []
         self.done: list[tuple[PlanKey, str]] = []
@@ -361,6 +365,9 @@ class FakeView:
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
         )
+
+    def overview(self) -> Overview:
+        return Overview(self.now_ms, self.cluster().manager, self._look())
 
     def health(self) -> Health:
         return Health(self.healthy, "ok" if self.healthy else "the control loop has stopped", 12)
