@@ -90,3 +90,31 @@ class AbandonCheckpoint(Message, frozen=True):
 
     TYPE = "abandon-checkpoint"
     checkpoint: Checkpoint
+
+
+class TakeSavepoint(Message, frozen=True):
+    """Manager to driver: keep a checkpoint of the plan's topology of `epoch` under `name`, in place of one that has it.
+    `token` is the one under which the manager leads."""
+
+    TYPE = "take-savepoint"
+    key: PlanKey
+    epoch: int
+    name: str
+    token: int = 0
+
+
+class DeleteSavepoint(Message, frozen=True):
+    """Manager to driver: the plan shall have no savepoint `name`."""
+
+    TYPE = "delete-savepoint"
+    key: PlanKey
+    name: str
+    token: int = 0
+
+
+class ClearCheckpoints(Message, frozen=True):
+    """Manager to driver: the plan shall have no checkpoints but its savepoints, and those that are yet to come."""
+
+    TYPE = "clear-checkpoints"
+    key: PlanKey
+    token: int = 0

@@ -224,9 +224,38 @@ class PlansListed(Message, frozen=True):
 RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
 
 
+class CheckpointReport(msgspec.Struct, frozen=True):
+    """One checkpoint of a topology, begun at `began_ms` (time of day). `stored_bytes` of its `size_bytes` were new;
+    `alignment_ms` is the longest that an instance waited for markers. `name` is that of a savepoint, else empty;
+    `error` says why it failed."""
+
+    checkpoint: int
+    state: Literal["taking", "complete", "failed"]
+    began_ms: int
+    duration_ms: int = 0
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    alignment_ms: int = 0
+    name: str = ""
+    error: str = ""
+
+
+class SavepointReport(msgspec.Struct, frozen=True):
+    """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`."""
+
+    key: PlanKey
+    name: str
+    state: Literal["taking", "stored", "failed"]
+    checkpoint: int = 0
+    taken_ms: int = 0
+    size_bytes: int = 0
+    error: str = ""
+
+
 class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
-    that runs now, `spans` which results stand (the newest attempts alone)."""
+    that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
+    `begun_from` is the checkpoint that it began from, 0 when without state."""
 
     key: PlanKey
     epoch: int
@@ -234,6 +263,8 @@ class TopologyReport(msgspec.Struct, frozen=True):
     reason: str = ""
     restarts: int = 0
     spans: tuple[CheckpointSpan, ...] = ()
+    checkpoints: tuple[CheckpointReport, ...] = ()
+    begun_from: int = 0
 
 
 class ExecutorReport(msgspec.Struct, frozen=True):
@@ -247,7 +278,8 @@ class ExecutorReport(msgspec.Struct, frozen=True):
 
 class RegisterDriver(Message, frozen=True):
     """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
-    the time of day at which its process started."""
+    the time of day at which its process started. `savepoints` are those of all plans, oldest first (the newest of them
+    when there are very many)."""
 
     TYPE = "register-driver"
     driver: str
@@ -259,6 +291,7 @@ class RegisterDriver(Message, frozen=True):
     topologies: tuple[TopologyReport, ...] = ()
     web_url: str = ""
     started_ms: int = 0
+    savepoints: tuple[SavepointReport, ...] = ()
     executors: tuple[ExecutorReport, ...] = ()
 
 
@@ -270,7 +303,8 @@ class DriverRegistered(Message, frozen=True):
 
 class SubmitTopology(Message, frozen=True):
     """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
-    of older epochs have been ended, or, `beside` them, until the manager has one of both killed.
+    of older epochs have been ended, or, `beside` them, until the manager has one of both killed. It begins from the
+    plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state.
 
     Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
     hosts must bear `labels`."""
@@ -284,6 +318,7 @@ class SubmitTopology(Message, frozen=True):
     cores: Annotated[int, msgspec.Meta(ge=1)] = 1
     memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     labels: tuple[str, ...] = ()
+    restore: str = ""
 
 
 class KillTopology(Message, frozen=True):
@@ -292,6 +327,10 @@ class KillTopology(Message, frozen=True):
     TYPE = "kill-topology"
     key: PlanKey
     epoch: int = 0
+    drain: bool = False
+    """A last checkpoint is taken first."""
+    forget: int = 0
+    """The plan's last epoch when it is not deployed any more: its checkpoints go. 0: they stay."""
 
 
 # ---- links: events and their acknowledgements ------------------------------------------------------------------------
