@@ -76,7 +76,8 @@ class RegisterTask(Message, frozen=True):
     `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started, `up_ms` ago.
     `hand_over`
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
-    taking it. `attempt` is how often the driver had started the topology anew."""
+    taking it. `attempt` is how often the driver had started the topology anew, `left` what its
+    instances could not take over of the state that they began from, for people."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -90,18 +91,21 @@ class RegisterTask(Message, frozen=True):
     hand_over: HandOver = ""
     state_endpoint: Endpoint | None = None
     attempt: int = 0
+    left: tuple[str, ...] = ()
     up_ms: int = 0
 
 
 class TaskRegistered(Message, frozen=True):
     """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
-    no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it."""
+    no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
+    `managers` are all that are known, the leader first."""
 
     TYPE = "task-registered"
     heartbeat_ms: int
     lease_ms: int
     order: TaskOrder = "work"
     sources: tuple[StateSource, ...] = ()
+    managers: tuple[Endpoint, ...] = ()
 
 
 class FetchState(Message, frozen=True):

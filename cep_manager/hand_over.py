@@ -15,7 +15,6 @@ from collections.abc import Mapping
 import msgspec
 
 from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskOrder
-from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, Trial
 
@@ -39,15 +38,10 @@ class Progress(msgspec.Struct, frozen=True):
     at_rest: int
 
 
-def moves_state(record: PlanRecord, trial: Trial) -> bool:
-    """True when the new topology can go on with the state of the former one."""
-    return record.compiled is not None and fits(record.compiled, trial.version.compiled)
-
-
-def fits(former: CompiledPlan, following: CompiledPlan) -> bool:
-    """True when the stages that keep state are the same. Under event time, rows that wait for others cannot be told
-    from those that were worked on, so there a topology always begins anew."""
-    return former.state_shape == following.state_shape and not following.playback
+def moves_state(record: PlanRecord) -> bool:
+    """True when the topology that runs has a state to go on with. Stages that the new one has too hand theirs over;
+    where their queries differ, what is the same in them is taken, and the tasks tell what was not."""
+    return record.compiled is not None
 
 
 def progress(record: PlanRecord, trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
@@ -65,7 +59,7 @@ def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tupl
     former = _of(tasks, record.epoch)
     steps = [task.latest.hand_over for task in former]
     # A task that had to pause for an earlier manager process stays so: its state may have been fetched already.
-    begun = moves_state(record, trial) and (trial.moving_since_ms is not None or not AT_REST.isdisjoint(steps))
+    begun = moves_state(record) and (trial.moving_since_ms is not None or not AT_REST.isdisjoint(steps))
     whole = begun and len(former) == record.workers
     if epoch == trial.version.epoch:
         return "stand-by", _sources(former) if whole and set(steps) == {"given"} else ()

@@ -160,7 +160,7 @@ def step(
         tasks_live=progress.live,
         tasks_restored=progress.restored,
         former_at_rest=progress.at_rest,
-        moves_state=hand_over.moves_state(record, trial),
+        moves_state=hand_over.moves_state(record),
         moving_ms=now_ms - trial.moving_since_ms if trial.moving_since_ms is not None else 0,
         lost=now_ms - trial.sent_ms >= lost_after_ms,
         elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,

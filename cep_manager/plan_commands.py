@@ -19,7 +19,6 @@ from cep_manager.errors import (
     PlanExistsError,
     UnknownPlanError,
 )
-from cep_manager.hand_over import fits
 from cep_manager.manager_view import Outcome
 from cep_manager.plan_change import former_of, runs
 from cep_manager.plan_folder import Origin, parse_origin
@@ -34,6 +33,8 @@ MOST_WORKERS = 10_000
 """No cluster has so many slots: a larger number is a slip."""
 
 STATE_MOVES = "windows, patterns and tables go with it"
+STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
+FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
 STARTS_EMPTY = "windows, patterns and tables start empty"
 
 
@@ -138,7 +139,7 @@ class PlanCommands:
     def restart(self, key: PlanKey) -> Outcome:
         """See `ManagerView.restart`."""
         with self._one_at_a_time:
-            return self._restart(self._record(key), f"{key.plan} is restarted; {STARTS_EMPTY}")
+            return self._restart(self._record(key), f"{key.plan} is restarted; {FROM_CHECKPOINT}")
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         """See `ManagerView.rebalance`."""
@@ -202,16 +203,16 @@ class PlanCommands:
     def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
         """What becomes of the plan's state; how many slots are free may yet change."""
         snapshot = self._live_snapshot()
-        if record.compiled is None or not fits(record.compiled, compiled) or snapshot.driver is None:
-            return STARTS_EMPTY
+        if record.compiled is None or snapshot.driver is None:
+            return FROM_CHECKPOINT
         driver = snapshot.driver.latest
         if not runs(record, driver.topologies):
-            return STARTS_EMPTY
+            return FROM_CHECKPOINT
         slots = (workers or compiled.workers or self._default_workers) * compiled.cores
         room = room_for_change(self._quotas.of(record.key.tenant), record, slots, snapshot.plans)
         if slots > driver.slots_free or not room.beside:
-            return f"{STARTS_EMPTY}, for there is no room for both topologies at once"
-        return STATE_MOVES
+            return f"there is no room for both topologies at once: {FROM_CHECKPOINT}"
+        return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
 
     def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         to = PlanKey(key.tenant, compiled.name)

@@ -147,6 +147,13 @@ class EventTimeMerger:
             if deadline_ms is not None and deadline_ms <= now_ms:
                 channel.idle = True
 
+    def settle_held(self) -> None:
+        """The bundles whose rows are held are settled: the rows are part of a state that goes elsewhere."""
+        for pending in self._pending.values():
+            for _, _, bundle in pending.holders:
+                bundle.settle()
+            pending.holders.clear()
+
     def snapshot(self) -> bytes:
         """What is held, and how far each channel had come."""
         state = _HeldState(

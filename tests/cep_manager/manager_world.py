@@ -28,7 +28,16 @@ from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
-from cep_manager.manager_view import Cluster, Health, ManagerInfo, Outcome, Overview, PlanDetails, PlanSummary, Validation
+from cep_manager.manager_view import (
+    Cluster,
+    Health,
+    ManagerInfo,
+    Outcome,
+    Overview,
+    PlanDetails,
+    PlanSummary,
+    Validation,
+)
 from cep_manager.plan_record import PlanToRun
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
@@ -157,12 +166,15 @@ def components(events: int = 0) -> tuple[ComponentReport, ...]:
 
 
 def task(
-    epoch: int = 1, number: int = 0, process_id: int = 200, events: int = 0, key: PlanKey = KEY, attempt: int = 0,
+    epoch: int = 1,
+    number: int = 0,
+    process_id: int = 200,
+    events: int = 0,
+    key: PlanKey = KEY,
+    attempt: int = 0,
     step: HandOver = "",
 ) -> RegisterTask:
-    return RegisterTask(
-        key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt, hand_over=step
-    )
+    return RegisterTask(key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt, hand_over=step)
 
 
 def worker(

@@ -55,12 +55,14 @@ def test_the_new_topology_starts_beside_the_former_one_whose_tasks_go_on(world: 
     assert [one.latest.epoch for one in world.snapshot().tasks[KEY]] == [1]
 
 
-def test_it_takes_over_when_its_tasks_are_heard_and_the_former_one_is_killed(world: World) -> None:
+def test_it_takes_over_when_its_tasks_have_the_state_and_the_former_one_is_killed(world: World) -> None:
     pushed(world)
     revision = world.snapshot().revision
     world.hear(drives(topology("running"), topology("running", epoch=2)))
     assert record(world).epoch == 1
     world.hear(task(epoch=2))
+    assert record(world).epoch == 1, "first it gets the state of the former one"
+    world.hear(task(epoch=2, step="restored"))
     assert (record(world).state, record(world).epoch, record(world).text) == (PlanState.ACTIVE, 2, "text 2")
     assert pushed(world) == [KillTopology(KEY, 1)]
     assert settled(world) == [(2, 2, "text 2")]
@@ -128,11 +130,11 @@ def test_a_second_change_takes_the_place_of_the_first_and_the_former_topology_ru
     assert record(world).epochs() == (1, 3)
 
 
-def test_a_plan_whose_tasks_take_several_slots_each_takes_over_when_its_tasks_are_heard() -> None:
+def test_a_plan_whose_tasks_take_several_slots_each_takes_over_like_any_other() -> None:
     world = World()
     world.active()
     compiled = msgspec.structs.replace(COMPILED, cores=2, state_shape="another")
     world.put(msgspec.structs.replace(plan(epoch=2, text="text 2", compiled=compiled), change="update"))
     world.tick()
-    world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2))
+    world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2, step="restored"))
     assert (record(world).state, record(world).epoch) == (PlanState.ACTIVE, 2)

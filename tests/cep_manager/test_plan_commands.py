@@ -14,8 +14,10 @@ from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, 
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
+from cep_common.task_messages import HandOver
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
+from cep_manager.plan_commands import FROM_CHECKPOINT
 
 OTHER = PLAN.replace("60", "90")
 
@@ -58,11 +60,13 @@ def running(epoch: int, state: RunState = "running", reason: str = "", key: Plan
 
 
 def beat(peer: Peer, *topologies: TopologyReport) -> None:
-    """The driver tells of `topologies`, and the tasks of those that run are heard."""
+    """The driver tells of `topologies`, and the tasks of those that run are heard: those behind the first have got its
+    state."""
     peer.drive(*topologies)
     for topology in topologies:
         if topology.state == "running":
-            peer.ask(task(key=topology.key, epoch=topology.epoch))
+            step: HandOver = "" if topology is topologies[0] else "restored"
+            peer.ask(task(key=topology.key, epoch=topology.epoch, step=step))
 
 
 def post(address: str, action: str, body: dict[str, Any] | None = None, plan: str = "Storms") -> requests.Response:
@@ -238,14 +242,14 @@ def test_a_rebalanced_plan_keeps_its_number_of_workers_until_its_text_says_anoth
     assert post(address, "rebalance", {"workers": 1}).json()["changed"] is False
     answer = post(address, "rebalance", {"workers": 2})
     assert (answer.status_code, answer.json()["epoch"]) == (200, 2)
-    assert answer.json()["message"].endswith("start empty, for there is no room for both topologies at once")
+    assert answer.json()["message"].endswith(FROM_CHECKPOINT)
     submitted = peer.next_push(running(1))
     assert isinstance(submitted, SubmitTopology)
     assert (submitted.workers, submitted.beside) == (2, True)
     assert status(address)["topology"]["change"] == "rebalance"
     beat(peer, running(1), running(2))
     for number in (0, 1):
-        peer.ask(msgspec.structs.replace(task(key=KEY, epoch=2, number=number), hand_over="restored"))
+        peer.ask(task(key=KEY, epoch=2, number=number, step="restored"))
     assert peer.next_push(running(1), running(2)) == KillTopology(KEY, 1)
     peer.drive(running(2))
     peer.pushed.clear()
@@ -358,7 +362,7 @@ def test_a_change_says_what_becomes_of_the_state_of_a_plan_that_does_not_run(
 ) -> None:
     peer.drive(running(1, "failed", "no such window"))
     assert eventually(state_is(address, "failed"))
-    assert post(address, "rebalance", {"workers": 2}).json()["message"].endswith("start empty")
+    assert post(address, "rebalance", {"workers": 2}).json()["message"].endswith("newest checkpoint, if there is one")
 
 
 @pytest.mark.parametrize(

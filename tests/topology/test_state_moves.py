@@ -137,6 +137,7 @@ def test_a_topology_whose_state_is_not_wanted_after_all_works_on(launch: Launch)
 def test_nothing_is_cut_while_results_have_not_been_taken(launch: Launch) -> None:
     former = launch(2)
     former.send("A", [(1, 1)])
+    former.until(lambda: any(one.statistics.queued_events for task in former.tasks for one in task.publishers))
     for task in former.tasks:
         task.follow("give")
     former.until_every_task_has_ticked()

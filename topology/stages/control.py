@@ -102,6 +102,7 @@ class TaskControl(threading.Thread):
                 up_ms=self._time.up_ms(),
                 hand_over=task.hand_over,
                 attempt=topology.attempt,
+                left=task.left(),
                 state_endpoint=self._door.endpoint if self._door is not None else None,
             )
         )

@@ -16,6 +16,7 @@ from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import SnapshotError
 from topology.bundle import Bundle, Receipt
 from topology.frames import arrow_schema, concatenate
 from topology.link import END_OF_TIME, NO_WATERMARK
@@ -31,6 +32,8 @@ ENGINE = "engine"
 """The part of the state that is the engine's."""
 HELD = "held"
 """The part of the state that waits to be merged by event time."""
+
+OF_ANOTHER_APP = "snapshot-of-another-app"
 
 
 _NEXT_TO_NOTHING = 1_000
@@ -64,6 +67,8 @@ class Processor:
         self._merger: EventTimeMerger | None = None
         app = analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts))
         self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches)
+        self.left: tuple[str, ...] = ()
+        """State that was there and could not be taken over, for people."""
         self._produced: list[tuple[str, pa.RecordBatch]] = []
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)
@@ -77,7 +82,7 @@ class Processor:
             if HELD in state:
                 self._merger.restore(state[HELD], self._schemas, now_ms)
         if ENGINE in state:
-            self._engine.restore(state[ENGINE])
+            self._restore(state[ENGINE])
         else:
             self._engine.start(0 if self._plays_back else now_ms)
 
@@ -120,6 +125,11 @@ class Processor:
         self._emit(Bundle.marker(self.name, checkpoint))
         return state
 
+    def rest(self) -> None:
+        """What waits to be merged counts as done for those who sent it: the state is about to go elsewhere."""
+        if self._merger is not None:
+            self._merger.settle_held()
+
     def measure(self) -> None:
         """`statistics` tells what the engine holds now."""
         found = self._engine.statistics()
@@ -129,6 +139,16 @@ class Processor:
 
     def close(self) -> None:
         """The engine holds nothing outside its memory."""
+
+    def _restore(self, state: bytes) -> None:
+        """The engine goes on from `state`; what an edited plan cannot take over is told in `left`."""
+        try:
+            self._engine.restore(state)
+        except SnapshotError as error:
+            if error.problems[0].code != OF_ANOTHER_APP:
+                raise
+            report = self._engine.restore_matching(state)
+            self.left = tuple(f"{self.name}: {part}" for part in report.left)
 
     def _pass_through(self, bundle: Bundle, now_ms: int) -> None:
         for stream, batch in bundle.batches:

@@ -115,6 +115,12 @@ class Task:
         """The instances whose state matters when another topology takes over."""
         return tuple(name for name in self._instances if keeps_state(self.topology, name))
 
+    def left(self) -> tuple[str, ...]:
+        """State that its instances could not take over, for people."""
+        return tuple(
+            text for instance in self._instances.values() if isinstance(instance, Processor) for text in instance.left
+        )
+
     def stop(self, failure: BaseException | None = None) -> None:
         """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
         self._failure = failure
@@ -185,8 +191,12 @@ class Task:
     def _give(self) -> None:
         """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
         there, so a task that is quiet stays so."""
-        if self.hand_over in ("", "restored") and self._is_quiet():
-            self.hand_over = "quiet"
+        if self.hand_over in ("", "restored"):
+            for instance in self._instances.values():
+                if isinstance(instance, Processor):
+                    instance.rest()
+            if self._is_quiet():
+                self.hand_over = "quiet"
         if self.hand_over == "quiet" and self._order == "give":
             self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
             self.hand_over = "given"
