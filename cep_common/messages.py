@@ -27,11 +27,13 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rejected(Message, frozen=True):
-    """A refusal: `code` is stable, `reason` is for people."""
+    """A refusal: `code` is stable, `reason` is for people. A manager that does not lead names the `leader`, if it knows
+    of one."""
 
     TYPE = "rejected"
     code: str
     reason: str
+    leader: Endpoint | None = None
 
 
 # ---- registry: endpoints --------------------------------------------------------------------------------------------
@@ -159,13 +161,14 @@ class TenantLimit(msgspec.Struct, frozen=True):
 class WorkerRegistered(Message, frozen=True):
     """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
     what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
-    whose results wait in workers for their checkpoint."""
+    whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first."""
 
     TYPE = "worker-registered"
     heartbeat_ms: int
     revision: int
     limits: tuple[TenantLimit, ...] = ()
     checkpoints: tuple[PlanCheckpoints, ...] = ()
+    managers: tuple[Endpoint, ...] = ()
 
 
 class StreamBinding(msgspec.Struct, frozen=True):
@@ -296,9 +299,14 @@ class RegisterDriver(Message, frozen=True):
 
 
 class DriverRegistered(Message, frozen=True):
+    """From now on the driver follows no order of a lower `token` than this. `managers` are all that are known, the
+    leader first."""
+
     TYPE = "driver-registered"
     heartbeat_ms: int
     lease_ms: int
+    token: int = 0
+    managers: tuple[Endpoint, ...] = ()
 
 
 class SubmitTopology(Message, frozen=True):
@@ -307,7 +315,7 @@ class SubmitTopology(Message, frozen=True):
     plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state.
 
     Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
-    hosts must bear `labels`."""
+    hosts must bear `labels`. `token` is the one under which the manager leads."""
 
     TYPE = "submit-topology"
     key: PlanKey
@@ -319,10 +327,12 @@ class SubmitTopology(Message, frozen=True):
     memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     labels: tuple[str, ...] = ()
     restore: str = ""
+    token: int = 0
 
 
 class KillTopology(Message, frozen=True):
-    """Manager to driver: end the plan's topology of `epoch`; 0: of any."""
+    """Manager to driver: end the plan's topology of `epoch`; 0: of any. `token` is the one under which the manager
+    leads."""
 
     TYPE = "kill-topology"
     key: PlanKey
@@ -331,6 +341,7 @@ class KillTopology(Message, frozen=True):
     """A last checkpoint is taken first."""
     forget: int = 0
     """The plan's last epoch when it is not deployed any more: its checkpoints go. 0: they stay."""
+    token: int = 0
 
 
 # ---- links: events and their acknowledgements ------------------------------------------------------------------------

@@ -15,9 +15,10 @@ import zmq
 from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
-from cep_common.messages import Message, Rejected
+from cep_common.messages import DriverRegistered, Message, Rejected, WorkerRegistered
 from cep_common.security.context import guard_connecting, guard_listening
 from cep_common.security.roles import Door, Role, may_send
+from cep_common.task_messages import TaskRegistered
 
 
 def listening_socket(
@@ -99,8 +100,15 @@ def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
         raise PortInUseError(f"cannot listen on {host}:{port} for {purpose}: {error.strerror}") from error
 
 
+NOT_LEADER = "not-leader"
+"""The refusal of a manager that does not lead."""
+
+QUICK_TRY_MS = 250
+"""A manager that did not answer lately is given so long, as long as there are others."""
+
+
 class ControlClient:
-    """Asks managers in turn: a manager that does not answer in time is left for the next one.
+    """Asks managers in turn: one that does not answer in time, or does not lead, is left for the next one.
 
     One thread uses it. Messages that the peer sends by itself are handed out by `pushed`.
     """
@@ -116,28 +124,55 @@ class ControlClient:
             raise ValueError("a control client needs at least one manager")
         self._context = context
         self._door = door
-        self._managers = tuple(managers)
+        self._configured = tuple(managers)
+        self._managers = tuple(dict.fromkeys(managers))
         self._timeout_ms = timeout_ms
-        self._current = 0
+        self._manager = self._managers[0]
+        self._silent: set[Endpoint] = set()
         self._correlations = (number.to_bytes(8, "big") for number in itertools.count(1))
         self._socket: zmq.Socket[bytes] | None = None
         self._pushed: list[Message] = []
 
     def manager(self) -> Endpoint:
         """The manager that is asked next."""
-        return self._managers[self._current]
+        return self._manager
+
+    def managers(self) -> tuple[Endpoint, ...]:
+        """Every manager that is known: those it was made with, and those that the leader told of."""
+        return self._managers
 
     def request(self, message: Message) -> Message:
-        """The answer to `message`. Raises RequestRejectedError on a refusal, PeerError when no manager answers."""
-        for _ in self._managers:
+        """The leader's answer to `message`. Raises RequestRejectedError on a refusal, PeerError when no manager answers
+        or none leads."""
+        asked: list[Endpoint] = []
+        standing_by: list[Endpoint] = []
+        following: Endpoint | None = self._manager
+        while following is not None:
+            self._turn_to(following)
+            asked.append(following)
             answer = self._ask(message)
-            if answer is not None:
-                if isinstance(answer, Rejected):
-                    raise RequestRejectedError(answer.code, answer.reason)
-                return answer
-            self._leave()
-        names = ", ".join(f"{manager.host}:{manager.port}" for manager in self._managers)
+            named = None
+            if answer is None:
+                self._silent.add(following)
+                self.close()
+            elif isinstance(answer, Rejected) and answer.code == NOT_LEADER:
+                self._silent.discard(following)
+                standing_by.append(following)
+                named = answer.leader
+            else:
+                self._silent.discard(following)
+                return self._accepted(answer)
+            following = self._next(asked, named)
+        # Whoever answered may come to lead; whoever did not costs time.
+        self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
+        names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
+        if standing_by:
+            raise PeerError(f"no manager leads at the moment, of {names}")
         raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each)")
+
+    def leave(self) -> None:
+        """The manager that was asked last is asked after all others."""
+        self._turn_to(self._after(self._manager))
 
     def pushed(self, timeout_ms: int) -> Iterator[Message]:
         """Messages that came without being asked for; waits up to `timeout_ms` for the first."""
@@ -156,7 +191,7 @@ class ControlClient:
     def _connected(self) -> zmq.Socket[bytes]:
         if self._socket is None:
             self._socket = connecting_socket(self._context, self._door, MAXIMUM_CONTROL_BYTES)
-            self._socket.connect(self.manager().url())
+            self._socket.connect(self._manager.url())
         return self._socket
 
     def _ask(self, message: Message) -> Message | None:
@@ -166,7 +201,8 @@ class ControlClient:
             socket.send_multipart(encode(message, correlation), flags=zmq.NOBLOCK)
         except zmq.Again:
             return None
-        remaining_ms = self._timeout_ms
+        quick = self._manager in self._silent and len(self._managers) > 1
+        remaining_ms = min(self._timeout_ms, QUICK_TRY_MS) if quick else self._timeout_ms
         poller_step_ms = 50
         while remaining_ms > 0:
             if socket.poll(min(poller_step_ms, remaining_ms)):
@@ -189,9 +225,30 @@ class ControlClient:
             self._pushed.append(envelope.message)
         return None
 
-    def _leave(self) -> None:
-        self.close()
-        self._current = (self._current + 1) % len(self._managers)
+    def _accepted(self, answer: Message) -> Message:
+        """The leader's answer; managers that it tells of are known from now on."""
+        if isinstance(answer, Rejected):
+            raise RequestRejectedError(answer.code, answer.reason)
+        if isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered) and answer.managers:
+            self._managers = tuple(dict.fromkeys((*answer.managers, *self._configured)))
+            self._silent &= set(self._managers)
+        return answer
+
+    def _next(self, asked: Sequence[Endpoint], named: Endpoint | None) -> Endpoint | None:
+        """The manager to be asked after those: the one that was named as the leader, else one that answered before."""
+        left = [manager for manager in self._managers if manager not in asked]
+        if named is not None and named not in asked:
+            return named
+        return min(left, key=lambda manager: manager in self._silent, default=None)
+
+    def _after(self, manager: Endpoint) -> Endpoint:
+        place = self._managers.index(manager) if manager in self._managers else -1
+        return self._managers[(place + 1) % len(self._managers)]
+
+    def _turn_to(self, manager: Endpoint) -> None:
+        if manager != self._manager:
+            self.close()
+            self._manager = manager
 
 
 class ControlServer:

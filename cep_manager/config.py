@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.security.config import SecurityConfig
+from cep_common.security.context import is_loopback
 from siddhi.scripts.language import ScriptPolicy
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -41,6 +44,19 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 
     url: Annotated[str, Meta(min_length=1)] = "sqlite:///var/cep/manager.db"
     timeout_ms: Annotated[int, Meta(ge=1)] = 5_000
+
+
+class ElectionConfig(msgspec.Struct, frozen=True):
+    """How managers that share a database find their leader."""
+
+    heartbeat_ms: Annotated[int, Meta(ge=20)] = 1_000
+    retries: Annotated[int, Meta(ge=2)] = 2
+    poll_ms: Annotated[int, Meta(ge=20)] = 1_000
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a leader leads without the database having confirmed it."""
+        return self.heartbeat_ms * self.retries
 
 
 class TopologyConfig(msgspec.Struct, frozen=True):
@@ -91,17 +107,56 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     """Everything that a manager process is told."""
 
     host: Host = "127.0.0.1"
+    advertised_host: str = ""
+    managers: tuple[str, ...] = ()
     security: SecurityConfig = SecurityConfig()
     control: ControlConfig = ControlConfig()
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()
+    election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
+
+    def __post_init__(self) -> None:
+        others = [endpoint for endpoint in self.manager_endpoints() if endpoint != self.control_endpoint()]
+        if others and self.database.url.startswith("sqlite"):
+            hosts = {_one_name(endpoint.host) for endpoint in (self.control_endpoint(), *others)}
+            if len(hosts) > 1:
+                raise ValueError(
+                    f"database.url: {self.database.url} is a file of one host, and there are managers on "
+                    f"{', '.join(sorted(hosts))}; managers of several hosts share a PostgreSQL database "
+                    "(postgresql://user@host/name)"
+                )
+
+    def manager_endpoints(self) -> tuple[Endpoint, ...]:
+        """The control planes of `managers`. Raises ValueError."""
+        return tuple(parse_endpoint(manager) for manager in self.managers)
+
+    def control_endpoint(self) -> Endpoint:
+        """Where others reach this manager's control plane."""
+        return Endpoint(self._reached_at(self.host), self.control.port)
+
+    def http_address(self) -> str:
+        """Where others reach this manager's console and REST API."""
+        return f"http://{self._reached_at(self.http.host)}:{self.http.port}"
+
+    def _reached_at(self, host: str) -> str:
+        if host not in EVERY_ADDRESS:
+            return host if self.advertised_host == "" or is_loopback(host) else self.advertised_host
+        return self.advertised_host or socket.gethostname()
 
     @property
     def scripts(self) -> ScriptPolicy:
         """In which languages plans may define functions."""
         return ScriptPolicy.switched(self.script, "script.{language}: true in the manager's configuration")
     trial: TrialConfig = TrialConfig()
+
+
+EVERY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104 - to know them, not to listen there
+"""Hosts by which a process listens, but cannot be reached."""
+
+
+def _one_name(host: str) -> str:
+    return "this host" if is_loopback(host) else host

@@ -11,6 +11,7 @@ CepError
     ├── TrialsBusyError         no more plans are tried out at the moment
     ├── TrialFailedError        a plan that was tried out needed too much time or memory
     ├── StoreError              the plan store cannot be read or written
+    ├── NotLeaderError          another manager leads, or none does at the moment
     └── ManagerUnavailableError the control loop does not answer
 """
 
@@ -68,7 +69,6 @@ class BadRequestError(ManagerError):
     code = "bad-request"
 
 
-class StoreError(ManagerError):
 class TrialsBusyError(ManagerError):
     """As many plans are being tried out as may be at once."""
 
@@ -81,9 +81,16 @@ class TrialFailedError(ManagerError):
     code = "trial-failed"
 
 
+class StoreError(ManagerError):
     """The plan store is missing, locked, damaged or of another version; nothing was changed."""
 
     code = "plan-store"
+
+
+class NotLeaderError(ManagerError):
+    """This manager does not lead, and has changed nothing: the request is for the one that does."""
+
+    code = "not-leader"
 
 
 class ManagerUnavailableError(ManagerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 import msgspec
@@ -10,12 +11,18 @@ from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, SubmitTopology
 from cep_manager.plan_record import PlanVersion
 
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
 
 class LogLine(msgspec.Struct, frozen=True):
     """Write one line to the log."""
 
     level: Literal["info", "warning", "error"]
     text: str
+
+    def write(self, logger: logging.Logger) -> None:
+        """The line is in the log."""
+        logger.log(_LEVELS[self.level], "%s", self.text, stacklevel=2)
 
 
 class PushToDriver(msgspec.Struct, frozen=True):

@@ -9,10 +9,11 @@ from contextlib import ExitStack
 
 from cep_common.clock import Clock, SystemClock
 from cep_manager.config import ManagerConfig
+from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError
-from cep_manager.manager import Manager, stored_plans
-from cep_manager.plan_store import PlanStore
+from cep_manager.manager import Manager
 from cep_manager.service import ManagerService
+from cep_manager.stored_plans import StoredPlans
 from cep_manager.web import create_app
 from cep_manager.web_server import WebServer
 
@@ -29,11 +30,12 @@ class ManagerProcess:
         """Everything is started and answers. Raises StoreError, PortInUseError; nothing is left behind then."""
         clock = clock or SystemClock()
         with ExitStack() as stack:
-            store = PlanStore(config.database)
-            stack.callback(store.close)
-            self.service = ManagerService(config, store, clock, stored_plans(store, config.scripts))
+            database = Database(config.database, config.election.heartbeat_ms)
+            stack.callback(database.close)
+            plans = StoredPlans(config.scripts)
+            self.service = ManagerService(config, database, clock, plans.read)
             stack.callback(self.service.stop)
-            self.manager = Manager(config, store, self.service, clock)
+            self.manager = Manager(config, database.address(), self.service, clock)
             web = WebServer(create_app(self.manager, config.http.body_bytes), config.http)
             stack.callback(web.stop)
             self.service.start()

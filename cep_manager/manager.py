@@ -7,8 +7,6 @@ import logging
 import os
 import platform
 
-import msgspec
-
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_manager.authoring.language import describe_language
@@ -16,10 +14,8 @@ from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
-from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
-from cep_manager.errors import PlanInvalidError
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import (
     Cluster,
@@ -30,15 +26,13 @@ from cep_manager.manager_view import (
     PlanSummary,
     Validation,
 )
-from cep_manager.plan_commands import PlanCommands, former_to_run, plan_to_run, unknown_plan
+from cep_manager.plan_commands import PlanCommands, unknown_plan
 from cep_manager.plan_folder_watch import PlanFolderWatch
-from cep_manager.plan_record import PlanRecord, PlanToRun
-from cep_manager.plan_store import PlanStore, StoredPlan
+from cep_manager.plan_record import PlanRecord
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
-from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialResult
 
 logger = logging.getLogger(__name__)
@@ -47,8 +41,10 @@ logger = logging.getLogger(__name__)
 class Manager(PlanCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
-    def __init__(self, config: ManagerConfig, store: PlanStore, service: ManagerService, clock: Clock) -> None:
-        super().__init__(store, service, clock, config)
+    def __init__(self, config: ManagerConfig, database: str, service: ManagerService, clock: Clock) -> None:
+        """`database` is its address, without a password."""
+        super().__init__(service.store, service, clock, config)
+        self._database = database
         self._config = config
         self._trials = Trials(config.trial, config.scripts, clock)
         self._started_ms = clock.monotonic_ms()
@@ -123,31 +119,10 @@ class Manager(PlanCommands):
             up_ms=self._clock.monotonic_ms() - self._started_ms,
             version=importlib.metadata.version("cep-on-spark"),
             python=platform.python_version(),
-            database=self._store.address(),
+            database=self._database,
             lease_ms=self._config.control.lease_ms,
             heartbeat_ms=self._config.control.heartbeat_ms,
         )
-
-
-def stored_plans(store: PlanStore, scripts: ScriptPolicy) -> tuple[PlanToRun, ...]:
-    """Every plan of the store, compiled; one that cannot be compiled any more says why. Raises StoreError."""
-    return tuple(_compiled_from_store(stored, scripts) for stored in store.plans())
-
-
-def _compiled_from_store(stored: StoredPlan, scripts: ScriptPolicy) -> PlanToRun:
-    plan = plan_to_run(stored, _compile_stored(stored.key, stored.text, scripts), sent_before=True)
-    if stored.former is None:
-        return plan
-    former = former_to_run(stored, stored.former, _compile_stored(stored.key, stored.former.text, scripts))
-    return msgspec.structs.replace(plan, former=former)
-
-
-def _compile_stored(key: PlanKey, text: str, scripts: ScriptPolicy) -> CompiledPlan | str:
-    try:
-        return compile_plan(text, scripts)
-    except PlanInvalidError as error:
-        logger.error("stored plan is unusable plan=%s reason=%r", key.topology(), error.message)  # noqa: TRY400
-        return f"the stored text cannot be compiled any more: {error.message}"
 
 
 def _summary(snapshot: Snapshot, record: PlanRecord) -> PlanSummary:

@@ -1,11 +1,11 @@
-"""The tables of the plan store, and how a database of an earlier version of the manager is brought up to date."""
+"""The tables of the managers' database, and how one that an earlier version wrote is brought up to date."""
 
 from __future__ import annotations
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -49,6 +49,43 @@ EPOCHS = Table(
     Column("epoch", BigInteger, nullable=False),
 )
 
+# One row: who leads. Every write of plans counts `changes` up, and so holds the row until it is committed.
+LEADER = Table(
+    "cep_leader",
+    METADATA,
+    Column("token", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("changes", BigInteger, nullable=False),
+    Column("holder", String(64), nullable=False),
+    Column("host", Text, nullable=False),
+    Column("port", Integer, nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("lease_ms", BigInteger, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+NOBODY = {
+    "token": 0,
+    "beat": 0,
+    "changes": 0,
+    "holder": "",
+    "host": "",
+    "port": 0,
+    "http_address": "",
+    "lease_ms": 0,
+    "since_ms": 0,
+}
+
+# All managers, leader and standbys, by the address of their control plane; each counts its row's beat up.
+MANAGERS = Table(
+    "cep_managers",
+    METADATA,
+    Column("host", String(255), primary_key=True),
+    Column("port", Integer, primary_key=True, autoincrement=False),
+    Column("instance", String(64), nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+)
+
 
 def bring_up_to_date(connection: Connection) -> int:
     """The version of the tables: `SCHEMA_VERSION`, after those of an empty or older database were made so, or the one
@@ -57,15 +94,20 @@ def bring_up_to_date(connection: Connection) -> int:
     version = connection.scalar(sqlalchemy.select(VERSION.c.version))
     if version is None:
         METADATA.create_all(connection)
+        connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
+    if version not in (1, 2):
+        return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
             connection.execute(text(statement))
         FORMER.create(connection)
-        connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
-        return SCHEMA_VERSION
-    return int(version)
+    LEADER.create(connection)
+    MANAGERS.create(connection)
+    connection.execute(LEADER.insert().values(NOBODY))
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+    return SCHEMA_VERSION
 
 
 _COUNTED = "SELECT e.epoch FROM cep_epochs e WHERE e.tenant = cep_plans.tenant AND e.name = cep_plans.name"

@@ -22,25 +22,40 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
-from cep_common.messages import Rejected
+from cep_common.messages import (
+    DriverRegistered,
+    KillTopology,
+    Message,
+    Rejected,
+    SubmitTopology,
+    WorkerRegistered,
+)
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
+from cep_common.task_messages import TaskRegistered
 from cep_common.transport import ControlServer
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
-from cep_manager.errors import ManagerUnavailableError, StoreError
+from cep_manager.database import Database
+from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.leadership import Leadership, Led, Resigned, Standing
 from cep_manager.plan_record import PlanToRun
-from cep_manager.plan_store import PlanStore, StoredVersion
+from cep_manager.plan_store import PlanStore, StoredVersion, WriteRight
 from cep_manager.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
 
 COMMAND_TIMEOUT_S = 10.0
+
+SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
+"""How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
+
+REVISION_BITS = 32
+"""A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
 
 
 class _Command(msgspec.Struct, frozen=True):
@@ -53,11 +68,17 @@ class _Command(msgspec.Struct, frozen=True):
 class ManagerService:
     """The control loop. `start` and `stop` are called by one thread; everything else by any."""
 
-    def __init__(self, config: ManagerConfig, store: PlanStore, clock: Clock, plans: Iterable[PlanToRun]) -> None:
-        """The control port is bound and `plans` are to run; nothing is answered before `start`. Raises PortInUseError
-        that names the configuration's key."""
+    def __init__(
+        self,
+        config: ManagerConfig,
+        database: Database,
+        clock: Clock,
+        read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
+    ) -> None:
+        """The control port is bound; nothing is answered before `start`. When this manager comes to lead, what
+        `read_plans` gives is to run. Raises PortInUseError that names the configuration's key."""
         self._config = config
-        self._store = store
+        self._store = store = PlanStore(database)
         self._clock = clock
         self._context = open_context(config.security, Role.MANAGER, {"host": config.host})
         try:
@@ -65,28 +86,22 @@ class ManagerService:
         except PortInUseError as error:
             self._context.destroy(linger=0)
             raise PortInUseError(f"{error.message}; set control.port (and host) to a free one") from error
-        # The plan list's revision begins above all that an earlier process of this manager can have given out.
-        self._plane = ControlPlane(
-            heartbeat_ms=config.control.heartbeat_ms,
-            lease_ms=config.control.lease_ms,
-            default_workers=config.topology.workers,
-            revision=clock.now_ms(),
-            quotas=config.quotas,
-        )
-        for plan in plans:
-            self._plane.put_plan(plan, clock.monotonic_ms())
+        self._plane = self._new_plane(0)
         self._snapshot = self._plane.snapshot(clock.monotonic_ms())
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.settimeout(0.0)
         self._wake_writer.settimeout(0.0)
+        self._leadership = Leadership(config, database, clock, lambda: read_plans(store), self._wake)
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
 
     def start(self) -> None:
-        """The control plane answers."""
+        """The control plane answers: as the leader, or naming the leader when there is another."""
         self._thread.start()
+        waits = range(int(SETTLE_S / SETTLE_STEP_S))
+        any(self._leadership.wait_settled(SETTLE_STEP_S) or not self.alive() for _ in waits)
 
     def stop(self) -> None:
         """The loop has ended and every socket is closed; commands still queued have failed."""
@@ -97,6 +112,7 @@ class ManagerService:
         else:
             self._server.close()
         self._store_thread.shutdown(wait=True)
+        self._leadership.close()
         self._fail_commands()
         self._wake_reader.close()
         self._wake_writer.close()
@@ -105,6 +121,19 @@ class ManagerService:
     def alive(self) -> bool:
         """True while the loop runs."""
         return self._thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def store(self) -> PlanStore:
+        """Where plans are kept; it can be written as long as this manager leads."""
+        return self._store
+
+    def leads(self) -> bool:
+        """True while this manager leads."""
+        return self._leadership.leads()
+
+    def standing(self) -> Standing:
+        """Who leads, and which managers there are."""
+        return self._leadership.standing
 
     def snapshot(self) -> Snapshot:
         """What the loop knew last; at most a tick old while it lives."""
@@ -177,15 +206,40 @@ class ManagerService:
         poller.register(self._wake_reader.fileno(), zmq.POLLIN)
         tick_ms = max(10, self._config.control.heartbeat_ms // 4)
         while not self._stopping.is_set():
-            poller.poll(tick_ms)
+            poller.poll(min(tick_ms, self._leadership.wait_ms()))
             self._drain_wakes()
+            self._follow_election()
             self._take_messages()
             answered = self._take_commands()
             # Messages first, then time: whoever spoke before this moment is not taken for silent.
-            self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
+            if self._leadership.leads():
+                self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
             self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
             for command in answered:
                 command.done.set_result(None)
+
+    def _follow_election(self) -> None:
+        for change in self._leadership.turn():
+            match change:
+                case Led(token, plans):
+                    self._plane = self._new_plane(token)
+                    for plan in plans:
+                        self._carry_out(self._plane.put_plan(plan, self._clock.monotonic_ms()))
+                    self._store.lead(WriteRight(token, self._leadership.refused))
+                case Resigned():
+                    self._store.lead(None)
+                    self._plane = self._new_plane(0)
+
+    def _new_plane(self, token: int) -> ControlPlane:
+        config = self._config
+        return ControlPlane(
+            heartbeat_ms=config.control.heartbeat_ms,
+            lease_ms=config.control.lease_ms,
+            default_workers=config.topology.workers,
+            # The plan list's revision begins above all that an earlier leader can have given out.
+            revision=token << REVISION_BITS,
+            quotas=config.quotas,
+        )
 
     def _drain_wakes(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -201,14 +255,27 @@ class ManagerService:
             except (DecodeError, UnauthorisedError) as error:
                 logger.warning("message refused reason=%r", error.message)
                 continue
+            if not self._leadership.leads():
+                self._server.send(peer, self._leadership.refusal(), envelope.correlation)
+                continue
             try:
                 answer, instructions = self._plane.handle(peer, envelope.message, self._clock.monotonic_ms())
             except Exception:
                 # The border of the loop: one message that trips a defect must not silence the registry for all.
                 logger.exception("message failed type=%s", envelope.message.TYPE)
                 answer, instructions = Rejected(code="internal", reason="the manager failed; see its log"), []
-            self._server.send(peer, answer, envelope.correlation)
+            self._server.send(peer, self._signed(answer), envelope.correlation)
             self._carry_out(instructions)
+
+    def _signed(self, answer: Message) -> Message:
+        """The answer with what the peer must know of the managers."""
+        match answer:
+            case WorkerRegistered() | TaskRegistered():
+                return msgspec.structs.replace(answer, managers=self._leadership.managers())
+            case DriverRegistered():
+                known = {"managers": self._leadership.managers(), "token": self._leadership.token()}
+                return msgspec.structs.replace(answer, **known)
+        return answer
 
     def _take_commands(self) -> list[_Command]:
         """Runs what is queued; gives the commands that are to be told so once the snapshot shows it."""
@@ -218,6 +285,9 @@ class ManagerService:
                 command = self._commands.get_nowait()
             except queue.Empty:
                 return taken
+            if not self._leadership.leads():
+                command.done.set_exception(NotLeaderError("this manager does not lead any more"))
+                continue
             try:
                 self._carry_out(command.run(self._clock.monotonic_ms()))
             except Exception as error:  # noqa: BLE001 - raised again where the command came from
@@ -233,21 +303,28 @@ class ManagerService:
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case LogLine(level, text):
-                    logger.log(_LEVELS[level], "%s", text)
+                case LogLine():
+                    instruction.write(logger)
                 case PushToDriver(peer, message):
-                    self._server.send(peer, message)
+                    self._push(peer, message)
                 case RaiseEpoch(key):
                     self._store_thread.submit(self._raise_epoch, key)
                 case SettleChange():
                     self._store_thread.submit(self._settle, instruction)
+
+    def _push(self, peer: bytes, message: SubmitTopology | KillTopology) -> None:
+        """An order goes to the driver, as long as this manager may give any."""
+        if self._leadership.leads():
+            self._server.send(peer, msgspec.structs.replace(message, token=self._leadership.token()))
+        else:
+            logger.warning("order not given, this manager does not lead: order=%s", message.TYPE)
 
     # ---- the plan store's thread -----------------------------------------------------------------------------------
 
     def _raise_epoch(self, key: PlanKey) -> None:
         try:
             epoch = self._store.raise_epoch(key)
-        except StoreError as error:
+        except (StoreError, NotLeaderError) as error:
             self._report_failure(key, error.message)
         except Exception:
             # The border of this thread: nobody waits for what it returns or raises.
@@ -261,6 +338,8 @@ class ManagerService:
         stored = StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
         try:
             self._store.settle(change.key, change.epoch, stored)
+        except NotLeaderError as error:
+            logger.warning("change not settled plan=%s reason=%r", change.key.topology(), error.message)
         except Exception:
             # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
             logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import zmq
+from postgresql_server import NoServerError, PostgresqlServer, postgresql_server
 
 Drive = Callable[..., None]
 
@@ -49,3 +51,15 @@ def drive() -> Drive:
             step()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A real PostgreSQL server, one for all tests; each takes a database of its own."""
+    pytest.importorskip("psycopg", reason="pip install 'cep-on-spark[postgresql]'")
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(postgresql_server())
+        except NoServerError as error:
+            pytest.skip(str(error))
+        yield server

@@ -1,6 +1,7 @@
 """conf/manager.yaml and the structs behind it say the same."""
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from cep_common.config import load_config
 from cep_common.errors import ConfigError
+from cep_common.ids import Endpoint
 from cep_manager.config import ManagerConfig
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "manager.yaml"
@@ -28,7 +30,7 @@ def keys_of(values: dict[str, Any], prefix: str = "") -> set[str]:
 
 def test_the_file_shows_every_key_with_its_default() -> None:
     shown = yaml.safe_load(uncommented(SHIPPED.read_text()))
-    defaults = msgspec.to_builtins(ManagerConfig())
+    defaults = msgspec.json.decode(msgspec.json.encode(ManagerConfig()))
     assert keys_of(shown) == keys_of(defaults)
     assert shown == defaults
 
@@ -50,6 +52,8 @@ def test_every_key_has_a_comment_above_it() -> None:
         ("CEP_MANAGER__CONTROL__PORT", "70000", "control.port"),
         ("CEP_MANAGER__CONTROL__LEASE_MS", "1500", "lease_ms: must be at least twice heartbeat_ms"),
         ("CEP_MANAGER__HTTP__PORTT", "1", "unknown key http.portt; did you mean port?"),
+        ("CEP_MANAGER__ELECTION__RETRIES", "1", "election.retries"),
+        ("CEP_MANAGER__MANAGERS", "[here]", "'here' is not host:port"),
         ("CEP_MANAGER__TOPOLOGY__WORKERS", "0", "topology.workers"),
         ("CEP_MANAGER__QUOTAS__SLOTS", "-1", "quotas.slots"),
         ("CEP_MANAGER__QUOTAS__TENANTS", "{7: {slot: 1}}", "slot"),
@@ -63,6 +67,29 @@ def test_a_wrong_value_is_refused_by_its_key(name: str, value: str, message: str
 def test_the_environment_overrides_the_file() -> None:
     found = load_config(ManagerConfig, SHIPPED, "manager", {"CEP_MANAGER__HTTP__PORT": "9999"})
     assert found.http.port == 9999
+
+
+ON_SEVERAL = "[10.0.0.5:8904, 10.0.0.6:8904]"
+
+
+def test_managers_of_several_hosts_need_more_than_a_file() -> None:
+    given = {"CEP_MANAGER__HOST": "10.0.0.5", "CEP_MANAGER__MANAGERS": ON_SEVERAL}
+    refusal = r"manager\.db is a file of one host.*10\.0\.0\.5, 10\.0\.0\.6.*PostgreSQL"
+    with pytest.raises(ConfigError, match=refusal):
+        load_config(ManagerConfig, None, "manager", given)
+    shared = {**given, "CEP_MANAGER__DATABASE__URL": "postgresql://cep@10.0.0.9/cep"}
+    assert len(load_config(ManagerConfig, None, "manager", shared).manager_endpoints()) == 2
+    of_one_host = {"CEP_MANAGER__MANAGERS": "[127.0.0.1:8904, localhost:8905]"}
+    assert len(load_config(ManagerConfig, None, "manager", of_one_host).manager_endpoints()) == 2
+
+
+def test_a_manager_is_reached_at_the_address_that_it_is_told_or_at_its_hosts_name() -> None:
+    everywhere = {"CEP_MANAGER__HOST": "0.0.0.0", "CEP_MANAGER__HTTP__HOST": "0.0.0.0"}  # noqa: S104 - to be told
+    by_name = load_config(ManagerConfig, None, "manager", everywhere)
+    assert by_name.control_endpoint() == Endpoint(socket.gethostname(), 8904)
+    told = load_config(ManagerConfig, None, "manager", {**everywhere, "CEP_MANAGER__ADVERTISED_HOST": "10.0.0.5"})
+    assert (told.control_endpoint(), told.http_address()) == (Endpoint("10.0.0.5", 8904), "http://10.0.0.5:9080")
+    assert ManagerConfig().http_address() == "http://127.0.0.1:9080"
 
 
 def test_a_tenant_has_the_common_quota_unless_it_has_its_own() -> None:

@@ -101,7 +101,7 @@ class Peer:
     def drive(self, *topologies: TopologyReport, process_id: int = 1) -> None:
         """A driver's heartbeat; what the manager pushes meanwhile is kept."""
         self.ask(RegisterDriver("driver-1", "127.0.0.1", process_id, "local[2]", 2, 1, topologies))
-        self.pushed += self.client.pushed(10)
+        self.pushed += (msgspec.structs.replace(order, token=0) for order in self.client.pushed(10))
 
     def next_push(self, *topologies: TopologyReport, process_id: int = 1) -> Message:
         """Beats as the driver until the manager pushes something."""
@@ -255,7 +255,7 @@ def test_a_failed_plan_is_submitted_again_when_the_same_text_is_deployed(
 def test_heartbeats_are_answered_while_a_deployment_waits_for_a_locked_plan_store(
     config: ManagerConfig, peer: Peer, address: str, tmp_path: Path
 ) -> None:
-    patient = msgspec.structs.replace(config.database, timeout_ms=1_000)
+    patient = msgspec.structs.replace(config.database, timeout_ms=500)
     manager = ManagerProcess(msgspec.structs.replace(config, database=patient))
     other = sqlite3.connect(tmp_path / "manager.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

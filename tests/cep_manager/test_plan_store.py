@@ -1,43 +1,44 @@
-"""The plan store on a real SQLite file."""
+"""The plan store on a real SQLite file and on a real PostgreSQL server."""
 
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from databases import KINDS, leading_store, open_database, take_lease, url_of
 from manager_world import KEY
 
 from cep_common.ids import PlanKey
-from cep_manager.config import DatabaseConfig
-from cep_manager.errors import PlanExistsError, StoreError
+from cep_manager.database import Database
+from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
 
 OTHER = PlanKey(KEY.tenant, "Gales")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "manager.db"
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[PlanStore]:
-    made = open_store(path)
+def database(url: str) -> Iterator[Database]:
+    made = open_database(url, timeout_ms=20_000)
     yield made
     made.close()
 
 
-def open_store(path: Path) -> PlanStore:
-    return PlanStore(DatabaseConfig(url=f"sqlite:///{path}", timeout_ms=50))
+@pytest.fixture
+def store(database: Database) -> PlanStore:
+    return leading_store(database)
 
 
-def test_what_was_stored_is_there_after_a_restart(store: PlanStore, path: Path) -> None:
+def test_what_was_stored_is_there_after_a_restart(store: PlanStore, database: Database, url: str) -> None:
     stored = store.add(KEY, "text", now_ms=5)
     other = store.add(PlanKey(7, "Storms"), "of tenant 7", now_ms=6)
-    store.close()
-    again = open_store(path)
-    assert again.plans() == (stored, other)
+    database.close()
+    again = open_database(url)
+    assert PlanStore(again).plans() == (stored, other)
     again.close()
 
 
@@ -58,11 +59,9 @@ def test_epochs_grow_by_one_and_outlive_their_plan(store: PlanStore) -> None:
     assert store.add(KEY, "text", now_ms=20).epoch == 4
 
 
-def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore, path: Path) -> None:
-    patient = PlanStore(DatabaseConfig(url=f"sqlite:///{path}", timeout_ms=20_000))
+def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore) -> None:
     with ThreadPoolExecutor(4) as pool:
-        epochs = list(pool.map(lambda _: patient.raise_epoch(KEY), range(20)))
-    patient.close()
+        epochs = list(pool.map(lambda _: store.raise_epoch(KEY), range(20)))
     assert sorted(epochs) == list(range(1, 21))
 
 
@@ -136,76 +135,53 @@ def test_a_plan_is_not_renamed_onto_another_one(store: PlanStore) -> None:
     assert store.plans() == both
 
 
-VERSION_1 = """
-CREATE TABLE cep_schema (version INTEGER NOT NULL, PRIMARY KEY (version));
-CREATE TABLE cep_plans (
-    tenant INTEGER NOT NULL, name VARCHAR(128) NOT NULL, text TEXT NOT NULL,
-    created_ms BIGINT NOT NULL, updated_ms BIGINT NOT NULL, PRIMARY KEY (tenant, name));
-CREATE TABLE cep_epochs (
-    tenant INTEGER NOT NULL, name VARCHAR(128) NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (tenant, name));
-INSERT INTO cep_schema VALUES (1);
-INSERT INTO cep_plans VALUES (-1234, 'Storms', 'text', 5, 6), (7, 'Storms', 'of tenant 7', 8, 9);
-INSERT INTO cep_epochs VALUES (-1234, 'Storms', 4), (7, 'Storms', 2), (7, 'Gone', 9);
-"""
-"""What the first version of the plan store made, as its `.dump` told."""
+WRITES = {
+    "add": lambda store: store.add(OTHER, "text", now_ms=1),
+    "change": lambda store: store.change(KEY, "update", "other", None, None, now_ms=1),
+    "settle": lambda store: store.settle(KEY, 1, FIRST),
+    "set_intake": lambda store: store.set_intake(KEY, intake=False),
+    "set_trace": lambda store: store.set_trace(KEY, trace=True),
+    "set_origin": lambda store: store.set_origin(KEY, "file"),
+    "rename": lambda store: store.rename(KEY, OTHER, "text", workers=None, now_ms=1),
+    "raise_epoch": lambda store: store.raise_epoch(KEY),
+    "remove": lambda store: store.remove(KEY),
+}
 
 
-def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> None:
-    path.parent.mkdir()
-    with sqlite3.connect(path) as old:
-        old.executescript(VERSION_1)
-    old.close()
-    for _ in range(2):
-        store = open_store(path)
-        assert store.plans() == (
-            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6),
-            StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9),
-        )
-        store.close()
-    again = open_store(path)
-    changed = again.change(KEY, "update", "second", None, StoredVersion("text", 6, 4), now_ms=10)
-    assert changed is not None
-    assert (changed.epoch, changed.former) == (5, StoredVersion("text", 6, 4))
-    again.close()
+def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(database: Database) -> None:
+    told: list[tuple[int, str]] = []
+    former = leading_store(database, "one", lambda token, reason: told.append((token, reason)))
+    former.add(KEY, "text", now_ms=5)
+    leader = leading_store(database, "two")
+    before = leader.plans()
+    for write in WRITES.values():
+        with pytest.raises(NotLeaderError, match="token 1 is over"):
+            write(former)
+    assert leader.plans() == former.plans() == before
+    assert [token for token, _ in told] == [1] * len(WRITES)
+    assert leader.raise_epoch(KEY) == 2, "no epoch was counted meanwhile"
 
 
-def test_a_damaged_database_is_named_with_a_way_out(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"this is no database, but long enough to be taken for one" * 20)
-    with pytest.raises(StoreError, match=r"manager\.db cannot be used: file is not a database; the file is damaged"):
-        open_store(path)
+def test_every_method_that_writes_is_among_those_that_are_refused() -> None:
+    reads = {"lead", "plans"}
+    assert {name for name in vars(PlanStore) if not name.startswith("_")} - reads == set(WRITES)
 
 
-def test_a_locked_database_is_an_error_and_not_a_wait_for_ever(store: PlanStore, path: Path) -> None:
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreError, match="database is locked; another process holds it"):
-        store.add(KEY, "text", now_ms=1)
-    other.close()
-    assert store.add(KEY, "text", now_ms=1).epoch == 1
+@pytest.mark.parametrize("write", WRITES)
+def test_a_manager_that_does_not_lead_writes_nothing(database: Database, write: str) -> None:
+    with pytest.raises(NotLeaderError):
+        WRITES[write](PlanStore(database))
 
 
-def test_tables_of_another_version_are_refused(store: PlanStore, path: Path) -> None:
-    with sqlite3.connect(path) as other:
-        other.execute("UPDATE cep_schema SET version = 99")
-    other.close()
-    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 2"):
-        open_store(path)
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_key(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreError, match=r"database\.url"):
-        open_store(tmp_path / "file" / "manager.db")
-
-
-@pytest.mark.parametrize("url", ["nonsense", "nodialect://x", "postgresql+nodriver://h/d"])
-def test_a_url_that_names_no_database_is_an_error_that_names_the_key(url: str) -> None:
-    with pytest.raises(StoreError, match=r"database\.url"):
-        PlanStore(DatabaseConfig(url=url))
-
-
-def test_a_password_is_never_shown() -> None:
-    with pytest.raises(StoreError) as caught:
-        PlanStore(DatabaseConfig(url="nodialect://user:geheim@host/name"))
-    assert "geheim" not in caught.value.message
+def test_the_lease_cannot_be_taken_while_its_holder_writes(database: Database, url: str) -> None:
+    """Else the new leader would not see what is committed after it has read."""
+    store = leading_store(database)
+    with ThreadPoolExecutor(1) as pool:
+        with store._writing():
+            other = open_database(url, timeout_ms=20_000) if url.startswith("postgresql") else database
+            taken = pool.submit(take_lease, other, "two")
+            with pytest.raises(TimeoutError):
+                taken.result(timeout=0.2)
+        assert taken.result(timeout=10) == 2
+    if other is not database:
+        other.close()

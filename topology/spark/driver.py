@@ -28,6 +28,7 @@ from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
 from topology.lifecycle import Action, Instruction, TopologyRuns
+from topology.order_fence import OrderFence
 from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 TURN_MS = 50
 """How long the loop waits for the manager's orders before it looks at its jobs again."""
+
+RETRY_MS = 500
+"""After a registration that nobody took the driver looks after its topologies for so long, then it tries again."""
 
 EXECUTORS_WITHIN_MS = 15_000
 """A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
@@ -77,6 +81,8 @@ class Driver:
         )
         self._reported: tuple[TopologyReport, ...] | None = None
         self._next_beat_ms = 0
+        self._fence = OrderFence()
+        self._managers = config.manager_endpoints()
 
     def stop(self) -> None:
         """Ends `run` soon."""
@@ -128,6 +134,10 @@ class Driver:
             self._register(client, now_ms)
 
     def _obey(self, message: Message) -> None:
+        if isinstance(message, SubmitTopology | KillTopology) and not self._fence.admits(message.token):
+            over = f"token={message.token} current={self._fence.token}"
+            logger.warning("order of a former leader refused: type=%s %s", message.TYPE, over)
+            return
         match message:
             case SubmitTopology(key=key, epoch=epoch):
                 logger.info("submitted: topology=%s epoch=%d", key.topology(), epoch)
@@ -155,7 +165,7 @@ class Driver:
             epoch=epoch,
             query_plan=submission.query_plan,
             tasks=submission.workers,
-            settings=self._config.stage_settings(),
+            settings=msgspec.structs.replace(self._config.stage_settings(), managers=self._managers),
             cores=submission.cores,
             memory_bytes=submission.memory_bytes,
             stands_by=submission.beside,
@@ -205,9 +215,13 @@ class Driver:
             if isinstance(error, RequestRejectedError) and error.reason_code == REPLACED:
                 raise DriverReplacedError(str(error)) from error
             logger.warning("manager did not take the registration: %s", error)
-            self._next_beat_ms = now_ms + self._config.request_timeout_ms
+            self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
             return
-        self._reported = reports
+        if isinstance(answer, DriverRegistered) and not self._fence.admits(answer.token):
+            logger.warning("manager led before: token=%d current=%d", answer.token, self._fence.token)
+            client.leave()
+            return
+        self._reported, self._managers = reports, client.managers()
         if isinstance(answer, DriverRegistered):
             self._next_beat_ms = now_ms + answer.heartbeat_ms
 

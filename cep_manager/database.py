@@ -1,0 +1,130 @@
+"""The database that all managers share: connections, transactions, and its errors in words that help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import URL, Connection, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from cep_manager.config import DatabaseConfig
+from cep_manager.errors import StoreError
+from cep_manager.plan_schema import SCHEMA_VERSION, bring_up_to_date
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+
+PREPARING_LOCK = 0x43_45_50
+"""PostgreSQL's advisory lock under which tables are made, so that managers that start together do not both do it."""
+
+SHORTEST_CONNECT_S = 2
+"""The PostgreSQL library waits for a connection at least so long."""
+
+
+class Database:
+    """The database at `config.url`, with the tables of this version: made in an empty one, brought up to date in one
+    that an earlier version wrote. Any thread may use it. Everything raises StoreError when it cannot be used."""
+
+    def __init__(self, config: DatabaseConfig, idle_ms: int) -> None:
+        """The server ends a transaction whose manager does nothing for `idle_ms` (PostgreSQL): one that hangs must not
+        keep the lease's row locked."""
+        self._shown = config.url
+        try:
+            url = make_url(config.url)
+            self._shown = url.render_as_string(hide_password=True)
+            self.kind = url.get_backend_name()
+            if self.kind == SQLITE:
+                _make_folder(url.database)
+            self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
+        except ImportError as error:
+            advice = "; pip install 'cep-on-spark[postgresql]'" if POSTGRESQL in config.url else ""
+            raise StoreError(f"database.url: {self._shown} cannot be used: {error}{advice}") from error
+        except (ArgumentError, NoSuchModuleError, OSError) as error:
+            raise StoreError(f"database.url: {self._shown} cannot be used: {error}") from error
+        if self.kind == SQLITE:
+            event.listen(self._engine, "begin", _take_write_lock)
+        self._prepare()
+
+    def address(self) -> str:
+        """The database's URL without its password."""
+        return self._shown
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All that is done over the connection comes about at the end, or nothing of it."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise self._explained(error) from error
+
+    def close(self) -> None:
+        """All connections are closed."""
+        self._engine.dispose()
+
+    def _explained(self, error: SQLAlchemyError) -> StoreError:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        advice = ""
+        if "locked" in cause:
+            advice = "; another process holds it: end that process, or raise database.timeout_ms"
+        elif "not a database" in cause or "malformed" in cause:
+            advice = "; the file is damaged: restore it from a backup, or move it away to begin with no plans"
+        elif "unable to open" in cause or "readonly" in cause:
+            advice = "; check that the file and its folder can be written by this user"
+        return StoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
+
+    def _prepare(self) -> None:
+        try:
+            with self.transaction() as connection:
+                if self.kind == POSTGRESQL:
+                    connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(PREPARING_LOCK)))
+                version = bring_up_to_date(connection)
+            self._check_version(version)
+        except StoreError:
+            self.close()
+            raise
+
+    def _check_version(self, version: int) -> None:
+        if version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{self._shown} has plan tables of version {version}, this manager works with version "
+                f"{SCHEMA_VERSION}; use the manager that wrote them, or another database"
+            )
+
+
+def _with_driver(url: URL) -> URL:
+    """Psycopg, the one that we ship with, unless the URL says another."""
+    return url.set(drivername="postgresql+psycopg") if url.drivername == POSTGRESQL else url
+
+
+def _options(kind: str, config: DatabaseConfig, idle_ms: int) -> dict[str, Any]:
+    if kind == SQLITE:
+        return {"connect_args": {"timeout": config.timeout_ms / 1_000, "isolation_level": None}}
+    if kind != POSTGRESQL:
+        return {"pool_pre_ping": True}
+    limits = f"-c statement_timeout={config.timeout_ms} -c idle_in_transaction_session_timeout={idle_ms}"
+    connect_args = {
+        "connect_timeout": max(SHORTEST_CONNECT_S, config.timeout_ms // 1_000),
+        # A connection that the network has cut is given up; else it would be waited for by the quarter of an hour.
+        "tcp_user_timeout": config.timeout_ms,
+        "keepalives_idle": 1,
+        "keepalives_interval": 1,
+        "keepalives_count": SHORTEST_CONNECT_S,
+        "options": limits,
+    }
+    return {"connect_args": connect_args, "pool_pre_ping": True}
+
+
+def _take_write_lock(connection: Connection) -> None:
+    # The driver is told (isolation_level) to begin none itself. A transaction that reads before it writes would fail
+    # instead of waiting when another one writes in between, so each takes the lock at its start.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _make_folder(database: str | None) -> None:
+    if database and database != ":memory:":
+        Path(database).expanduser().parent.mkdir(parents=True, exist_ok=True)

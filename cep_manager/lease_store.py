@@ -1,0 +1,106 @@
+"""The lease and the list of managers in the database: what the election asks of it, each in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy
+from sqlalchemy import Connection
+
+from cep_common.ids import Endpoint
+from cep_manager.database import Database
+from cep_manager.election import Claim, Confirm, Lease, Look, Manager, Request, Seen
+from cep_manager.plan_schema import LEADER, MANAGERS
+
+
+class LeaseStore:
+    """The lease as manager `me` sees and takes it. All methods raise StoreError; whether a claim has come about is then
+    not known."""
+
+    def __init__(self, database: Database, me: Manager, lease_ms: int, now_ms: Callable[[], int]) -> None:
+        """A lease that is claimed lasts `lease_ms`; `now_ms` is the time of day, which is shown to people."""
+        self._database = database
+        self._me = me
+        self._lease_ms = lease_ms
+        self._now_ms = now_ms
+
+    def carry_out(self, request: Request) -> Seen:
+        """The request was carried out, as far as the lease allowed it; this is how it stands then."""
+        done = False
+        with self._database.transaction() as connection:
+            match request:
+                case Claim(token, beat):
+                    done = self._claim(connection, token, beat)
+                case Confirm(token, gone):
+                    done = self._confirm(connection, token)
+                    _forget(connection, gone)
+                case Look():
+                    pass
+            namesake = self._sign_in(connection)
+            lease, managers = _lease(connection), _managers(connection)
+        return Seen(lease, done, managers, namesake)
+
+    def give_back(self, token: int) -> None:
+        """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end. This manager is
+        not told of any more."""
+        with self._database.transaction() as connection:
+            held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
+            connection.execute(LEADER.update().where(*held).values(holder=""))
+            connection.execute(MANAGERS.delete().where(_is(self._me), MANAGERS.c.instance == self._me.instance))
+
+    def _claim(self, connection: Connection, token: int, beat: int) -> bool:
+        values = {
+            "token": token + 1,
+            "beat": 0,
+            "holder": self._me.instance,
+            "host": self._me.control.host,
+            "port": self._me.control.port,
+            "http_address": self._me.http_address,
+            "lease_ms": self._lease_ms,
+            "since_ms": self._now_ms(),
+        }
+        as_seen = LEADER.c.token == token, LEADER.c.beat == beat
+        return connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
+
+    def _confirm(self, connection: Connection, token: int) -> bool:
+        held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
+        return connection.execute(LEADER.update().where(*held).values(beat=LEADER.c.beat + 1)).rowcount > 0
+
+    def _sign_in(self, connection: Connection) -> str:
+        """This manager is in the list; who was there under its address before."""
+        before = connection.scalar(sqlalchemy.select(MANAGERS.c.instance).where(_is(self._me)))
+        values = {"instance": self._me.instance, "http_address": self._me.http_address}
+        if before is None:
+            where = {"host": self._me.control.host, "port": self._me.control.port}
+            connection.execute(MANAGERS.insert().values(**where, **values, beat=0))
+        else:
+            connection.execute(MANAGERS.update().where(_is(self._me)).values(**values, beat=MANAGERS.c.beat + 1))
+        return str(before) if before not in (None, self._me.instance) else ""
+
+
+def hold_lease(connection: Connection, token: int) -> bool:
+    """True when the lease is held under `token`; it cannot be taken before the transaction has ended, and others see
+    that plans were written."""
+    held = LEADER.update().where(LEADER.c.token == token, LEADER.c.holder != "")
+    return connection.execute(held.values(changes=LEADER.c.changes + 1)).rowcount > 0
+
+
+def _forget(connection: Connection, gone: tuple[tuple[Manager, int], ...]) -> None:
+    for manager, beat in gone:
+        same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat
+        connection.execute(MANAGERS.delete().where(_is(manager), *same))
+
+
+def _lease(connection: Connection) -> Lease:
+    row = connection.execute(sqlalchemy.select(LEADER)).one()
+    holder = Manager(row.holder, Endpoint(row.host, row.port), row.http_address) if row.holder else None
+    return Lease(row.token, holder, row.beat, row.lease_ms, row.since_ms, row.changes)
+
+
+def _managers(connection: Connection) -> tuple[tuple[Manager, int], ...]:
+    rows = connection.execute(sqlalchemy.select(MANAGERS).order_by(MANAGERS.c.host, MANAGERS.c.port))
+    return tuple((Manager(row.instance, Endpoint(row.host, row.port), row.http_address), row.beat) for row in rows)
+
+
+def _is(manager: Manager) -> sqlalchemy.ColumnElement[bool]:
+    return sqlalchemy.and_(MANAGERS.c.host == manager.control.host, MANAGERS.c.port == manager.control.port)

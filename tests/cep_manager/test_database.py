@@ -1,0 +1,138 @@
+"""The managers' database: made, brought up to date, and its errors in words."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from databases import IDLE_MS, leading_store, leases_of, open_database, take_lease
+from manager_world import KEY
+from postgresql_server import PostgresqlServer
+
+from cep_common.ids import PlanKey
+from cep_manager.database import Database
+from cep_manager.election import Look
+from cep_manager.errors import StoreError
+from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "manager.db"
+
+
+def open_file(path: Path) -> Database:
+    return open_database(f"sqlite:///{path}", timeout_ms=50)
+
+
+VERSION_1 = """
+CREATE TABLE cep_schema (version INTEGER NOT NULL, PRIMARY KEY (version));
+CREATE TABLE cep_plans (
+    tenant INTEGER NOT NULL, name VARCHAR(128) NOT NULL, text TEXT NOT NULL,
+    created_ms BIGINT NOT NULL, updated_ms BIGINT NOT NULL, PRIMARY KEY (tenant, name));
+CREATE TABLE cep_epochs (
+    tenant INTEGER NOT NULL, name VARCHAR(128) NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (tenant, name));
+INSERT INTO cep_schema VALUES (1);
+INSERT INTO cep_plans VALUES (-1234, 'Storms', 'text', 5, 6), (7, 'Storms', 'of tenant 7', 8, 9);
+INSERT INTO cep_epochs VALUES (-1234, 'Storms', 4), (7, 'Storms', 2), (7, 'Gone', 9);
+"""
+"""What the first version of the plan store made, as its `.dump` told."""
+
+
+def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as old:
+        old.executescript(VERSION_1)
+    old.close()
+    for _ in range(2):
+        database = open_file(path)
+        assert PlanStore(database).plans() == (
+            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6),
+            StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9),
+        )
+        database.close()
+    again = open_file(path)
+    changed = leading_store(again).change(KEY, "update", "second", None, StoredVersion("text", 6, 4), now_ms=10)
+    assert changed is not None
+    assert (changed.epoch, changed.former) == (5, StoredVersion("text", 6, 4))
+    again.close()
+
+
+def test_a_damaged_database_is_named_with_a_way_out(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, but long enough to be taken for one" * 20)
+    with pytest.raises(StoreError, match=r"manager\.db cannot be used: file is not a database; the file is damaged"):
+        open_file(path)
+
+
+def test_a_locked_database_is_an_error_and_not_a_wait_for_ever(path: Path) -> None:
+    database = open_file(path)
+    store = leading_store(database)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="database is locked; another process holds it"):
+        store.add(KEY, "text", now_ms=1)
+    other.close()
+    assert store.add(KEY, "text", now_ms=1).epoch == 1
+    database.close()
+
+
+def test_tables_of_another_version_are_refused(path: Path) -> None:
+    open_file(path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE cep_schema SET version = 99")
+    other.close()
+    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 3"):
+        open_file(path)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_key(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"database\.url"):
+        open_file(tmp_path / "file" / "manager.db")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "nodialect://x", "postgresql+nodriver://h/d"])
+def test_a_url_that_names_no_database_is_an_error_that_names_the_key(url: str) -> None:
+    with pytest.raises(StoreError, match=r"database\.url"):
+        open_database(url)
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(StoreError) as caught:
+        open_database("nodialect://user:geheim@host/name")
+    assert "geheim" not in caught.value.message
+
+
+def test_a_server_that_does_not_answer_is_an_error_without_the_password() -> None:
+    with pytest.raises(StoreError, match=r"connection to server at .127\.0\.0\.1") as caught:
+        open_database("postgresql://cep:geheim@127.0.0.1:1/cep")
+    assert "geheim" not in caught.value.message
+
+
+def test_managers_that_start_together_make_the_tables_once(postgresql: PostgresqlServer) -> None:
+    url = postgresql.emptied()
+    made: list[Database] = []
+    starts = [threading.Thread(target=lambda: made.append(open_database(url))) for _ in range(4)]
+    for start in starts:
+        start.start()
+    for start in starts:
+        start.join()
+    assert [PlanStore(database).plans() for database in made] == [()] * 4
+    for database in made:
+        database.close()
+
+
+def test_a_manager_that_hangs_in_a_transaction_does_not_keep_the_lease_from_others(
+    postgresql: PostgresqlServer,
+) -> None:
+    """The server ends the transaction, so that its row is free."""
+    url = postgresql.emptied()
+    hanging, other = open_database(url, timeout_ms=5 * IDLE_MS), open_database(url, timeout_ms=5 * IDLE_MS)
+    store = leading_store(hanging)
+    with pytest.raises(StoreError, match="idle-in-transaction"), store._writing() as connection:  # noqa: PT012
+        assert take_lease(other, "two") == 2
+        connection.exec_driver_sql("SELECT 1")
+    assert leases_of(hanging, "one").carry_out(Look()).lease.token == 2, "it has a new connection"
+    hanging.close()
+    other.close()

@@ -1,0 +1,425 @@
+"""The election: its table of moves, its timing, and many made-up schedules in which there is never a second leader."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from cep_common.ids import Endpoint
+from cep_manager.election import (
+    FORGET_AFTER_MS,
+    MOVES,
+    Claim,
+    Confirm,
+    Election,
+    Instruction,
+    Lead,
+    Lease,
+    Look,
+    Manager,
+    Pace,
+    ReadPlans,
+    Request,
+    Resign,
+    Role,
+    Seen,
+    Signal,
+)
+from cep_manager.instructions import LogLine
+from topology.order_fence import OrderFence
+
+PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000)
+NOBODY = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)
+
+
+def manager(name: str, port: int = 0) -> Manager:
+    return Manager(name, Endpoint(f"host-{name}", port or 8_904), f"http://host-{name}:9080")
+
+
+ME, OTHER = manager("me"), manager("other")
+
+
+def held(by: Manager, token: int = 5, beat: int = 0, changes: int = 0) -> Lease:
+    return Lease(token, by, beat, PACE.lease_ms, since_ms=1, changes=changes)
+
+
+def without_lines(instructions: list[Instruction]) -> list[Instruction]:
+    return [one for one in instructions if not isinstance(one, LogLine)]
+
+
+def leading(token: int = 1, now_ms: int = 0) -> Election:
+    """A manager that asked for the lease at `now_ms` and leads since."""
+    election = Election(ME, PACE)
+    election.tick(now_ms)
+    election.heard(Seen(Lease(token - 1, None, 0, 0, 0, 0)), now_ms)
+    assert without_lines(election.heard(Seen(held(ME, token), done=True), now_ms)) == [ReadPlans(token)]
+    assert Lead(token) in election.prepared(token, now_ms)
+    return election
+
+
+def watching(now_ms: int = 0) -> Election:
+    """A manager that has seen another's lease at `now_ms`."""
+    election = Election(ME, PACE)
+    assert election.tick(now_ms) == [Look()]
+    assert election.heard(Seen(held(OTHER)), now_ms) == [ReadPlans(0)]
+    return election
+
+
+def test_every_role_knows_what_to_do_at_every_signal_that_can_reach_it() -> None:
+    reach = {role for _, role in MOVES.items()}
+    assert reach == set(Role)
+    assert {role for role, _ in MOVES} == set(Role)
+    for role in Role:
+        assert MOVES[role, Signal.TAKEN] is MOVES[role, Signal.OVER] is Role.STANDBY
+    assert {move for move, role in MOVES.items() if role is Role.LEADING} == {
+        (Role.PREPARING, Signal.READY),
+        (Role.LEADING, Signal.OWN),
+    }, "nobody leads who has not read the plans under a lease of its own"
+
+
+def test_a_lease_that_nobody_has_is_claimed_at_once_and_led_under_once_the_plans_are_read() -> None:
+    election = Election(ME, PACE)
+    assert election.tick(0) == [Look()]
+    assert election.heard(Seen(NOBODY), 5) == [Claim(0, 0)]
+    assert election.heard(Seen(held(ME, token=1), done=True), 10) == [ReadPlans(1)]
+    assert not election.leads(10)
+    assert Lead(1) in election.prepared(1, 20)
+    assert election.leads(20)
+    assert election.leader(20) == ME
+
+
+def test_a_predecessor_at_the_same_address_has_ended_and_is_not_waited_for() -> None:
+    election = Election(ME, PACE)
+    election.tick(0)
+    predecessor = Manager("before", ME.control, ME.http_address)
+    assert election.heard(Seen(held(predecessor)), 0) == [Claim(5, 0)]
+
+
+def test_a_namesake_that_comes_later_is_told_of_and_takes_nothing() -> None:
+    election = watching()
+    election.tick(1_000)
+    namesake = Manager("twin", ME.control, ME.http_address)
+    told = election.heard(Seen(held(namesake, beat=1), namesake="twin"), 1_000)
+    assert [one.level for one in told if isinstance(one, LogLine)] == ["error"]
+    assert election.role is Role.STANDBY
+
+
+def test_a_standby_claims_when_it_has_seen_no_beat_for_the_whole_lease_and_not_before() -> None:
+    election = watching(now_ms=100)
+    assert election.tick(1_099) == []
+    assert election.tick(1_100) == [Look()]
+    election.heard(Seen(held(OTHER, beat=1)), 1_150)
+    assert election.leader(3_149) == OTHER
+    assert election.tick(2_150) == [Look()]
+    election.heard(Seen(held(OTHER, beat=1)), 2_160)
+    assert election.tick(3_149) == []
+    assert election.wait_ms(3_149) == 1
+    assert election.tick(3_150) == [Claim(5, 1)]
+    assert election.leader(3_150) is None, "nobody is sent to a leader that is gone"
+
+
+def test_a_standby_takes_over_within_heartbeats_and_one_poll_of_the_last_beat() -> None:
+    """The leader dies right after a beat that is seen as late as can be: at the next look."""
+    election = watching(now_ms=0)
+    election.tick(1_000)  # the leader's last beat came right after this look had been answered
+    election.heard(Seen(held(OTHER)), 1_000)
+    election.tick(2_000)
+    election.heard(Seen(held(OTHER, beat=1)), 2_000)
+    now_ms = 2_000
+    while Claim(5, 1) not in (asked := election.tick(now_ms)):
+        if asked:
+            election.heard(Seen(held(OTHER, beat=1)), now_ms)
+        now_ms += election.wait_ms(now_ms)
+    assert now_ms - 1_000 <= PACE.poll_ms + PACE.lease_ms
+
+
+def test_a_claim_that_came_too_late_leaves_the_manager_a_standby() -> None:
+    election = watching()
+    assert election.tick(2_000) == [Claim(5, 0)]
+    assert without_lines(election.heard(Seen(held(manager("third"), token=6)), 2_010)) == []
+    assert (election.role, election.leader(2_020)) == (Role.STANDBY, manager("third"))
+
+
+def test_a_leader_confirms_each_heartbeat_and_counts_from_when_it_asked() -> None:
+    election = leading(now_ms=0)
+    assert election.tick(1_000) == [Confirm(1)]
+    assert without_lines(election.heard(Seen(held(ME, 1, beat=1), done=True), 1_700)) == []
+    assert election.leads(1_000 + PACE.own_ms - 1)
+    assert not election.leads(1_000 + PACE.own_ms)
+
+
+def test_a_leader_that_the_database_does_not_answer_resigns_before_others_can_take_over() -> None:
+    election = leading(now_ms=0)
+    election.tick(1_000)
+    assert without_lines(election.tick(PACE.own_ms - 1)) == []
+    assert election.tick(PACE.own_ms)[0] == Resign(1)
+    assert PACE.own_ms < PACE.lease_ms
+
+
+def test_a_confirmation_that_comes_after_the_lease_makes_no_leader_and_the_lease_is_claimed_anew() -> None:
+    election = leading(now_ms=0)
+    election.tick(1_000)
+    assert Resign(1) in election.tick(1_900)
+    assert without_lines(election.heard(Seen(held(ME, 1, beat=1), done=True), 4_000)) == []
+    assert not election.leads(4_000)
+    assert election.tick(5_000) == [Claim(1, 1)]
+    assert election.heard(Seen(held(ME, 2), done=True), 5_010) == [ReadPlans(2)]
+
+
+def test_a_claim_that_came_about_unheard_does_not_count_when_it_is_seen_later() -> None:
+    """Its holder has not confirmed it since: others may be about to take it."""
+    election = Election(ME, PACE)
+    election.tick(0)
+    election.heard(Seen(NOBODY), 0)
+    election.failed("the answer was lost", 1_000)
+    assert election.tick(2_000) == [Claim(0, 0)]
+    assert election.heard(Seen(held(ME, token=1), done=False), 2_010) == []
+    assert election.tick(2_010) == [Claim(1, 0)]
+
+
+def test_a_leader_asks_again_soon_when_the_database_fails() -> None:
+    election = leading(now_ms=0)
+    election.tick(1_000)
+    told = election.failed("no connection", 1_010)
+    assert [one.level for one in told if isinstance(one, LogLine)] == ["warning"]
+    assert election.leads(1_010)
+    assert election.tick(1_010 + PACE.heartbeat_ms // 4) == [Confirm(1)]
+    assert election.failed("no connection", 1_300) == [], "once is enough"
+
+
+def test_a_leader_whose_lease_was_taken_or_whose_write_was_refused_resigns_at_once() -> None:
+    for lose in (
+        lambda election: election.heard(Seen(held(OTHER, 2)), 1_010),
+        lambda election: election.refused(1, "another manager has led since"),
+    ):
+        election = leading(now_ms=0)
+        election.tick(1_000)
+        assert Resign(1) in lose(election)
+        assert not election.leads(1_010)
+
+
+def test_a_refusal_of_an_earlier_leadership_does_not_touch_the_present_one() -> None:
+    election = leading(token=7)
+    assert election.refused(6, "late") == []
+    assert election.leads(10)
+
+
+def test_plans_are_read_ahead_when_others_have_written_and_only_then() -> None:
+    election = watching()
+    election.tick(1_000)
+    assert election.heard(Seen(held(OTHER, beat=1)), 1_000) == []
+    election.tick(2_000)
+    assert election.heard(Seen(held(OTHER, beat=2, changes=1)), 2_000) == [ReadPlans(0)]
+
+
+def test_a_manager_that_is_silent_for_long_is_forgotten_by_the_leader() -> None:
+    election = leading(now_ms=0)
+    seen = ((ME, 1), (OTHER, 3))
+    for now_ms in range(1_000, FORGET_AFTER_MS + 1_000, 1_000):
+        assert without_lines(election.tick(now_ms)) == [Confirm(1)]
+        election.heard(Seen(held(ME, 1, beat=now_ms), done=True, managers=((ME, now_ms), (OTHER, 3))), now_ms)
+    assert [one.manager for one in election.sights.values()] == [manager for manager, _ in seen]
+    (confirm,) = without_lines(election.tick(FORGET_AFTER_MS + 1_000))
+    assert confirm == Confirm(1, ((OTHER, 3),))
+
+
+# ---- many schedules --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Node:
+    """A manager process: its clock runs `rate` times as fast as the true one, from `offset_ms`."""
+
+    name: str
+    rate: float
+    offset_ms: int
+    election: Election = field(init=False)
+    alive: bool = True
+    hung_until_ms: int = 0
+    cut_until_ms: int = 0
+    store_token: int = 0
+    starts: int = 0
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.starts += 1
+        self.election = Election(manager(f"{self.name}-{self.starts}", port=ord(self.name)), PACE)
+        self.alive, self.store_token = True, 0
+
+    def now_ms(self, true_ms: int) -> int:
+        return self.offset_ms + int(true_ms * self.rate)
+
+
+class Schedule:
+    """Managers, a database and a driver under virtual time. Messages to the database and back take their time or get
+    lost, processes hang, die and start again, clocks run apart. After each step it is checked that at most one leader
+    acts, that the driver and the database refuse whatever a former one does, and that tokens only grow."""
+
+    def __init__(self, seed: int, nodes: int = 3) -> None:
+        self.chance = random.Random(seed)  # noqa: S311 - made-up schedules
+        self.true_ms = 0
+        # The margin of a tenth is shared by the fastest and the slowest clock.
+        rates = [1.0, 1.045, 0.955]
+        self.nodes = [
+            Node(chr(97 + number), rates[number % 3], self.chance.randrange(10**9)) for number in range(nodes)
+        ]
+        self.lease = NOBODY
+        self.driver = OrderFence()
+        self.highest_order = 0
+        self.tokens_led: dict[int, str] = {}
+        self.acted_ms = 0
+        self._order = itertools.count()
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+
+    def run(self, until_ms: int, faults: int) -> None:
+        for node in self.nodes:
+            self._at(self.chance.randrange(200), lambda node=node: self._wake(node))
+        for _ in range(faults):
+            self._at(self.chance.randrange(until_ms // 2), self._fault)
+        while self._agenda and self._agenda[0][0] <= until_ms:
+            self.true_ms, _, happen = heapq.heappop(self._agenda)
+            happen()
+            self.check()
+
+    def check(self) -> None:
+        acting = [node for node in self.nodes if self._acts(node)]
+        assert len(acting) <= 1, f"{[node.name for node in acting]} act at once"
+        for node in acting:
+            self.acted_ms = self.true_ms
+            token = node.election.token
+            instance = node.election.leader(node.now_ms(self.true_ms))
+            assert self.tokens_led.setdefault(token, instance.instance) == instance.instance, "a token has one leader"
+            assert token == self.lease.token, "nobody acts under a lease that was taken"
+
+    def _acts(self, node: Node) -> bool:
+        running = node.alive and self.true_ms >= node.hung_until_ms
+        return running and node.election.leads(node.now_ms(self.true_ms))
+
+    def _at(self, after_ms: int, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (self.true_ms + after_ms, next(self._order), happen))
+
+    def _wake(self, node: Node) -> None:
+        """The control loop turns; one that hung does so late."""
+        if not node.alive:
+            return
+        if self.true_ms < node.hung_until_ms:
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._wake(node))
+            return
+        now_ms = node.now_ms(self.true_ms)
+        self._carry_out(node, node.election.tick(now_ms))
+        if self._acts(node):
+            self._act(node)
+        self._at(max(1, min(250, node.election.wait_ms(now_ms))), lambda: self._wake(node))
+
+    def _act(self, node: Node) -> None:
+        """A leader writes a plan and gives the driver an order; both take their time on the way."""
+        token = node.election.token
+        if self.chance.random() < 0.3:
+            self._at(self.chance.choice((1, 5, 50, 3_000)), lambda: self._order_arrives(token))
+            self._at(self.chance.choice((1, 5, 50, 3_000)), lambda: self._write_arrives(node, token))
+
+    def _order_arrives(self, token: int) -> None:
+        if self.driver.admits(token):
+            assert token >= self.highest_order, "the driver follows no order of a former leader after a later one's"
+            self.highest_order = token
+        assert token <= self.lease.token
+
+    def _write_arrives(self, node: Node, token: int) -> None:
+        if token == self.lease.token and self.lease.holder is not None:
+            self.lease = Lease(**{**_fields(self.lease), "changes": self.lease.changes + 1})
+        elif node.alive and self.true_ms >= node.hung_until_ms:
+            self._carry_out(node, node.election.refused(token, "another manager has led since"))
+
+    def _carry_out(self, node: Node, instructions: list[Instruction]) -> None:
+        life = node.starts
+        for instruction in instructions:
+            match instruction:
+                case Look() | Claim() | Confirm():
+                    self._send(node, life, instruction)
+                case ReadPlans(token) if token:
+                    delay_ms = self.chance.choice((1, 20, 400))
+                    self._at(delay_ms, lambda token=token: self._report(
+                        node, life, lambda now_ms: node.election.prepared(token, now_ms)
+                    ))  # fmt: skip
+
+    def _send(self, node: Node, life: int, request: Request) -> None:
+        there_ms = self.chance.choice((1, 2, 5, 40, 700, 1_500)) if self.chance.random() < 0.2 else 2
+
+        def arrive() -> None:
+            cut = self.true_ms < node.cut_until_ms
+            if cut:
+                self._at(self.chance.choice((50, 2_500)), lambda: self._report(
+                    node, life, lambda now_ms: node.election.failed("cut", now_ms)
+                ))  # fmt: skip
+                return
+            seen = self._database(node, request)
+            lost = self.chance.random() < 0.02
+            back_ms = self.chance.choice((1, 2, 5, 900)) if self.chance.random() < 0.1 else 1
+            if lost:  # it was done, and its answer never comes
+                self._at(1_000, lambda: self._report(node, life, lambda now_ms: node.election.failed("lost", now_ms)))
+            else:
+                self._at(back_ms, lambda: self._report(node, life, lambda now_ms: node.election.heard(seen, now_ms)))
+
+        self._at(there_ms, arrive)
+
+    def _database(self, node: Node, request: Request) -> Seen:
+        me = manager(f"{node.name}-{node.starts}", port=ord(node.name))
+        lease, before, done = self.lease, self.lease.token, True
+        match request:
+            case Claim(token, beat) if (lease.token, lease.beat) == (token, beat):
+                self.lease = Lease(token + 1, me, 0, PACE.lease_ms, self.true_ms, lease.changes)
+            case Confirm(token) if lease.token == token and lease.holder == me:
+                self.lease = Lease(**{**_fields(lease), "beat": lease.beat + 1})
+            case _:
+                done = False
+        assert self.lease.token in (before, before + 1)
+        return Seen(self.lease, done)
+
+    def _report(self, node: Node, life: int, report: Callable[[int], list[Instruction]]) -> None:
+        if not node.alive or node.starts != life:
+            return
+        if self.true_ms < node.hung_until_ms:
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._report(node, life, report))
+            return
+        now_ms = node.now_ms(self.true_ms)
+        self._carry_out(node, node.election.tick(now_ms))
+        self._carry_out(node, report(now_ms))
+
+    def _fault(self) -> None:
+        node = self.chance.choice([one for one in self.nodes if self._acts(one)] or self.nodes)
+        match self.chance.choice(("kill", "hang", "cut")):
+            case "kill":
+                node.alive = False
+                self._at(self.chance.choice((200, 5_000)), lambda: self._restart(node))
+            case "hang":
+                node.hung_until_ms = self.true_ms + self.chance.choice((500, 1_700, 6_000))
+            case "cut":
+                node.cut_until_ms = self.true_ms + self.chance.choice((500, 1_700, 6_000))
+
+    def _restart(self, node: Node) -> None:
+        if not node.alive:
+            node.start()
+            node.hung_until_ms = 0
+            self._wake(node)
+
+
+def _fields(lease: Lease) -> dict[str, object]:
+    return {name: getattr(lease, name) for name in lease.__struct_fields__}
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_in_no_schedule_do_two_managers_lead_and_some_manager_leads_in_the_end(block: int) -> None:
+    for seed in range(block * 125, (block + 1) * 125):
+        schedule = Schedule(seed, nodes=2 + seed % 2)
+        try:
+            schedule.run(until_ms=30_000, faults=6)
+            assert schedule.true_ms - schedule.acted_ms < 8_000, "nobody leads, though there are no faults any more"
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed} at {schedule.true_ms} ms: {error}") from error

@@ -1,0 +1,112 @@
+"""A PostgreSQL server of the tests' own, from the package `pgserver` or else from the system."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy
+
+START_S = 30.0
+USER = "cep"
+
+
+class NoServerError(Exception):
+    """There is no PostgreSQL server here; the message says where it was looked for."""
+
+
+class PostgresqlServer:
+    """A server that listens on 127.0.0.1; whoever reaches it may do anything."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+        self._engine = sqlalchemy.create_engine(self.url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
+
+    def emptied(self) -> str:
+        """The URL of its database, in which there is nothing any more."""
+        with self._engine.connect() as connection:
+            connection.execute(sqlalchemy.text("DROP SCHEMA public CASCADE"))
+            connection.execute(sqlalchemy.text("CREATE SCHEMA public"))
+        return self.url
+
+    def answers(self) -> bool:
+        try:
+            with self._engine.connect():
+                return True
+        except sqlalchemy.exc.OperationalError:
+            return False
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+@contextmanager
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """A server with nothing in it. Raises NoServerError."""
+    # The server refuses to run as root, and who runs it then must reach its files: not so in pytest's own folders.
+    user = "nobody" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="cep-postgresql-"))
+    if user is not None:
+        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+    try:
+        programs = _programs(user)
+        data = folder / "data"
+        made = _run([programs / "initdb", "-D", data, "-U", USER, "-A", "trust", "--no-sync"], user)
+        if made.returncode != 0:
+            raise NoServerError(f"initdb failed: {made.stderr.strip()}")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        settings = ("listen_addresses=127.0.0.1", f"port={port}", f"unix_socket_directories={folder}", "fsync=off")
+        command = [programs / "postgres", "-D", data, *(part for one in settings for part in ("-c", one))]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(  # noqa: S603 - our own command
+                command, user=user, cwd="/", stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        try:
+            started = PostgresqlServer(port)
+            _wait_for(started, server, folder / "log")
+            yield started
+            started.close()
+        finally:
+            server.send_signal(signal.SIGINT)  # ends connections that are left
+            server.wait(START_S)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs(user: str | None) -> Path:
+    """The folder of the server's programs that `user` can run."""
+    package = importlib.util.find_spec("pgserver")
+    folders = [Path(package.origin).parent / "pginstall" / "bin"] if package is not None and package.origin else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for folder in folders:
+        try:
+            if _run([folder / "postgres", "--version"], user).returncode == 0:
+                return folder
+        except OSError:
+            continue  # it is not there, or that user cannot reach it
+    raise NoServerError(f"no PostgreSQL server in {', '.join(map(str, folders)) or 'the package pgserver'}")
+
+
+def _run(command: list[Path | str], user: str | None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own command
+        command, user=user, cwd="/", capture_output=True, text=True, check=False
+    )
+
+
+def _wait_for(started: PostgresqlServer, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while not started.answers():
+        if time.monotonic() > deadline or server.poll() is not None:
+            raise NoServerError(f"the server did not start: {log.read_text(errors='replace')[-1_000:]}")
+        time.sleep(0.05)
