@@ -30,6 +30,7 @@ def plan_status(plan: Any) -> str:
         lines.append("\ttraced: workers write its events to their logs")
     if topology["change_error"]:
         lines.append(f"\tthe last change came to nothing: {topology['change_error']}")
+    lines += [f"\tbegan anew: {left}" for left in topology["state_left"]]
     if topology["restarts"]:
         lines.append(f"\trestarts: {topology['restarts']}")
     if topology["last_error"]:

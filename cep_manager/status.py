@@ -29,6 +29,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
+    `state_left` names what the topology could not take over from an earlier form of the plan.
     """
 
     state: PlanState
@@ -44,6 +45,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     change_error: str
     trace: bool
     last_error: str
+    state_left: tuple[str, ...] = ()
 
 
 class InflowStatus(msgspec.Struct, frozen=True):
@@ -118,6 +120,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             change=record.change() or "",
             change_error=record.change_error,
             last_error=_last_error(tasks, reports),
+            state_left=tuple(text for task in tasks for text in task.latest.left),
         ),
         inflow=inflow,
         outflow=outflow,

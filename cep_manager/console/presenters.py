@@ -53,6 +53,7 @@ class StatusText(msgspec.Struct, frozen=True):
     facts: str
     interruption: str
     change_error: str
+    state_left: tuple[str, ...]
     last_error: str
     inflow: tuple[Line, ...]
     outflow: Line
@@ -173,6 +174,7 @@ def present_status(status: PlanStatus) -> StatusText:
         interruption=_interruption(topology),
         change_error=f"came to nothing: {topology.change_error}" if topology.change_error else "",
         last_error=topology.last_error,
+        state_left=topology.state_left,
         inflow=(*(_inflow(worker) for worker in status.inflow), *(_lost(worker) for worker in status.lost_workers)),
         outflow=_outflow(status.outflow),
     )

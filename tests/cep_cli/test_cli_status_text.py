@@ -17,6 +17,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "intake": True,
         "change": "",
         "change_error": "",
+        "state_left": [],
         "trace": False,
         "last_error": "",
     } | changes.pop("topology", {})
@@ -85,6 +86,11 @@ def test_every_task_is_told_with_its_place_and_what_runs_in_it() -> None:
         "Tasks :",
         "\t1 on node-2 (process 42, silent; 250.0 MB, 61.2 s of processor time) : late#1, EventPublisher#0",
     ]
+
+
+def test_what_an_edited_plan_could_not_take_over_is_told() -> None:
+    left = "total#0: query total: it is defined otherwise"
+    assert plan_status(plan(topology={"state_left": [left]})).splitlines()[2] == f"\tbegan anew: {left}"
 
 
 def test_a_change_that_came_to_nothing_is_told_with_its_reason() -> None:

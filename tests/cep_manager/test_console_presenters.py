@@ -41,6 +41,7 @@ def test_a_plan_in_order(view: FakeView) -> None:
             "facts": "for 0 ms · 1 of 1 task alive",
             "interruption": "",
             "change_error": "",
+            "state_left": (),
             "last_error": "",
             "inflow": ({"label": "worker-1 on 10.0.0.3", "text": "all established", "tone": "good"},),
             "outflow": {"label": "", "text": "all established", "tone": "good"},
