@@ -65,6 +65,15 @@ class TopologyConfig(msgspec.Struct, frozen=True):
     workers: Annotated[int, Meta(ge=1)] = 1
 
 
+class TrialConfig(msgspec.Struct, frozen=True):
+    """How plans are tried out before they are deployed; with `at_once` 0 they are not."""
+
+    at_once: Count = 2
+    timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 20_000
+    memory_bytes: Annotated[int, Meta(ge=2**28)] = 2_147_483_648
+    most_rows: Annotated[int, Meta(ge=1, le=20_000)] = 1_000
+
+
 class PlanFolderConfig(msgspec.Struct, frozen=True):
     """A folder whose files are deployed; an empty path is none."""
 
@@ -81,15 +90,6 @@ class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
-class TrialConfig(msgspec.Struct, frozen=True):
-    """How plans are tried out before they are deployed; with `at_once` 0 they are not."""
-
-    at_once: Count = 2
-    timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 20_000
-    memory_bytes: Annotated[int, Meta(ge=2**28)] = 2_147_483_648
-    most_rows: Annotated[int, Meta(ge=1, le=20_000)] = 1_000
-
-
     """The quota of every tenant, but for `tenants` with quotas of their own, by their ids."""
 
     tenants: dict[int, Quota] = {}
@@ -115,6 +115,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     database: DatabaseConfig = DatabaseConfig()
     election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
+    trial: TrialConfig = TrialConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
@@ -151,7 +152,6 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     def scripts(self) -> ScriptPolicy:
         """In which languages plans may define functions."""
         return ScriptPolicy.switched(self.script, "script.{language}: true in the manager's configuration")
-    trial: TrialConfig = TrialConfig()
 
 
 EVERY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104 - to know them, not to listen there
