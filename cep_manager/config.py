@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.security.config import SecurityConfig
+from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from siddhi.scripts.language import ScriptPolicy
 
@@ -109,7 +109,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     host: Host = "127.0.0.1"
     advertised_host: str = ""
     managers: tuple[str, ...] = ()
-    security: SecurityConfig = SecurityConfig()
+    security: ServerSecurity = ServerSecurity()
     control: ControlConfig = ControlConfig()
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()

@@ -8,6 +8,8 @@ import threading
 from contextlib import ExitStack
 
 from cep_common.clock import Clock, SystemClock
+from cep_common.security.web import Gate
+from cep_common.web_server import WebServer
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError
@@ -15,7 +17,6 @@ from cep_manager.manager import Manager
 from cep_manager.service import ManagerService
 from cep_manager.stored_plans import StoredPlans
 from cep_manager.web import create_app
-from cep_manager.web_server import WebServer
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,10 @@ class ManagerProcess:
             self.service = ManagerService(config, database, clock, plans.read)
             stack.callback(self.service.stop)
             self.manager = Manager(config, database.address(), self.service, clock)
-            web = WebServer(create_app(self.manager, config.http.body_bytes), config.http)
+            http = config.http
+            app = create_app(self.manager, http.body_bytes, Gate(config.security, http.host, clock))
+            where = "http.port (and http.host)"
+            web = WebServer(app, http.host, http.port, http.threads, http.body_bytes, config.security, where)
             stack.callback(web.stop)
             self.service.start()
             web.start()
@@ -61,9 +65,10 @@ def run(config: ManagerConfig) -> None:
         process = ManagerProcess(config)
         try:
             logger.info(
-                "manager ready control=%s:%d console=http://%s:%d",
+                "manager ready control=%s:%d console=%s://%s:%d",
                 config.host,
                 config.control.port,
+                "https" if config.security.certificate else "http",
                 config.http.host,
                 config.http.port,
             )

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, request
 
+from cep_common.security.web import Gate, guard, open_gate
+from cep_manager.access import CALLS
 from cep_manager.api.blueprint import api_blueprint
 from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
@@ -18,11 +20,13 @@ CONTENT_POLICY = (
 )
 
 
-def create_app(view: ManagerView, body_bytes: int) -> Flask:
-    """The application that shows and commands `view`; request bodies are at most `body_bytes` long."""
+def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> Flask:
+    """The application that shows and commands `view`; request bodies are at most `body_bytes` long. Every request
+    passes `gate`; without one the application is for loopback, and asks nobody for a token."""
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     app.config["MAX_FORM_MEMORY_SIZE"] = body_bytes
+    guard(app, gate or open_gate(), CALLS, failure)
     app.before_request(_refuse_other_sites)
     app.after_request(_protect)
     answer_failures(app)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.security.config import SecurityConfig
+from cep_common.security.config import ServerSecurity
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
@@ -112,7 +112,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     name: str = ""
     host: Host = "127.0.0.1"
     managers: tuple[str, ...] = ("127.0.0.1:8904",)
-    security: SecurityConfig = SecurityConfig()
+    security: ServerSecurity = ServerSecurity()
     leave_ms: Milliseconds = 5_000
     registry: RegistryConfig = RegistryConfig()
     inflow: InflowConfig = InflowConfig()
@@ -131,6 +131,10 @@ class WorkerConfig(msgspec.Struct, frozen=True):
             self.manager_endpoints()
         except ValueError as error:
             raise ValueError(f"managers: {error}") from error
+
+    def http_scheme(self) -> str:
+        """`https` where there is a certificate."""
+        return "https" if self.security.certificate else "http"
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
         """The control planes of the managers, in the order in which they are tried."""

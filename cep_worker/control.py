@@ -135,7 +135,7 @@ class ControlLoop:
                 process_id=os.getpid(),
                 revision=max(self._revision, 0),
                 plans=tuple(snapshot.report for snapshot in self._flows.snapshots()),
-                http_address=f"http://{config.http.host}:{config.http.port}",
+                http_address=f"{config.http_scheme()}://{config.http.host}:{config.http.port}",
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
             )

@@ -14,6 +14,7 @@ from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import DeployedPlan, StreamSchema, TenantLimit
+from cep_common.security.web import Gate
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
@@ -73,7 +74,8 @@ class DataPlane:
         self._intake = Intake(self._reactor, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._resolve, self._make_route, config.ingress.links)
         self._egress = Egress(self._reactor, config.egress, self._room)
-        self._fronts = HttpFronts(config.http)
+        self._gate = Gate(config.security, config.http.host, clock)
+        self._fronts = HttpFronts(config.http, config.security, self._gate)
         self._sinks = RunningSinks(self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere)
         self._sources = RunningSources(self._source_context)
 
@@ -83,7 +85,7 @@ class DataPlane:
         try:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
             self._egress.listen(self._context)
-            self._fronts.open(create_app(self, self._config.http.body_bytes, self._config.http.wait_ms))
+            self._fronts.open(create_app(self, self._config.http.body_bytes, self._config.http.wait_ms, self._gate))
         except BaseException:
             self._close()
             raise

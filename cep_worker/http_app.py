@@ -18,9 +18,11 @@ import pyarrow as pa
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from cep_common.errors import InputError
+from cep_common.errors import InputError, UnauthorisedError
 from cep_common.ids import SUPER_TENANT, parse_tenant
 from cep_common.messages import StreamSchema
+from cep_common.security.web import Gate, answer_for, guard
+from cep_worker.access import CALLS
 from cep_worker.json_events import EventsRefusedError, JsonEvents
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
@@ -86,10 +88,12 @@ class _RoomError(InputError):
         self.retry_after_s = retry_after_s
 
 
-def create_app(gateway: Gateway, body_bytes: int, wait_ms: int) -> Flask:
-    """The worker's HTTP interface; the built-in server and sources on ports of their own all serve it."""
+def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> Flask:
+    """The worker's HTTP interface; the built-in server and sources on ports of their own all serve it. Every request
+    passes `gate`."""
     app = Flask("cep_worker", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
+    guard(app, gate, CALLS, _refused)
 
     @app.post("/events/<path:name>")
     def post_events(name: str) -> Response:
@@ -116,8 +120,10 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int) -> Flask:
         source = gateway.http_source(f"{request.environ['cep.address']}/{path}")
         if source is None:
             raise InputError("unknown-path", f"nothing takes events at /{path}; streams take them at /events/<stream>")
+        answer_for(source.stream.tenant())
         return _accept(gateway, source, wait_ms)
 
+    app.register_error_handler(UnauthorisedError, lambda error: _refused(403, error.code, error.message))
     app.register_error_handler(InputError, _refusal)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _failure)
@@ -210,6 +216,10 @@ def _described(stream: EventStream) -> dict[str, Any]:
 
 def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, mimetype="application/json")
+
+
+def _refused(status: int, code: str, message: str) -> Response:
+    return _json({"code": code, "message": message, "details": []}, status)
 
 
 def _refusal(error: InputError) -> Response:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from cep_common.errors import ConfigError
+from cep_common.security.config import ServerSecurity
+from cep_common.security.web import Gate
+from cep_common.web_server import WebServer, WsgiApp
 from cep_worker.config import HttpConfig
 from cep_worker.http_app import HttpSource
-from cep_worker.http_server import HttpServer, WsgiApp
 
 Address = tuple[str, int]
 
@@ -16,10 +18,12 @@ Address = tuple[str, int]
 class HttpFronts:
     """Paths and the sources behind them. Changed by the reactor's thread, read by those of the servers."""
 
-    def __init__(self, config: HttpConfig) -> None:
+    def __init__(self, config: HttpConfig, security: ServerSecurity, gate: Gate) -> None:
         self._config = config
+        self._security = security
+        self._gate = gate
         self._app: WsgiApp | None = None
-        self._servers: dict[Address, HttpServer] = {}
+        self._servers: dict[Address, WebServer] = {}
         self._sources: dict[str, HttpSource] = {}
 
     def open(self, app: WsgiApp) -> None:
@@ -33,7 +37,7 @@ class HttpFronts:
 
     def add(self, address: Address, path: str, source: HttpSource) -> None:
         """`source` gets what is posted to `path` at `address`. ConfigError when the path is taken, PortInUseError when
-        the address is."""
+        the address is, and ConfigError when it is beyond loopback and nobody needs a token."""
         name = _name(address, path)
         if name in self._sources or (path + "/").startswith("/events/"):
             raise ConfigError(f"the path {path} at {address[0]}:{address[1]} is taken already")
@@ -49,19 +53,24 @@ class HttpFronts:
         del self._sources[_name(address, path)]
         built_in = address == (self._config.host, self._config.port)
         if not built_in and not any(name.startswith(_name(address, "/")) for name in self._sources):
-            self._servers.pop(address).close()
+            self._servers.pop(address).stop()
 
     def close(self) -> None:
         """All servers are closed."""
         for server in self._servers.values():
-            server.close()
+            server.stop()
         self._servers.clear()
 
     def _serve(self, address: Address) -> None:
         if address in self._servers or self._app is None:
             return
-        app = _addressed(self._app, address)
-        self._servers[address] = HttpServer(app, *address, self._config.threads, self._config.body_bytes)
+        host, port = address
+        self._gate.refuse_open_host(host, "a source's address")
+        app, config = _addressed(self._app, address), self._config
+        keys = "http.port (and http.host), or a source's receiver.url,"
+        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys)
+        server.start()
+        self._servers[address] = server
 
 
 def _name(address: Address, path: str) -> str:

@@ -1,17 +1,31 @@
-"""How a process is told of its keys."""
+"""How a process is told of its keys, and servers of HTTP of their tokens and certificates."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`keys` is the folder that `cep keys` made, or a copy of what a host needs of it; empty is none. Without keys a
-    process listens on loopback only, unless `insecure` lets anybody in from anywhere."""
+    process listens on loopback only, unless it is `insecure`: then it takes whoever comes from anywhere."""
 
     keys: str = ""
     insecure: bool = False
 
+
+class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
+    """For processes that serve HTTP too. `tokens` is the file that `cep token` keeps; with it every request needs a
+    token, without it HTTP is on loopback only. `certificate` and `certificate_key` (PEM files) make it HTTPS. `hosts`
+    are further names by which clients may call the server, and one client makes `requests_per_s` at most (0: any)."""
+
+    tokens: str = ""
+    certificate: str = ""
+    certificate_key: str = ""
+    hosts: tuple[str, ...] = ()
+    requests_per_s: Annotated[int, msgspec.Meta(ge=0)] = 5_000
+
     def __post_init__(self) -> None:
-        if self.keys and self.insecure:
-            raise ValueError("insecure: has no meaning where there are keys; remove one of both")
+        if bool(self.certificate) != bool(self.certificate_key):
+            raise ValueError("certificate: goes together with certificate_key; name both or none")

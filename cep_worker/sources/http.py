@@ -32,6 +32,10 @@ class JsonSourceOptions(msgspec.Struct, frozen=True, rename={"fail_on_missing_at
     fail_on_missing_attribute: Literal["true", "false"] = "true"
 
 
+SCHEMES = ("http", "https")
+"""Which of both a source is served with, the worker's configuration decides: all its servers have the certificate."""
+
+
 class HttpPathSource:
     """A path of one of the worker's HTTP servers."""
 
@@ -94,8 +98,8 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
         port = parts.port
     except ValueError:
         raise ConfigError(f"{context.where()}: receiver.url: {url!r} is no address") from None
-    if parts.scheme != "http" or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
-        raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path")
+    if parts.scheme not in SCHEMES or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
+        raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path (or https)")
     return (parts.hostname, port), parts.path
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from manager_world import FakeView, World, free_port
 
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
 from cep_manager.config import HttpConfig
 from cep_manager.web import create_app
-from cep_manager.web_server import WebServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -34,7 +35,9 @@ def address() -> Iterator[str]:
     world = World()
     world.active(events=12_345)
     config = HttpConfig(port=free_port())
-    server = WebServer(create_app(FakeView(world), 1_000), config)
+    server = WebServer(
+        create_app(FakeView(world), 1_000), config.host, config.port, config.threads, 1_000, ServerSecurity(), "a test"
+    )
     server.start()
     yield f"http://127.0.0.1:{config.port}"
     server.stop()

@@ -1,0 +1,80 @@
+"""Who may make which HTTP call: roles of people and programs, and what each role is granted. Pure.
+
+    role      sees plans  sees the system  sends events  operates  edits  administers
+    sender        x                             x
+    viewer        x             x
+    operator      x             x               x           x
+    editor        x             x               x           x        x
+    admin         x             x               x           x        x         x
+
+Every server has a table of its own that says which permission each of its calls asks for (`Calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Permission(StrEnum):
+    """What a call asks for. `OPEN` asks for nothing, not even for a token."""
+
+    OPEN = "open"
+    SEE = "see plans"
+    SEE_SYSTEM = "see the system, with what belongs to all tenants"
+    SEND = "send events"
+    OPERATE = "operate plans: restart, rebalance, trace, take events or not"
+    EDIT = "edit plans: deploy, rename, undeploy"
+    ADMINISTER = "administer the system"
+
+
+class AccessRole(StrEnum):
+    """What a person or program is to the system."""
+
+    SENDER = "sender"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+
+_SEE = frozenset({Permission.OPEN, Permission.SEE})
+_VIEW = _SEE | {Permission.SEE_SYSTEM}
+_OPERATE = _VIEW | {Permission.SEND, Permission.OPERATE}
+
+GRANTS: dict[AccessRole, frozenset[Permission]] = {
+    AccessRole.SENDER: _SEE | {Permission.SEND},
+    AccessRole.VIEWER: _VIEW,
+    AccessRole.OPERATOR: _OPERATE,
+    AccessRole.EDITOR: _OPERATE | {Permission.EDIT},
+    AccessRole.ADMIN: frozenset(Permission),
+}
+
+OF_ALL_TENANTS = frozenset({Permission.SEE_SYSTEM, Permission.ADMINISTER})
+"""What nobody is granted who belongs to one tenant."""
+
+Calls = Mapping[str, Permission]
+"""The permission that each call of a server asks for, by its endpoint in Flask; where an `action` is part of its
+address, by `endpoint:action`. One that is not there asks for ADMINISTER."""
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Somebody who has shown who they are. With a `tenant` they may act for that tenant only."""
+
+    name: str
+    role: AccessRole
+    tenant: int | None = None
+
+
+def is_granted(principal: Principal, permission: Permission) -> bool:
+    """True when the principal may do what asks for `permission`."""
+    if principal.tenant is not None and permission in OF_ALL_TENANTS:
+        return False
+    return permission in GRANTS[principal.role]
+
+
+def speaks_for(principal: Principal, tenant: int) -> bool:
+    """True when the principal may act for `tenant`."""
+    return principal.tenant in (None, tenant)

@@ -1,0 +1,110 @@
+"""Tokens by which people and programs show who they are to HTTP servers. A file keeps their hashes, never themselves.
+
+A token is 256 random bits: nobody finds it by trying, so a plain hash is enough, and quick enough for every request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from cep_common.errors import ConfigError, InputError
+from cep_common.security.access import AccessRole, Principal
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "cep_"
+"""What tokens begin with, so that people and scanners know one when they see it."""
+
+_BYTES = 32
+
+
+class StoredToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token as the file knows it: its owner, and the SHA-256 of its text."""
+
+    name: str
+    role: AccessRole
+    sha256: str
+    created_ms: int
+    tenant: int | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tokens: tuple[StoredToken, ...] = ()
+
+
+class TokenFile:
+    """The file at `path`. Its readers see changes at the next request; `create` and `revoke` are for one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._by_hash: dict[str, Principal] = {}
+
+    def tokens(self) -> tuple[StoredToken, ...]:
+        """What the file holds; nothing when it is not there. Raises ConfigError when it cannot be read."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_File).tokens
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise ConfigError(f"{self._path}: cannot be read: {error.strerror}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self._path}: is no file of tokens: {error}") from error
+
+    def create(self, name: str, role: AccessRole, tenant: int | None, now_ms: int) -> str:
+        """A new token of `name`, which is told this once. Raises InputError when there is one of that name."""
+        tokens = self.tokens()
+        if any(one.name == name for one in tokens):
+            raise InputError("token-exists", f"there is a token named {name}; revoke it first, or choose another name")
+        token = PREFIX + secrets.token_urlsafe(_BYTES)
+        self._write((*tokens, StoredToken(name, role, _hash(token), now_ms, tenant)))
+        return token
+
+    def revoke(self, name: str) -> None:
+        """Whoever has the token of `name` is nobody any more. Raises InputError when there is none."""
+        tokens = self.tokens()
+        left = tuple(one for one in tokens if one.name != name)
+        if len(left) == len(tokens):
+            known = ", ".join(one.name for one in tokens) or "none"
+            raise InputError("unknown-token", f"there is no token named {name}; there are: {known}")
+        self._write(left)
+
+    def principal(self, token: str) -> Principal | None:
+        """Whose token it is; None when it is nobody's, or when the file cannot be read."""
+        self._refresh()
+        return self._by_hash.get(_hash(token))
+
+    def _refresh(self) -> None:
+        try:
+            status = self._path.stat()
+            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if seen != self._seen:
+                self._by_hash = {one.sha256: Principal(one.name, one.role, one.tenant) for one in self.tokens()}
+                self._seen = seen
+        except (OSError, ConfigError) as error:
+            if self._by_hash or self._seen is None:
+                logger.warning("tokens cannot be read, nobody is let in: file=%s error=%s", self._path, error)
+            self._by_hash, self._seen = {}, (0, 0, 0)
+
+    def _write(self, tokens: tuple[StoredToken, ...]) -> None:
+        """The file is replaced as a whole; nobody but its owner can read it."""
+        text = msgspec.json.format(msgspec.json.encode(_File(tokens)), indent=2)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
+            with os.fdopen(handle, "wb") as file:
+                file.write(text + b"\n")
+            Path(name).replace(self._path)
+        except OSError as error:
+            raise ConfigError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,99 @@
+"""The production web server (waitress), in threads of its own; HTTPS where there is a certificate."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from waitress import wasyncore
+from waitress.server import create_server
+
+from cep_common.errors import PortInUseError
+from cep_common.security.config import ServerSecurity
+from cep_common.security.tls_front import TlsFront, tls_context
+
+WsgiApp = Callable[..., Any]
+
+MOST_CONNECTIONS = 1_000
+"""More wait until one of them ends; one that is idle for `IDLE_S` does."""
+
+IDLE_S = 60
+
+
+class WebServer:
+    """Serves `app` at an address. `start` and `stop` are called by one thread, once each."""
+
+    def __init__(
+        self, app: WsgiApp, host: str, port: int, threads: int, body_bytes: int, security: ServerSecurity, keys: str
+    ) -> None:
+        """The port is bound; requests wait until `start`. Raises PortInUseError that says which `keys` say
+        where, ConfigError when the certificate cannot be used."""
+        context = tls_context(security.certificate, security.certificate_key) if security.certificate else None
+        listening = _listen(host, port, keys)
+        inner = listening if context is None else _listen("127.0.0.1", 0, keys)
+        self._front: TlsFront | None = None
+        self._app = app
+        self._channels: dict[int, Any] = {}
+        self._server: Any = create_server(
+            app if context is None else self._with_clients_address,
+            map=self._channels,
+            sockets=[inner],
+            threads=threads,
+            url_scheme="http" if context is None else "https",
+            # The app itself refuses larger bodies in its own words; this bound is for what never reaches it.
+            max_request_body_size=2 * body_bytes,
+            connection_limit=MOST_CONNECTIONS,
+            channel_timeout=IDLE_S,
+            asyncore_use_poll=True,
+            ident=None,
+            clear_untrusted_proxy_headers=True,
+        )
+        self._thread = threading.Thread(target=self._server.run, name="web-server", daemon=True)
+        if context is not None:
+            self._front = TlsFront(listening, inner.getsockname(), context, MOST_CONNECTIONS)
+
+    def start(self) -> None:
+        """Requests are answered."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No request is answered any more and the port is free."""
+        if self._front is not None:
+            self._front.close()
+        # Requests end first: each one wakes the server's thread through the trigger, which must not be closed by then.
+        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=5)
+        if self._thread.ident is None:
+            wasyncore.close_all(self._channels)
+        else:
+            self._close_in_server_thread()
+            self._thread.join(timeout=5)
+
+    def _with_clients_address(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        """The app, told who is at the other end of the TLS connection."""
+        client = self._front.client(int(environ["REMOTE_PORT"])) if self._front is not None else None
+        environ["REMOTE_ADDR"] = environ["REMOTE_HOST"] = client or "unknown"
+        return self._app(environ, start_response)
+
+    def _close_in_server_thread(self) -> None:
+        """Sockets belong to the server's thread: it closes them itself and ends when none is left."""
+        pulled = threading.Event()
+
+        def close_all() -> None:
+            # An earlier pull may run this while `pull_trigger` has yet to write to the trigger that is closed here.
+            pulled.wait()
+            wasyncore.close_all(self._channels)
+
+        self._server.trigger.pull_trigger(close_all)
+        pulled.set()
+
+
+def _listen(host: str, port: int, keys: str) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=1_024)
+    except OSError as error:
+        raise PortInUseError(
+            f"cannot listen on {host}:{port} for HTTP: {error.strerror}; set {keys} to a free one"
+        ) from error

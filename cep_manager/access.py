@@ -1,0 +1,46 @@
+"""What each call of the manager's REST API and each page of its console asks for. A test keeps this complete."""
+
+from __future__ import annotations
+
+from cep_common.security.access import Permission
+
+CALLS: dict[str, Permission] = {
+    "api.show_health": Permission.OPEN,
+    "console.static": Permission.OPEN,
+    "api.list_plans": Permission.SEE,
+    "api.show_plan": Permission.SEE,
+    "api.show_status": Permission.SEE,
+    "api.show_query_plan": Permission.SEE,
+    "api.show_topology": Permission.SEE,
+    "api.validate_plan": Permission.SEE,
+    "api.show_language": Permission.SEE,
+    "api.preview_plan": Permission.SEE,
+    "api.try_plan": Permission.EDIT,
+    "console.list_plans": Permission.SEE,
+    "console.list_fragment": Permission.SEE,
+    "console.show_plan": Permission.SEE,
+    "console.plan_fragment": Permission.SEE,
+    "api.show_cluster": Permission.SEE_SYSTEM,
+    "console.show_cluster": Permission.SEE_SYSTEM,
+    "console.cluster_fragment": Permission.SEE_SYSTEM,
+    "api.activate_plan": Permission.OPERATE,
+    "api.deactivate_plan": Permission.OPERATE,
+    "api.trace_plan": Permission.OPERATE,
+    "api.restart_plan": Permission.OPERATE,
+    "api.rebalance_plan": Permission.OPERATE,
+    "console.act_on_plan:activate": Permission.OPERATE,
+    "console.act_on_plan:deactivate": Permission.OPERATE,
+    "console.act_on_plan:trace": Permission.OPERATE,
+    "console.act_on_plan:untrace": Permission.OPERATE,
+    "console.act_on_plan:restart": Permission.OPERATE,
+    "console.act_on_plan:rebalance": Permission.OPERATE,
+    "console.act_on_plan:rename": Permission.EDIT,
+    "api.deploy_plan": Permission.EDIT,
+    "api.replace_plan": Permission.EDIT,
+    "api.undeploy_plan": Permission.EDIT,
+    "api.rename_plan": Permission.EDIT,
+    "console.deploy_form": Permission.EDIT,
+    "console.deploy_plan": Permission.EDIT,
+    "console.undeploy_form": Permission.EDIT,
+    "console.undeploy_plan": Permission.EDIT,
+}

@@ -1,0 +1,13 @@
+"""What each call of a worker's HTTP interface asks for. A test keeps this complete."""
+
+from __future__ import annotations
+
+from cep_common.security.access import Permission
+
+CALLS: dict[str, Permission] = {
+    "get_health": Permission.OPEN,
+    "get_streams": Permission.SEE,
+    "get_stream": Permission.SEE,
+    "post_events": Permission.SEND,
+    "post_source": Permission.SEND,
+}

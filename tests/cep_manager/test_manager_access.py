@@ -1,0 +1,32 @@
+"""Every call of the manager's HTTP interface is in the table of what it asks for."""
+
+from __future__ import annotations
+
+import re
+
+from manager_world import FakeView, World
+from werkzeug.routing import Rule
+
+from cep_common.security.access import AccessRole, Principal, is_granted
+from cep_manager.access import CALLS
+from cep_manager.web import create_app
+
+
+def calls_of(rule: Rule) -> list[str]:
+    """The rule's calls by their names in the table: one for each action where there are several."""
+    actions = re.search(r"any\(([^)]*)\):action", rule.rule)
+    return [f"{rule.endpoint}:{action.strip()}" for action in actions[1].split(",")] if actions else [rule.endpoint]
+
+
+def test_every_call_of_the_manager_asks_for_a_permission() -> None:
+    """A new route belongs into `cep_manager/access.py`; until it is there only admins can call it."""
+    routes = {call for rule in create_app(FakeView(World()), 1_000).url_map.iter_rules() for call in calls_of(rule)}
+    assert routes - CALLS.keys() == set()
+
+
+def test_what_changes_something_is_not_for_viewers() -> None:
+    viewer = Principal("v", AccessRole.VIEWER)
+    changing = re.compile(r"\W(deploy|replace|undeploy|rename|activate|deactivate|restart|rebalance|trace|untrace|try)")
+    changes = [call for call in CALLS if changing.search(call)]
+    assert len(changes) > 10
+    assert [call for call in changes if is_granted(viewer, CALLS[call])] == []

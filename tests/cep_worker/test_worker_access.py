@@ -1,0 +1,72 @@
+"""A worker's HTTP interface with tokens: every call is in the table, sources belong to their plan's tenant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from cep_common.clock import ManualClock
+from cep_common.messages import StreamSchema
+from cep_common.security.access import AccessRole
+from cep_common.security.config import ServerSecurity
+from cep_common.security.tokens import TokenFile
+from cep_common.security.web import Gate
+from cep_worker.access import CALLS
+from cep_worker.http_app import HttpSource, create_app
+
+
+class Stream:
+    """An event stream of tenant 7."""
+
+    schema = StreamSchema("In", (("a", "int"),))
+
+    def tenant(self) -> int:
+        return 7
+
+
+class Gateway:
+    """Knows one source, and lets nothing in."""
+
+    def http_source(self, path: str) -> Any:
+        return HttpSource("s", Stream())  # type: ignore[arg-type]
+
+    def leaving(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TokenFile:
+    made = TokenFile(tmp_path / "tokens.json")
+    made.create("first", AccessRole.ADMIN, None, 0)
+    return made
+
+
+@pytest.fixture
+def client(file: TokenFile, tmp_path: Path) -> FlaskClient:
+    gate = Gate(ServerSecurity(tokens=str(tmp_path / "tokens.json")), "127.0.0.1", ManualClock(0))
+    return create_app(Gateway(), 1_000, 1_000, gate).test_client()  # type: ignore[arg-type]
+
+
+def test_every_call_of_a_worker_asks_for_a_permission(client: FlaskClient) -> None:
+    """A new route belongs into `cep_worker/access.py`; until it is there only admins can call it."""
+    assert {rule.endpoint for rule in client.application.url_map.iter_rules()} == CALLS.keys()
+
+
+def test_events_need_a_token_that_may_send(client: FlaskClient, file: TokenFile) -> None:
+    assert client.post("/in", json={"a": 1}).status_code == 401
+    viewer = file.create("viewer", AccessRole.VIEWER, None, 0)
+    assert client.post("/in", headers={"Authorization": f"Bearer {viewer}"}).status_code == 403
+
+
+@pytest.mark.parametrize(("tenant", "status"), [(7, 503), (8, 403), (None, 503)])
+def test_a_source_takes_events_of_its_own_tenant_only(
+    client: FlaskClient, file: TokenFile, tenant: int | None, status: int
+) -> None:
+    """503 comes from behind the gate: this worker is leaving."""
+    token = file.create("sender", AccessRole.SENDER, tenant, 0)
+    headers = {"Authorization": f"Bearer {token}", **({"tenant": str(tenant)} if tenant else {})}
+    answer = client.post("/in", headers=headers, environ_base={"cep.address": "127.0.0.1:1"})
+    assert (answer.status_code, answer.get_json()["code"]) == (status, "leaving" if status == 503 else "not-authorised")
