@@ -38,7 +38,9 @@ from topology.checkpoint.coordinator import (
 )
 
 KEY = PlanKey(-1234, "Delays")
-TIMING = Timing(interval_ms=10_000, timeout_ms=5_000, pause_ms=500, heartbeat_ms=500, lease_ms=3_000, join_ms=60_000)
+TIMING = Timing(
+    interval_ms=10_000, timeout_ms=5_000, drain_ms=9_000, pause_ms=500, heartbeat_ms=500, lease_ms=3_000, join_ms=60_000
+)
 RUN = RunId(KEY, 4, 1)
 OPENING = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
 
@@ -281,7 +283,7 @@ def test_a_savepoint_that_fails_says_why_also_when_its_topology_ends() -> None:
 def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> None:
     world = World()
     world.pass_ms(1_000)
-    assert world.coordinator.drain(KEY, 4, world.now_ms) == []
+    assert world.coordinator.drain(RUN, world.now_ms) == []
     assert pushed(world.pass_ms(250)) == to_both(BeginCheckpoint(21, final=True))
     world.report(21, 0, 1)
     assert Drained(RUN, "") in world.written(21)
@@ -291,11 +293,14 @@ def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> No
 def test_the_end_waits_for_a_final_checkpoint_only_so_long() -> None:
     world = World()
     world.pass_ms(10_250)
-    world.coordinator.drain(KEY, 4, world.now_ms)
-    drained = [one for one in world.pass_ms(5_000) if isinstance(one, Drained)]
+    world.coordinator.drain(RUN, world.now_ms)
+    world.coordinator.drain(RUN, world.now_ms)
+    drained = [one for one in world.pass_ms(9_000) if isinstance(one, Drained)]
     assert drained == [Drained(RUN, "its last checkpoint was not complete in time")]
     joining = World()
-    assert joining.coordinator.drain(KEY, 4, 0) == [Drained(RUN, "its tasks do not work")]
+    assert joining.coordinator.drain(RUN, 0) == [Drained(RUN, "its tasks do not work")]
+    joining.coordinator.end_run(RUN, "gone")
+    assert joining.coordinator.drain(RUN, 0) == [Drained(RUN, "the topology does not run")]
 
 
 def test_a_newer_epoch_takes_checkpoints_when_the_older_one_has_ended() -> None:

@@ -69,8 +69,8 @@ TRANSITIONS: dict[tuple[Phase, Move], Phase] = {
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
-    earliest, and fail after `timeout_ms`. Tasks beat every `heartbeat_ms` and are lost after `lease_ms`; `join_ms`
-    after their job runs all of them must have joined."""
+    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Tasks beat every `heartbeat_ms`
+    and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
 
     interval_ms: int
     timeout_ms: int
@@ -78,6 +78,7 @@ class Timing:
     heartbeat_ms: int
     lease_ms: int
     join_ms: int
+    drain_ms: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,15 +335,15 @@ class Coordinator:
             run.wishes.append(name)
         return []
 
-    def drain(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """A last checkpoint of that topology is taken, behind which it takes nothing in; `Drained` follows in time."""
-        run = self.runs.get((key, epoch))
-        if run is None or run.drain_until_ms is not None:
+    def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
+        """A last checkpoint of that run is taken, behind which it takes nothing in; `Drained` follows in time."""
+        run = self._find(run_id)
+        if run is not None and run.drain_until_ms is not None:
             return []
         refusal = self._refuse(run)
-        if refusal or run.phase is Phase.JOINING or run.lost:
-            return [Drained(run.id, refusal or "its tasks do not work")]
-        run.drain_until_ms = now_ms + self._timing.timeout_ms
+        if run is None or refusal or run.phase is Phase.JOINING or run.lost:
+            return [Drained(run_id, refusal or "its tasks do not work")]
+        run.drain_until_ms = now_ms + self._timing.drain_ms
         return []
 
     def on_time(self, now_ms: int) -> list[Instruction]:

@@ -1,0 +1,439 @@
+"""The driver's coordinator of checkpoints at work: a thread that speaks with tasks, and one that uses the store.
+
+The driver's own thread gives orders and asks for what has happened; it never waits for either.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+import zmq
+
+from cep_common.checkpoint_messages import JoinTopology, ReportPart
+from cep_common.clock import Clock
+from cep_common.codec import MAXIMUM_DATA_BYTES, Envelope, decode, encode
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import CheckpointReport, CheckpointSpan, Message, Rejected, SavepointReport
+from cep_common.security.roles import Door
+from cep_common.transport import bind_in_range, listening_socket
+from topology.checkpoint.archive import Archive, Opened
+from topology.checkpoint.coordinator import (
+    Coordinator,
+    Drained,
+    Instruction,
+    OpenRun,
+    Push,
+    ReserveNumbers,
+    RestartTopology,
+    Run,
+    RunId,
+    SavepointEnded,
+    Timing,
+    WriteManifest,
+)
+from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+
+logger = logging.getLogger(__name__)
+
+POLL_MS = 20
+"""How soon an order is taken up, and how exact times are."""
+
+MESSAGES_AT_ONCE = 256
+MOST_FAILED = 16
+"""So many failed ones are remembered."""
+MOST_SAVEPOINTS = 256
+"""So many savepoints are told of, the newest."""
+
+Answer = TypeVar("Answer")
+
+
+class RunOpened(msgspec.Struct, frozen=True):
+    """The run may start: from the manifest with `reference` (checkpoint `number`), or without state when that is
+    empty."""
+
+    run: RunId
+    reference: str = ""
+    number: int = 0
+
+
+class RunRefused(msgspec.Struct, frozen=True):
+    """The run cannot start, since nobody can tell what it begins from; `unfit`: another try is no use."""
+
+    run: RunId
+    reason: str
+    unfit: bool
+
+
+Event = RunOpened | RunRefused | RestartTopology | Drained
+
+
+class PlanCheckpoints(msgspec.Struct, frozen=True):
+    """What is told of a topology: which results stand, its newest checkpoints, and which one it began from."""
+
+    spans: tuple[CheckpointSpan, ...] = ()
+    checkpoints: tuple[CheckpointReport, ...] = ()
+    begun_from: int = 0
+
+
+class CheckpointService(threading.Thread):
+    """Runs from `start` to `close`. `archive` is None when nothing is stored: tasks are watched over all the same. The
+    driver's thread calls everything here."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        timing: Timing,
+        archive: Archive | None,
+        clock: Clock,
+    ) -> None:
+        """Tasks can reach `endpoint`. Raises PortInUseError."""
+        super().__init__(name="checkpoints", daemon=True)
+        self._archive = archive
+        self._clock = clock
+        self._coordinator = Coordinator(timing, takes=archive is not None)
+        self._plans: dict[RunId, str] = {}
+        self._begun_from: dict[tuple[PlanKey, int], int] = {}
+        self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
+        self._kept: dict[tuple[PlanKey, str], SavepointReport] = {}
+        self._asked: dict[tuple[PlanKey, str], SavepointReport] = {}
+        self._savepoints: tuple[SavepointReport, ...] = ()
+        self._news = True
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._storing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint-store")
+        self._closing = threading.Event()
+        self._socket = listening_socket(context, Door.COORDINATOR, host, MAXIMUM_DATA_BYTES)
+        try:
+            self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    # ---- the driver's thread ----------------------------------------------------------------------------------------
+
+    def open_run(self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool) -> None:
+        """An attempt is to start: `RunOpened` or `RunRefused` follows. One that works `beside` an older epoch gets its
+        state from that, and takes checkpoints when it has ended."""
+        self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside))
+
+    def job_runs(self, run: RunId) -> None:
+        """All tasks of the run's job have started."""
+        self._orders.put(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
+
+    def end_run(self, run: RunId, reason: str) -> None:
+        """The run's job is over."""
+        self._orders.put(lambda: self._end_run(run, reason))
+
+    def drain(self, run: RunId) -> None:
+        """A last checkpoint is taken, if one can be; `Drained` follows in any case."""
+        self._orders.put(lambda: self._do(self._coordinator.drain(run, self._clock.monotonic_ms())))
+
+    def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
+        """A checkpoint is kept under `name`; `savepoints` tells how far that is."""
+        self._orders.put(lambda: self._take_savepoint(key, epoch, name))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """The savepoint is not kept any more."""
+        self._orders.put(lambda: self._delete_savepoint(key, name))
+
+    def clear(self, key: PlanKey) -> None:
+        """The plan's checkpoints so far are not kept any more."""
+        self._orders.put(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
+
+    def forget(self, key: PlanKey, epoch: int) -> None:
+        """The plan is not deployed any more, and had that epoch last: its checkpoints are not kept."""
+        self._orders.put(lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch)))
+
+    def forget_told(self, key: PlanKey, epoch: int) -> None:
+        """Nothing is told of that topology any more."""
+        self._orders.put(lambda: self._forget_told(key, epoch))
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call."""
+        found = []
+        while not self._events.empty():
+            found.append(self._events.get())
+        return found
+
+    def told(self, key: PlanKey, epoch: int) -> PlanCheckpoints:
+        """What there is to tell of a topology, also between two of its attempts."""
+        return self._told.get((key, epoch), PlanCheckpoints())
+
+    def savepoints(self) -> tuple[SavepointReport, ...]:
+        """What there is to tell of savepoints."""
+        return self._savepoints
+
+    def close(self) -> None:
+        """The threads have ended; what was being written is."""
+        self._closing.set()
+        if self.is_alive():
+            self.join()
+        self._storing.shutdown(wait=True)
+        self._socket.close()
+
+    # ---- this thread ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._list_savepoints()
+        while not self._closing.is_set():
+            try:
+                self._turn()
+            except Exception:
+                # The border of this thread: what was tripped over must not end the watch over all other topologies.
+                logger.exception("a turn of the coordinator failed")
+
+    def _turn(self) -> None:
+        self._socket.poll(POLL_MS)
+        for _ in range(MESSAGES_AT_ONCE):
+            if not self._socket.poll(0):
+                break
+            self._handle(self._socket.recv_multipart())
+        while not self._orders.empty():
+            self._news = True
+            self._orders.get()()
+        self._do(self._coordinator.on_time(self._clock.monotonic_ms()))
+        if self._news:
+            self._news = False
+            self._tell()
+
+    def _handle(self, frames: list[bytes]) -> None:
+        peer, *request = frames
+        try:
+            envelope: Envelope = decode(request)
+        except DecodeError as error:
+            self._send(peer, Rejected(error.code, str(error)))
+            return
+        match envelope.message:
+            case JoinTopology() as message:
+                answer = self._coordinator.join(peer, message, self._clock.monotonic_ms())
+                self._send(peer, answer, envelope.correlation)
+            case ReportPart() as message:
+                self._do(self._coordinator.report(message, self._clock.monotonic_ms()))
+            case message:
+                refusal = Rejected("unexpected-message", f"a driver does not take {message.TYPE} from tasks")
+                self._send(peer, refusal, envelope.correlation)
+
+    def _send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
+        self._socket.send_multipart([peer, *encode(message, correlation)])
+
+    def _do(self, instructions: list[Instruction]) -> None:
+        self._news = self._news or bool(instructions)
+        for one in instructions:
+            match one:
+                case Push(peer=peer, message=message):
+                    self._send(peer, message)
+                case WriteManifest():
+                    self._write(one)
+                case OpenRun(run=run):
+                    self._take_over(run)
+                case ReserveNumbers(run=run):
+                    self._reserve(run)
+                case SavepointEnded(key=key, name=name, error=error):
+                    self._savepoint_ended(key, name, error)
+                case RestartTopology(run=run, reason=reason):
+                    logger.warning("topology is lost: topology=%s reason=%s", run.key.topology(), reason)
+                    self._events.put(one)
+                case Drained():
+                    self._events.put(one)
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    def _open_run(self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool) -> None:
+        self._plans[run] = query_plan
+
+        def opened(answer: Opened | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                self._plans.pop(run, None)
+                unfit = isinstance(answer, CheckpointUnreadableError)
+                self._events.put(RunRefused(run, answer.message, unfit))
+                return
+            self._begin(run, tasks, answer)
+
+        archive = self._archive
+        if archive is None or beside:
+            self._begin(run, tasks, None)
+        else:
+            self._store(lambda: archive.open_run(run, restore), opened)
+
+    def _begin(self, run: RunId, tasks: int, opened: Opened | None) -> None:
+        self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
+        reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
+        self._begun_from[run.key, run.epoch] = number
+        begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
+        logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
+        self._events.put(RunOpened(run, reference, number))
+
+    def _take_over(self, run: RunId) -> None:
+        """A run that has begun beside an older one is the plan's now."""
+        archive = self._archive
+
+        def opened(answer: Opened | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.error("no checkpoints can be taken: topology=%s reason=%s", run.key.topology(), answer)
+            else:
+                self._coordinator.open_run(run, answer.opening)
+
+        if archive is not None:
+            self._store(lambda: archive.open_run(run, ""), opened)
+
+    def _end_run(self, run: RunId, reason: str) -> None:
+        self._do(self._coordinator.end_run(run, reason))
+        self._plans.pop(run, None)
+        archive = self._archive
+        if archive is not None:
+            self._store(lambda: archive.end_run(run), lambda _: None)
+
+    def _reserve(self, run: RunId) -> None:
+        archive = self._archive
+
+        def reserved(answer: int | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.warning("no numbers reserved: topology=%s reason=%s", run.key.topology(), answer)
+            else:
+                self._coordinator.numbers_reserved(run, answer)
+
+        if archive is not None:
+            self._store(lambda: archive.reserve(run), reserved)
+
+    def _write(self, order: WriteManifest) -> None:
+        archive, run = self._archive, order.run
+        plan, spans = self._plans.get(run, ""), self._spans_of(run)
+        taken_ms = self._clock.now_ms()
+
+        def written(answer: object) -> None:
+            error = answer.message if isinstance(answer, CheckpointError) else ""
+            if error:
+                what = f"topology={run.key.topology()} checkpoint={order.checkpoint}"
+                logger.warning("checkpoint failed: %s reason=%s", what, error)
+            self._do(self._coordinator.written(run, order.checkpoint, error, self._clock.monotonic_ms()))
+
+        if archive is not None:
+            self._store(lambda: archive.write(order, plan, spans, taken_ms), written)
+
+    def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
+        found = self._coordinator.runs.get((run.key, run.epoch))
+        return found.opening.spans if found is not None and found.opening is not None else ()
+
+    # ---- savepoints, and what is removed ----------------------------------------------------------------------------
+
+    def _take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
+        logger.info("savepoint asked for: topology=%s name=%s", key.topology(), name)
+        self._asked[key, name] = SavepointReport(key, name, "taking")
+        self._do(self._coordinator.take_savepoint(key, epoch, name))
+
+    def _savepoint_ended(self, key: PlanKey, name: str, error: str) -> None:
+        logger.info("savepoint ended: topology=%s name=%s error=%s", key.topology(), name, error or "none")
+        if error:
+            self._asked[key, name] = SavepointReport(key, name, "failed", error=error)
+            for failed in [known for known, one in self._asked.items() if one.state == "failed"][:-MOST_FAILED]:
+                del self._asked[failed]
+        else:
+            self._list_savepoints((key, name))
+
+    def _delete_savepoint(self, key: PlanKey, name: str) -> None:
+        if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
+            self._asked.pop((key, name), None)
+        self._tend("savepoint not removed", key, lambda archive: archive.delete_savepoint(key, name))
+        self._list_savepoints()
+
+    def _list_savepoints(self, taken: tuple[PlanKey, str] | None = None) -> None:
+        """What is kept is known, also of the one that was just taken."""
+        archive = self._archive
+
+        def listed(answer: list[SavepointReport] | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.warning("savepoints are not known: %s", answer)
+                return
+            self._kept = {(one.key, one.name): one for one in answer}
+            if taken is not None:
+                self._asked.pop(taken, None)
+
+        if archive is not None:
+            self._store(lambda: _reports(archive), listed)
+
+    def _tend(self, failed: str, key: PlanKey, work: Callable[[Archive], object]) -> None:
+        archive = self._archive
+
+        def done(answer: object) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.warning("checkpoints %s: topology=%s reason=%s", failed, key.topology(), answer)
+
+        if archive is not None:
+            self._store(lambda: work(archive), done)
+
+    # ---- between the threads ----------------------------------------------------------------------------------------
+
+    def _store(self, work: Callable[[], Answer], done: Callable[[Answer | CheckpointError], None]) -> None:
+        """`work` is done by the store's thread, one after the other; `done` gets its answer in this one."""
+
+        def finished(future: Future[Answer]) -> None:
+            error = future.exception()
+            if error is None:
+                answer: Answer | CheckpointError = future.result()
+            elif isinstance(error, CheckpointError):
+                answer = error
+            else:
+                logger.error("the store's thread failed", exc_info=error)
+                answer = CheckpointError(f"the store failed: {error}")
+            self._orders.put(lambda: done(answer))
+
+        self._storing.submit(work).add_done_callback(finished)
+
+    def _tell(self) -> None:
+        """What others may read is up to date."""
+        ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        for (key, epoch), run in self._coordinator.runs.items():
+            begun_from = self._begun_from.get((key, epoch), 0)
+            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from)
+            before = self._told.get((key, epoch))
+            if before is None or _differ(before, told):
+                self._told[key, epoch] = told
+        kept = sorted((one for name, one in self._kept.items() if name not in self._asked), key=_age)
+        self._savepoints = (*kept, *self._asked.values())[-MOST_SAVEPOINTS:]
+
+    def _forget_told(self, key: PlanKey, epoch: int) -> None:
+        self._told.pop((key, epoch), None)
+        self._begun_from.pop((key, epoch), None)
+
+
+def _age(savepoint: SavepointReport) -> tuple[int, str]:
+    return savepoint.taken_ms, savepoint.name
+
+
+def _reports(archive: Archive) -> list[SavepointReport]:
+    return [
+        SavepointReport(one.key, one.name, "stored", one.checkpoint, one.taken_ms, one.size_bytes)
+        for one in archive.savepoints()
+    ]
+
+
+def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
+    return tuple(
+        CheckpointReport(
+            checkpoint=one.checkpoint,
+            state=one.state,
+            began_ms=one.began_ms + ahead_ms,
+            duration_ms=one.duration_ms,
+            size_bytes=one.size_bytes,
+            stored_bytes=one.stored_bytes,
+            alignment_ms=one.alignment_ms,
+            name=one.name,
+            error=one.error,
+        )
+        for one in run.history
+    )
+
+
+def _differ(before: PlanCheckpoints, now: PlanCheckpoints) -> bool:
+    """True when there is news; that the clock was set a little is none."""
+    states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
+    return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)
