@@ -51,18 +51,17 @@ def send_command(
     worker: str | None,
     keys: str,
     as_json: bool,
-    manager: str,
-    tenant: int,
+    client: ManagerClient,
 ) -> None:
     """Send the events in FILE to the imported stream STREAM.
 
     FILE is Parquet, CSV, JSON or NDJSON by its suffix; `-` reads NDJSON from standard input, and sends as it comes.
     """
-    address = find_worker(ManagerClient(manager, tenant), worker)
-    schema = fetch_schema(address["http_address"], stream, tenant)
+    address = find_worker(client, worker)
+    schema = fetch_schema(address["http_address"], stream, client.tenant, token=client.token)
     with (
         EventSender(
-            endpoint(address["ingress"]), schema, sender="cep send", tenant=tenant, security=SecurityConfig(keys)
+            endpoint(address["ingress"]), schema, sender="cep send", tenant=client.tenant, security=SecurityConfig(keys)
         ) as sender,
         tqdm(total=count_events(file), unit=" events", disable=as_json or not sys.stderr.isatty()) as bar,
     ):
@@ -86,13 +85,13 @@ def send_command(
 @manager_options
 @with_readable_errors
 def listen_command(
-    stream: str, count: int | None, timeout_s: float | None, worker: str | None, keys: str, manager: str, tenant: int
+    stream: str, count: int | None, timeout_s: float | None, worker: str | None, keys: str, client: ManagerClient
 ) -> None:
     """Print the events of the exported stream STREAM as they come, one JSON object a line."""
-    address = find_worker(ManagerClient(manager, tenant), worker)
+    address = find_worker(client, worker)
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     printed = 0
-    with EventListener(endpoint(address["egress"]), stream, tenant, security=SecurityConfig(keys)) as listener:
+    with EventListener(endpoint(address["egress"]), stream, client.tenant, security=SecurityConfig(keys)) as listener:
         for event in (event for batch in listener.batches(timeout_ms) for event in as_events(batch)):
             click.echo(json.dumps(event))
             printed += 1

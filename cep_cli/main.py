@@ -27,6 +27,7 @@ VERBS = {
     "send": "cep_cli.events:send_command",
     "listen": "cep_cli.events:listen_command",
     "keys": "cep_cli.keys:keys_command",
+    "token": "cep_cli.tokens:token_command",
     "simulate": "cep_cli.language:simulate_command",
     "package-dependencies": "cep_cli.package:package_command",
 }

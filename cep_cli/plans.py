@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,23 @@ POLL_S = 0.1
 
 
 def manager_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say which manager and tenant a command speaks to."""
-    command = click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")(
-        command
-    )
-    return click.option(
+    """Adds the options that say which manager a command speaks to, for which tenant and as whom; the command gets a
+    `client` made of them."""
+
+    @click.option(
         "--manager",
         envvar="CEP_MANAGER_URL",
         default="http://127.0.0.1:9080",
         show_default=True,
         help="The manager's console address.",
-    )(command)
+    )
+    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
+    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are, where the system has tokens.")
+    @wraps(command)
+    def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:
+        command(client=ManagerClient(manager, tenant, token), **options)
+
+    return with_client
 
 
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -52,10 +59,9 @@ WAIT_OPTION = click.option(
 @manager_options
 @with_readable_errors
 def deploy_command(
-    file: Path, replace: bool, renamed: str | None, wait_s: float, as_json: bool, manager: str, tenant: int
+    file: Path, replace: bool, renamed: str | None, wait_s: float, as_json: bool, client: ManagerClient
 ) -> None:
     """Deploy the execution plan in FILE."""
-    client = ManagerClient(manager, tenant)
     text = file.read_text(encoding="utf-8")
     _tell(client, client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace), wait_s, as_json)
 
@@ -64,9 +70,9 @@ def deploy_command(
 @click.argument("plan")
 @manager_options
 @with_readable_errors
-def undeploy_command(plan: str, manager: str, tenant: int) -> None:
+def undeploy_command(plan: str, client: ManagerClient) -> None:
     """Remove PLAN and end its topology."""
-    ManagerClient(manager, tenant).undeploy(plan)
+    client.undeploy(plan)
     click.echo(f"{plan}: undeployed", err=True)
 
 
@@ -75,9 +81,8 @@ def undeploy_command(plan: str, manager: str, tenant: int) -> None:
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def activate_command(plan: str, as_json: bool, manager: str, tenant: int) -> None:
+def activate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
     """Let workers take events in for PLAN again."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "activate"), 0, as_json)
 
 
@@ -86,9 +91,8 @@ def activate_command(plan: str, as_json: bool, manager: str, tenant: int) -> Non
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def deactivate_command(plan: str, as_json: bool, manager: str, tenant: int) -> None:
+def deactivate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
     """Let workers take no more events in for PLAN; its state is kept."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "deactivate"), 0, as_json)
 
 
@@ -98,9 +102,8 @@ def deactivate_command(plan: str, as_json: bool, manager: str, tenant: int) -> N
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def trace_command(plan: str, switch: str, as_json: bool, manager: str, tenant: int) -> None:
+def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) -> None:
     """Let workers write the events of PLAN to their logs, or write them no more; nothing is restarted."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "trace", on=switch == "on"), 0, as_json)
 
 
@@ -110,9 +113,8 @@ def trace_command(plan: str, switch: str, as_json: bool, manager: str, tenant: i
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def restart_command(plan: str, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+def restart_command(plan: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
     """End the topology of PLAN and start it again, with empty state."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "restart"), wait_s, as_json)
 
 
@@ -123,9 +125,8 @@ def restart_command(plan: str, wait_s: float, as_json: bool, manager: str, tenan
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, client: ManagerClient) -> None:
     """Run PLAN on another number of topology workers; it runs on until the new topology does."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "rebalance", workers=workers), wait_s, as_json)
 
 
@@ -136,9 +137,8 @@ def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, man
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def rename_command(plan: str, name: str, wait_s: float, as_json: bool, manager: str, tenant: int) -> None:
+def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
     """Call PLAN NAME from now on; its topology starts again under that name."""
-    client = ManagerClient(manager, tenant)
     _tell(client, client.act(plan, "rename", name=name), wait_s, as_json)
 
 
@@ -155,9 +155,9 @@ def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> 
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def plans_command(as_json: bool, manager: str, tenant: int) -> None:
+def plans_command(as_json: bool, client: ManagerClient) -> None:
     """List the deployed plans with their states."""
-    plans = ManagerClient(manager, tenant).plans()
+    plans = client.plans()
     if as_json:
         click.echo(json.dumps(plans))
         return
@@ -171,9 +171,8 @@ def plans_command(as_json: bool, manager: str, tenant: int) -> None:
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def status_command(plan: str | None, watch: bool, as_json: bool, manager: str, tenant: int) -> None:
+def status_command(plan: str | None, watch: bool, as_json: bool, client: ManagerClient) -> None:
     """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections."""
-    client = ManagerClient(manager, tenant)
     while True:
         plans = [client.plan(plan)] if plan else client.plans()
         if watch:

@@ -11,6 +11,7 @@ import requests
 from cep_cli.errors import RefusedError
 from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT
+from cep_common.security.tokens import bearer
 
 TIMEOUT_S = 30
 
@@ -18,9 +19,10 @@ TIMEOUT_S = 30
 class ManagerClient:
     """Calls the manager at `url` (`http://host:port`). Raises PeerError when nobody answers, RefusedError on errors."""
 
-    def __init__(self, url: str, tenant: int = SUPER_TENANT) -> None:
+    def __init__(self, url: str, tenant: int = SUPER_TENANT, token: str = "") -> None:
         self.url = url.rstrip("/")
-        self._tenant = tenant
+        self.tenant = tenant
+        self.token = token
 
     def deploy(self, text: str, replace: bool) -> Any:
         """What became of deploying the plan in `text`."""
@@ -64,9 +66,9 @@ class ManagerClient:
             answer = requests.request(
                 method,
                 f"{self.url}/api/v1{path}",
-                params={"tenant": str(self._tenant), **parameters},
+                params={"tenant": str(self.tenant), **parameters},
                 data=body,
-                headers={"Content-Type": "text/plain; charset=utf-8"},
+                headers={"Content-Type": "text/plain; charset=utf-8", **bearer(self.token)},
                 timeout=TIMEOUT_S,
             )
         except requests.RequestException as error:

@@ -32,6 +32,7 @@ from cep_common.messages import (
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.roles import Door, Role
+from cep_common.security.tokens import bearer
 from cep_common.transport import connecting_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
@@ -258,13 +259,13 @@ class EventListener:
 
 
 def fetch_schema(
-    http_address: str, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000
+    http_address: str, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000, token: str = ""
 ) -> StreamSchema:
     """The schema of the tenant's imported event stream, asked for at a worker's HTTP address (`http://host:port`).
     InputError when there is no such stream, PeerError when the worker does not answer."""
     url = f"{http_address}/streams/{event_stream}"
     try:
-        answer = requests.get(url, headers={"tenant": str(tenant)}, timeout=timeout_ms / 1000)
+        answer = requests.get(url, headers={"tenant": str(tenant), **bearer(token)}, timeout=timeout_ms / 1000)
         body = answer.json()
     except (requests.RequestException, ValueError) as error:
         raise PeerError(f"no worker answers at {http_address}: {type(error).__name__}") from error

@@ -106,5 +106,10 @@ class TokenFile:
             raise ConfigError(f"{self._path}: cannot be written: {error.strerror}") from error
 
 
+def bearer(token: str) -> dict[str, str]:
+    """The headers by which a request shows `token`; none when there is none to show."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,68 @@
+"""`cep token`: who may call managers and workers over HTTP. The commands work on the file of tokens, on its host."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import click
+import msgspec
+
+from cep_cli.errors import with_readable_errors
+from cep_common.clock import SystemClock
+from cep_common.security.access import AccessRole
+from cep_common.security.tokens import TokenFile
+
+FILE_OPTION = click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="CEP_TOKENS",
+    default=Path("var") / "cep" / "tokens.json",
+    show_default=True,
+    help="The file that security.tokens names in the configuration of managers and workers.",
+)
+
+
+@click.group("token")
+def token_command() -> None:
+    """Make, list and revoke tokens, by which people and programs show who they are to managers and workers."""
+
+
+@token_command.command("create")
+@click.argument("name")
+@click.option("--role", type=click.Choice([role.value for role in AccessRole]), required=True, help="What it may do.")
+@click.option("--tenant", type=int, help="The only tenant that it may act for; default all.")
+@FILE_OPTION
+@with_readable_errors
+def create_command(name: str, role: str, tenant: int | None, file: Path) -> None:
+    """Make a token for NAME and print it: this once, it is kept nowhere."""
+    token = TokenFile(file).create(name, AccessRole(role), tenant, SystemClock().now_ms())
+    click.echo(token)
+    click.echo(f"{name} is {role}; show the token with CEP_TOKEN or Authorization: Bearer TOKEN", err=True)
+
+
+@token_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@FILE_OPTION
+@with_readable_errors
+def list_command(as_json: bool, file: Path) -> None:
+    """List whom there are tokens for, and what they may do."""
+    tokens = TokenFile(file).tokens()
+    if as_json:
+        shown = [{k: v for k, v in msgspec.to_builtins(one).items() if k != "sha256"} for one in tokens]
+        click.echo(json.dumps(shown))
+        return
+    for one in tokens:
+        day = datetime.datetime.fromtimestamp(one.created_ms / 1_000, datetime.UTC).date()
+        click.echo(f"{one.name:24} {one.role.value:9} {'all tenants' if one.tenant is None else one.tenant!s:12} {day}")
+
+
+@token_command.command("revoke")
+@click.argument("name")
+@FILE_OPTION
+@with_readable_errors
+def revoke_command(name: str, file: Path) -> None:
+    """End the token of NAME; managers and workers refuse it from their next request on."""
+    TokenFile(file).revoke(name)
+    click.echo(f"{name}: revoked", err=True)
