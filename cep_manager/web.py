@@ -12,6 +12,8 @@ from cep_manager.api.blueprint import api_blueprint
 from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
 from cep_manager.manager_view import ManagerView
+from cep_manager.storm_api.blueprint import PREFIX as STORM
+from cep_manager.storm_api.blueprint import storm_blueprint, storm_refusal
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 CONTENT_POLICY = (
@@ -26,13 +28,19 @@ def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> 
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     app.config["MAX_FORM_MEMORY_SIZE"] = body_bytes
-    guard(app, gate or open_gate(), CALLS, failure)
+    guard(app, gate or open_gate(), CALLS, _refuse)
     app.before_request(_refuse_other_sites)
     app.after_request(_protect)
     answer_failures(app)
     app.register_blueprint(api_blueprint(view))
     app.register_blueprint(console_blueprint(view))
+    app.register_blueprint(storm_blueprint(view))
     return app
+
+
+def _refuse(status: int, code: str, message: str) -> Response:
+    """A refusal in the form of the API that was called."""
+    return storm_refusal(status, message) if request.path.startswith(f"{STORM}/") else failure(status, code, message)
 
 
 def _refuse_other_sites() -> Response | None:
@@ -42,7 +50,7 @@ def _refuse_other_sites() -> Response | None:
     origin = request.headers.get("Origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.host
     if foreign or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        return failure(403, "cross-site", "changes are taken from the console's own pages and from scripts only")
+        return _refuse(403, "cross-site", "changes are taken from the console's own pages and from scripts only")
     return None
 
 

@@ -115,7 +115,7 @@ def bolt_counts(component: Component, figures: Figures, capacity: float) -> Row:
     }
 
 
-def component_row(topology: Topology, component: Component, window: Window, monotonic_ms: int, now_ms: int) -> Row:
+def component_row(component: Component, window: Window, monotonic_ms: int, now_ms: int) -> Row:
     """A spout or bolt in the tables of a topology."""
     figures = component.figures(window, monotonic_ms)
     kind = "spout" if component.is_spout else "bolt"
@@ -130,20 +130,14 @@ def component_row(topology: Topology, component: Component, window: Window, mono
         "executors": len(component.executors),
         "tasks": len(component.executors),
         **counts,
-        **requested(topology, "requestedGenericResourcesComp"),
+        **requested("requestedGenericResourcesComp"),
         **last_error(errors[-1] if errors else None, now_ms),
     }
 
 
-def requested(topology: Topology, generic: str) -> Row:
-    """What a component is given: `@Plan:resources` speaks of tasks, in which components share what there is."""
-    memory = topology.record.compiled.memory_bytes if topology.record.compiled is not None else 0
-    return {
-        "requestedMemOnHeap": megabytes(memory),
-        "requestedMemOffHeap": 0.0,
-        "requestedCpu": float(SHARE_OF_A_CORE * topology.cores),
-        generic: "",
-    }
+def requested(generic: str) -> Row:
+    """What a component asks for: nothing of its own. `@Plan:resources` speaks of tasks, which components share."""
+    return {"requestedMemOnHeap": 0.0, "requestedMemOffHeap": 0.0, "requestedCpu": 0.0, generic: ""}
 
 
 def last_error(error: StageError | None, now_ms: int) -> Row:

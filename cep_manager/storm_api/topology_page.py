@@ -18,7 +18,7 @@ def topology_page(overview: Overview, topology: Topology, slots: Iterable[Slots]
     row = topology_row(topology, overview.now_ms)
     monotonic_ms = overview.snapshot.now_ms
     rows = [
-        (component.is_spout, component_row(topology, component, window, monotonic_ms, overview.now_ms))
+        (component.is_spout, component_row(component, window, monotonic_ms, overview.now_ms))
         for component in topology.components
     ]
     return {

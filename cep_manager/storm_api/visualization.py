@@ -46,7 +46,7 @@ def _node(
         ":capacity": round(capacity, 3),
         ":latency": round(latency_ms, 3) if latency_ms is not None else 0.0,
         ":transferred": component.transferred(figures.emitted),
-        ":link": f"/component.html?id={encoded(component.name)}&topology_id={encoded(topology.identifier)}",
+        ":link": f"/plans/{encoded(topology.key.plan)}?tenant={topology.key.tenant}",
         ":stats": [_instance(component, one, monotonic_ms) for one in component.executors],
         ":inputs": [
             {
