@@ -47,7 +47,7 @@ class Flows(Protocol):
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants are limited."""
 
-    def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
+    def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """An inflow is to be linked to a receiver."""
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
@@ -172,16 +172,17 @@ class ControlLoop:
 
     def _request_receivers(self, now_ms: int) -> None:
         missing = {
-            (snapshot.report.key, snapshot.report.epoch, stream)
+            (snapshot.report.key, snapshot.report.epoch, unconnected.stream): unconnected.former
             for snapshot in self._flows.snapshots()
-            for stream in snapshot.unconnected
+            for unconnected in snapshot.unconnected
         }
         due = self._receiver_tries.due(sorted(missing), now_ms)
-        for key, epoch, stream in sorted(missing.intersection(due)):
-            request = RequestEndpoint("receiver", key, epoch, self._worker, self._config.host, stream)
+        for key, epoch, stream in sorted(missing.keys() & set(due)):
+            former = missing[key, epoch, stream]
+            request = RequestEndpoint("receiver", key, epoch, self._worker, self._config.host, stream, former=former)
             answer = self._ask(request)
             if isinstance(answer, EndpointAssigned):
-                self._flows.connect(key, epoch, stream, answer.endpoint, answer.instance)
+                self._flows.connect(key, epoch, stream, answer)
 
     def _ask(self, message: RegisterWorker | ListPlans | RegisterEndpoint | RequestEndpoint) -> object:
         """The answer, or None when the request was refused: a topology that is still starting has no endpoints, an old

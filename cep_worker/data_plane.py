@@ -12,8 +12,8 @@ import zmq
 
 from cep_common.clock import Clock
 from cep_common.errors import InputError
-from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import DeployedPlan, StreamSchema, TenantLimit
+from cep_common.ids import PlanKey
+from cep_common.messages import DeployedPlan, EndpointAssigned, StreamSchema, TenantLimit
 from cep_common.security.web import Gate
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
@@ -24,12 +24,14 @@ from cep_worker.http_fronts import HttpFronts
 from cep_worker.inflow import Inflow
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.plan_flow import PlanFlow, PlanSnapshot, Surroundings
+from cep_worker.plan_flow import PlanFlow, PlanSnapshot, Surroundings, keeps_logs
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.sinks.running import RunningSinks
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.running import RunningSources
+from cep_worker.spool.folder import Spool
+from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.tenant_limits import TenantLimits
 
@@ -49,6 +51,7 @@ class DataPlane:
         self,
         config: WorkerConfig,
         worker: str,
+        spool: Spool,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         artefacts: tuple[tuple[Artefact, ...], tuple[Artefact, ...]],
@@ -56,11 +59,13 @@ class DataPlane:
     ) -> None:
         self._config = config
         self._worker = worker
+        self._spool = spool
         self._context = context
         self._clock = clock
         self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
         self._reactor = Reactor()
+        self._upkeep = open_upkeep(config.spool, self._reactor.defer)
         self._flows: dict[PlanKey, PlanFlow] = {}
         self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
         self._imported = StreamDirectory()
@@ -70,9 +75,11 @@ class DataPlane:
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
-        self._surroundings = Surroundings(worker, config, self._reactor, context, self._changed, self._room)
-        self._intake = Intake(self._reactor, self._make_route, clock.monotonic_ms)
-        self._ingress = LinkIngress(self._reactor, self._resolve, self._make_route, config.ingress.links)
+        self._surroundings = Surroundings(
+            worker, config, self._reactor, context, self._spool, self._upkeep, self._changed, self._room
+        )
+        self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
+        self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
         self._egress = Egress(self._reactor, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
         self._fronts = HttpFronts(config.http, config.security, self._gate)
@@ -82,6 +89,7 @@ class DataPlane:
     def open(self) -> None:
         """The built-in services listen. Raises PortInUseError, with nothing left open."""
         ingress = self._config.ingress
+        self._upkeep.start()
         try:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
             self._egress.listen(self._context)
@@ -109,9 +117,9 @@ class DataPlane:
         """Exactly these tenants may not send as much as they like."""
         self._reactor.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
 
-    def connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
-        """The inflow of an imported stream will be linked to `receiver` at `endpoint`, if it still has no link."""
-        self._reactor.post(lambda: self._connect(key, epoch, stream, endpoint, receiver))
+    def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
+        """The inflow of an imported stream will be linked to the receiver, if it still has no link."""
+        self._reactor.post(lambda: self._connect(key, epoch, stream, assigned))
 
     def stop(self) -> None:
         """`run` will leave and return."""
@@ -192,6 +200,10 @@ class DataPlane:
         }
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
         self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.exported)
+        self._spool.keep_only(
+            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
+            self._upkeep,
+        )
         self._reroute(plans, now_ms)
         self._changed()
 
@@ -212,10 +224,10 @@ class DataPlane:
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
 
-    def _connect(self, key: PlanKey, epoch: int, stream: str, endpoint: Endpoint, receiver: str) -> None:
+    def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         inflow = self._inflows.get((key, stream))
         if inflow is not None and inflow.epoch == epoch and inflow.needs_endpoint:
-            inflow.connect(endpoint, receiver, self._clock.monotonic_ms())
+            inflow.connect(assigned, self._clock.monotonic_ms())
 
     def _leave(self) -> None:
         self._leaving = True
@@ -247,6 +259,7 @@ class DataPlane:
         self._sources.close()
         for flow in self._flows.values():
             flow.close()
+        self._upkeep.stop()
         self._sinks.close()
         self._egress.close()
         self._reactor.close()
@@ -277,6 +290,7 @@ class DataPlane:
             ingress=self._config.ingress,
             http=self._config.http,
             reactor=self._reactor,
+            upkeep=self._upkeep,
             zmq_context=self._context,
             fronts=self._fronts,
             make_route=self._make_route,

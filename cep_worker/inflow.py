@@ -1,4 +1,7 @@
-"""An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage."""
+"""An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage.
+
+What it takes is kept in a log on disk until the topology needs it no more, unless the plan is delivered at most once.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,18 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import DeployedPlan, InflowReport, OpenLink, StreamBinding, StreamSchema
+from cep_common.ids import PlanKey
+from cep_common.messages import DeployedPlan, EndpointAssigned, InflowReport, OpenLink, StreamBinding, StreamSchema
 from cep_common.security.roles import Door
+from cep_worker.backlog import MemoryBacklog
 from cep_worker.config import WorkerConfig
 from cep_worker.event_trace import EventTrace
+from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
+from cep_worker.spool.log import Log
 from cep_worker.watermarks import InflowWatermark
-from topology.frames import TIMESTAMP
+from topology.frames import TIMESTAMP, arrow_schema
 
 
 class Inflow:
@@ -32,25 +38,28 @@ class Inflow:
         binding: StreamBinding,
         worker: str,
         config: WorkerConfig,
+        log: Log | None,
         changed: Callable[[], None],
         room: Callable[[], None],
         now_ms: int,
     ) -> None:
+        """`log` is closed with the inflow."""
         self.key: PlanKey = plan.key
         self.epoch = plan.epoch
         self.binding = binding
         self.playback = plan.playback
+        self.logged = log is not None
         self.trace = EventTrace(plan.key, binding, "before")
         self._receiver = ""
+        """The receiver instance that was assigned last."""
+        self._former = ""
+        """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
-        limits = OutgoingLimits(
-            config.inflow.waiting_rows,
-            config.inflow.batch_rows,
-            config.inflow.frames_under_way,
-            config.registry.connect_ms,
-        )
+        limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
         self._worker = worker
-        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), limits, changed, room)
+        most_rows = config.inflow.waiting_rows
+        backlog = MemoryBacklog(most_rows) if log is None else LoggedBacklog(log, self._arrow_schema(), most_rows)
+        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), backlog, limits, changed, room)
 
     @property
     def needs_endpoint(self) -> bool:
@@ -59,12 +68,24 @@ class Inflow:
 
     @property
     def last_error(self) -> str:
-        """What a receiver refused last, or nothing."""
-        return self._out.last_error
+        """Why nothing more can be kept, or what a receiver refused last, or nothing."""
+        return self._out.problem or self._out.last_error
+
+    @property
+    def former(self) -> str:
+        """The receiver instance to which a link stood last in this epoch, or nothing: it has what was sent."""
+        if self._out.connected:
+            self._former = self._receiver
+        return self._former
 
     def has_room(self) -> bool:
-        """True when `offer` may be called."""
+        """True when a batch may be prepared."""
         return self._out.has_room()
+
+    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
+        """`batch`, of the inflow's schema, can be offered for certain, with the body that is given back; `body` is its
+        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot."""
+        return self._out.prepare(batch, body) if batch.num_rows else body
 
     def join(self, source: Hashable, now_ms: int) -> None:
         """`source` may send from now on; until it has, its events are waited for."""
@@ -73,8 +94,8 @@ class Inflow:
             self._promise()
 
     def offer(self, source: Hashable, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
-        """`batch`, of the inflow's schema, is taken over; `source` promises later events to be of `promised_ms` or
-        after (`NO_WATERMARK`: it promises nothing). The caller has asked `has_room`."""
+        """`batch`, which was prepared, is taken over; `source` promises later events to be of `promised_ms` or after
+        (`NO_WATERMARK`: it promises nothing)."""
         if self.playback:
             self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
             if batch.num_rows == 0:
@@ -98,16 +119,17 @@ class Inflow:
             self._watermark.leave(source)
             self._promise()
 
-    def connect(self, endpoint: Endpoint, receiver: str, now_ms: int) -> None:
-        """A link to the receiver instance `receiver` at `endpoint` is being opened."""
-        self._receiver = receiver
-        self._out.connect(endpoint, now_ms)
+    def connect(self, assigned: EndpointAssigned, now_ms: int) -> None:
+        """A link to the receiver instance that the manager has assigned is being opened."""
+        self._receiver = assigned.instance
+        self._out.connect(assigned.endpoint, now_ms, assigned.attempt)
         if self.playback:
             self._promise()
 
     def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
         """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
         self.epoch = plan.epoch
+        self._former = ""
         self._out.reopen(self._opening())
         if self.playback:
             self._watermark.restart(now_ms)
@@ -138,14 +160,20 @@ class Inflow:
         return self._out.drained()
 
     def close(self) -> None:
+        """The link and the log are closed; only what is in a log can still be sent one day."""
         self._out.close()
 
     def _promise(self) -> None:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)
 
     def _opening(self) -> OpenLink:
-        schema = StreamSchema(self.binding.stream, self.binding.attributes)
-        return OpenLink(sender=self._worker, streams=(schema,), key=self.key, epoch=self.epoch)
+        return OpenLink(sender=self._worker, streams=(self._schema(),), key=self.key, epoch=self.epoch)
+
+    def _schema(self) -> StreamSchema:
+        return StreamSchema(self.binding.stream, self.binding.attributes)
+
+    def _arrow_schema(self) -> pa.Schema:
+        return arrow_schema(self._schema())
 
 
 def newest_timestamp_ms(batch: pa.RecordBatch) -> int | None:

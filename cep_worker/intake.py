@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +14,8 @@ from cep_common.errors import InputError
 from cep_common.messages import StreamSchema
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream
 from topology.link import NO_WATERMARK
 
@@ -31,16 +34,19 @@ class Intake:
     """A submitter waits for its future as long as it likes and cancels it then: a cancelled batch is not taken, one
     that was taken cannot be cancelled."""
 
-    def __init__(self, reactor: Reactor, make_route: MakeRoute, monotonic_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, reactor: Reactor, upkeep: Upkeep, make_route: MakeRoute, monotonic_ms: Callable[[], int]
+    ) -> None:
         self._reactor = reactor
+        self._upkeep = upkeep
         self._make_route = make_route
         self._monotonic_ms = monotonic_ms
         self._routes: dict[Hashable, Route] = {}
         self._waiting: deque[_Submission] = deque()
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
-        """Done when all inflows of `stream` have taken `batch`, which is of its schema; fails with InputError when the
-        stream is gone. Any thread may call it."""
+        """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
+        lose it; fails with InputError when the stream is gone or nothing more can be stored. Any thread may call it."""
         taken: Future[None] = Future()
         submission = _Submission(source, stream, batch, taken)
         self._reactor.post(lambda: self._arrived(submission))
@@ -82,8 +88,12 @@ class Intake:
         if not route.has_room():
             return False
         if submission.taken.set_running_or_notify_cancel():
-            route.offer(submission.batch, None, NO_WATERMARK, now_ms)
-            submission.taken.set_result(None)
+            try:
+                route.offer(submission.batch, None, NO_WATERMARK, now_ms)
+            except SpoolFullError as error:
+                submission.taken.set_exception(InputError("no-room", error.message))
+            else:
+                self._upkeep.when_safe(partial(submission.taken.set_result, None))
         return True
 
     def _route(self, submission: _Submission) -> Route:

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import zmq
@@ -16,6 +17,8 @@ from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream, check_schema
 from topology.frames import CURRENT, KIND, TIMESTAMP
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
@@ -41,10 +44,14 @@ class _Client:
 
 class LinkIngress:
     """Takes links from clients and hands their batches to routes. A frame is acknowledged when every inflow has taken
-    it; until then it waits here, bounded by the link's window. Belongs to the reactor's thread."""
+    it and the worker can no longer lose it; until it is taken it waits here, bounded by the link's window. Belongs to
+    the reactor's thread."""
 
-    def __init__(self, reactor: Reactor, resolve: Resolve, make_route: MakeRoute, most_links: int) -> None:
+    def __init__(
+        self, reactor: Reactor, upkeep: Upkeep, resolve: Resolve, make_route: MakeRoute, most_links: int
+    ) -> None:
         self._reactor = reactor
+        self._upkeep = upkeep
         self._resolve = resolve
         self._make_route = make_route
         self._most_links = most_links
@@ -194,15 +201,22 @@ class LinkIngress:
                 if problem:
                     server.refuse_frame(client.link, "bad-events", f"{stream}: {problem}")
                 else:
-                    route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
+                    try:
+                        route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
+                    except SpoolFullError:  # the inflow tells why
+                        return False
             case MarkIdle():
                 for route in client.routes.values():
                     route.rest()
             case message:
                 server.refuse_frame(client.link, "unexpected", f"a {message.TYPE} does not belong here")
-        server.done(client.link, frame.sequence)
-        self._reactor.defer(self._flush)
+        self._upkeep.when_safe(partial(self._done, client.link, frame.sequence))
         return True
+
+    def _done(self, link: Link, sequence: int) -> None:
+        if self._server is not None:
+            self._server.done(link, sequence)
+            self._reactor.defer(self._flush)
 
 
 def _problem(batch: pa.RecordBatch) -> str:

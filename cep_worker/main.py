@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
-import socket
 import sys
 import threading
 from types import FrameType
@@ -20,6 +18,7 @@ from cep_worker.connectors import read_artefacts
 from cep_worker.control import ControlLoop
 from cep_worker.data_plane import DataPlane
 from cep_worker.plan_flow import PlanSnapshot
+from cep_worker.spool.folder import Spool
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,6 @@ class Worker:
     """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
 
     def __init__(self, config: WorkerConfig, clock: Clock | None = None) -> None:
-        self.name = config.name or f"{socket.gethostname()}-{os.getpid()}"
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
         listens = {
@@ -40,7 +38,13 @@ class Worker:
             "egress.host": config.egress.host,
         }
         self._context = open_context(config.security, Role.WORKER, listens)
-        self._data = DataPlane(config, self.name, self._context, self._clock, artefacts, self._changed)
+        try:
+            self._spool = Spool(config.spool, config.name)
+        except BaseException:
+            self._context.destroy(linger=0)
+            raise
+        self.name = self._spool.name
+        self._data = DataPlane(config, self.name, self._spool, self._context, self._clock, artefacts, self._changed)
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data)
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
@@ -54,6 +58,7 @@ class Worker:
             self._data.open()
         except BaseException:
             self._context.destroy(linger=0)
+            self._spool.close()
             raise
         self._data_thread.start()
         self._control_thread.start()
@@ -66,6 +71,7 @@ class Worker:
         self._control.stop()
         self._control_thread.join()
         self._context.destroy(linger=0)  # only what a failure left open is still there
+        self._spool.close()
         logger.info("worker left: worker=%s", self.name)
 
     def health(self) -> dict[str, Any]:

@@ -1,23 +1,24 @@
-"""One stream on its way over a link that is replaced when it breaks; what was not acknowledged is sent again."""
+"""One stream on its way over a link that is replaced when it breaks; its backlog says what is sent again then."""
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, OpenLink
+from cep_common.messages import OpenLink
 from cep_common.security.roles import Door
+from cep_worker.backlog import Backlog
 from cep_worker.reactor import Reactor
-from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
+from cep_worker.waiting import ReadyFrame, WaitingBatch
 from topology.frames import arrow_schema, encode_batch
-from topology.link import NO_WATERMARK, PendingFrame
+from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
@@ -25,11 +26,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OutgoingLimits:
-    """`waiting_rows` may wait; small batches are joined up to `batch_rows`. While `frames_under_way` are unacknowledged
+    """Small batches are joined up to `batch_rows`. While `frames_under_way` are unacknowledged
     only full frames leave at once, others wait for the next tick: under load small batches grow rather than pile up in
     the peer, which may need later watermarks to let go of what it holds. A link not opened in `connect_ms` is left."""
 
-    waiting_rows: int
     batch_rows: int
     frames_under_way: int
     connect_ms: int
@@ -47,6 +47,7 @@ class Outgoing:
         context: zmq.Context[zmq.Socket[bytes]],
         door: Door,
         opening: OpenLink,
+        backlog: Backlog,
         limits: OutgoingLimits,
         changed: Callable[[], None],
         room: Callable[[], None],
@@ -54,13 +55,12 @@ class Outgoing:
         self._reactor = reactor
         self._context = context
         self._door = door
-        self.opening = opening
+        self.opening = msgspec.structs.replace(opening, log=backlog.log)
         self._stream = opening.streams[0]
+        self._backlog = backlog
         self._limits = limits
         self._changed = changed
         self._room = room
-        self._waiting = WaitingQueue()
-        self._resend: deque[ReadyFrame] = deque()
         self._link: LinkSender | None = None
         self._connected_ms = 0
         self._watermark_ms = NO_WATERMARK
@@ -83,7 +83,12 @@ class Outgoing:
     @property
     def waiting_rows(self) -> int:
         """Rows that have not been sent yet, or must be sent again."""
-        return self._waiting.rows + sum(frame.rows for frame in self._resend)
+        return self._backlog.rows
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be taken now, or nothing."""
+        return self._backlog.problem
 
     @property
     def peer(self) -> str:
@@ -91,16 +96,20 @@ class Outgoing:
         return "" if self._link is None else f"{self._link.endpoint.host}:{self._link.endpoint.port}"
 
     def has_room(self) -> bool:
-        """True when `offer` may be called."""
-        return self._waiting.rows < self._limits.waiting_rows
+        """True when a batch may be prepared."""
+        return self._backlog.has_room(self.connected)
+
+    def prepare(self, batch: pa.RecordBatch, body: Any = None) -> Any:
+        """`batch` (of the stream's schema) can be offered for certain, with the body that is given back; `body` is its
+        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot."""
+        return self._backlog.prepare(batch, body)
 
     def offer(self, batch: pa.RecordBatch, body: Any = None, watermark_ms: int = NO_WATERMARK) -> None:
-        """`batch` (of the stream's schema) is in the queue and leaves as soon as the link lets it; `body` is its Arrow
-        IPC form when there is one. The caller has asked `has_room`."""
+        """`batch`, which was prepared, is accepted and leaves as soon as the link lets it."""
         self._resting = False
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
-        self._waiting.append(WaitingBatch(batch, body, self._watermark_ms))
+        self._backlog.append(WaitingBatch(batch, body, self._watermark_ms))
         self._reactor.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:
@@ -111,19 +120,20 @@ class Outgoing:
             self._told_resting = False
         self._reactor.defer(self.pump)
 
-    def connect(self, endpoint: Endpoint, now_ms: int) -> None:
-        """A link to `endpoint` is being opened, in place of the former one."""
+    def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
+        """A link to `endpoint`, of the topology's attempt `attempt`, is being opened in place of the former one."""
         self._leave()
+        self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
         self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
 
     def reopen(self, opening: OpenLink) -> None:
-        """The stream is sent under another epoch from now on: the link is left, what is not acknowledged is kept, what
-        was promised is forgotten."""
+        """The stream is sent under another epoch from now on: the link is left, the backlog kept, what was promised
+        forgotten."""
         self._leave()
-        self.opening = opening
+        self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
         self._watermark_ms = NO_WATERMARK
         self._resting = False
         self._changed()
@@ -134,6 +144,7 @@ class Outgoing:
 
     def tick(self, now_ms: int) -> None:
         """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
+        self._backlog.tick()
         link = self._link
         if link is None:
             return
@@ -148,11 +159,12 @@ class Outgoing:
 
     def drained(self) -> bool:
         """Everything was sent and acknowledged."""
-        return not self._waiting and not self._resend and (self._link is None or not self._link.outbox.pending)
+        return not self._backlog and (self._link is None or not self._link.outbox.pending)
 
     def close(self) -> None:
-        """The link is closed in order; what was not sent is forgotten."""
+        """The link is closed in order, and the backlog with it."""
         self._leave()
+        self._backlog.close()
 
     def _send_waiting(self, most_frames: int | None) -> None:
         """Sends as far as the link has room; beyond `most_frames` under way only full frames."""
@@ -160,25 +172,24 @@ class Outgoing:
         if link is None:
             return
         was_full = not self.has_room()
-        while link.has_room() and self._resend:
-            self._send(link, self._resend.popleft())
-        while link.has_room() and self._waiting:
-            if most_frames is not None and len(link.outbox.pending) >= most_frames and not self._fills_a_frame():
+        while link.has_room() and self._backlog:
+            waits = most_frames is not None and len(link.outbox.pending) >= most_frames
+            if waits and not self._backlog.fills(self._limits.batch_rows):
                 break
-            frame = self._waiting.take(self._limits.batch_rows)
-            self._send(link, frame)
-            self.sent_events += frame.rows
-        if link.has_room() and not self._waiting and not self._resend:
+            frame = self._backlog.take(self._limits.batch_rows)
+            if frame is None:
+                break
+            self._backlog.sent(self._send(link, frame), frame)
+            if not frame.again:
+                self.sent_events += frame.rows
+        if link.has_room() and not self._backlog:
             self._tell_time(link)
         if was_full and self.has_room():
             self._room()
 
-    def _fills_a_frame(self) -> bool:
-        return self._waiting.rows >= self._limits.batch_rows
-
-    def _send(self, link: LinkSender, frame: ReadyFrame) -> None:
-        link.send(self._stream.stream, frame.body, frame.rows, frame.watermark_ms)
+    def _send(self, link: LinkSender, frame: ReadyFrame) -> int:
         self._sent_watermark_ms = max(self._sent_watermark_ms, frame.watermark_ms)
+        return link.send(self._stream.stream, frame.body, frame.rows, frame.watermark_ms, frame.position)
 
     def _tell_time(self, link: LinkSender) -> None:
         """A watermark that has risen without events travels in a batch of no rows."""
@@ -194,17 +205,32 @@ class Outgoing:
         if link is None:
             return
         before = link.state
+        was_full = not self.has_room()
         link.handle()
-        self._look(link)
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
+            self._backlog.resume(link.position, link.secures)
             self.last_error = ""
             logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
             self._changed()
+        self._note_progress(link)
+        self._look(link)
+        if was_full and self.has_room():
+            self._room()
         self._reactor.defer(self.pump)
+
+    def _note_progress(self, link: LinkSender) -> None:
+        """Tells the backlog what the server has taken over and secured."""
+        pending = link.outbox.pending
+        self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
+        if link.secured:
+            self._backlog.secure(link.secured)
 
     def _look(self, link: LinkSender) -> None:
         """Notes refusals and leaves a link that does not stand any more."""
         for refusal in link.refusals:
+            if refusal.code == "stale-epoch":  # the topology was started anew: the manager knows where
+                logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
+                continue
             self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"
             logger.error("link refused: stream=%s peer=%s code=%s reason=%s",
                          self._stream.stream, self.peer, refusal.code, refusal.reason)  # fmt: skip
@@ -215,19 +241,14 @@ class Outgoing:
             self._changed()
 
     def _leave(self) -> None:
-        """Closes the link and keeps its unacknowledged frames, ahead of those that wait to be sent again already."""
+        """Closes the link; its unacknowledged frames are part of the backlog again."""
         link = self._link
         if link is None:
             return
         self._link = None
         self._told_resting = False
         self._sent_watermark_ms = NO_WATERMARK
-        self._resend.extendleft(reversed([_again(frame) for frame in link.unacknowledged() if frame.bodies]))
+        self._backlog.give_back(link.unacknowledged())
         for socket in link.sockets:
             self._reactor.unwatch(socket)
         link.close()
-
-
-def _again(frame: PendingFrame) -> ReadyFrame:
-    assert isinstance(frame.message, Data)  # noqa: S101 - only data frames carry bodies
-    return ReadyFrame(frame.bodies[0], frame.rows, frame.message.watermark_ms)

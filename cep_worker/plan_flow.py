@@ -10,12 +10,14 @@ import zmq
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint
-from cep_common.messages import DeployedPlan, WorkerPlanReport
+from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.config import WorkerConfig
 from cep_worker.consumers import Consumers
 from cep_worker.inflow import Inflow
 from cep_worker.outflow import Outflow
 from cep_worker.reactor import Reactor
+from cep_worker.spool.folder import Spool
+from cep_worker.spool.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,18 @@ class Surroundings:
     config: WorkerConfig
     reactor: Reactor
     context: zmq.Context[zmq.Socket[bytes]]
+    spool: Spool
+    upkeep: Upkeep
     changed: Callable[[], None]
     room: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unconnected:
+    """An imported stream without a link, and the receiver instance that it was linked to before in this epoch."""
+
+    stream: str
+    former: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class PlanSnapshot:
 
     report: WorkerPlanReport
     outflow: Endpoint | None
-    unconnected: tuple[str, ...]
+    unconnected: tuple[Unconnected, ...]
 
 
 class PlanFlow:
@@ -105,7 +117,9 @@ class PlanFlow:
             publishers=outflow.publishers() if outflow is not None else (),
             last_error=self._outflow_error or connector_error or refused,
         )
-        unconnected = tuple(stream for stream, inflow in self.inflows.items() if inflow.needs_endpoint)
+        unconnected = tuple(
+            Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
+        )
         return PlanSnapshot(report, outflow.endpoint if outflow is not None else None, unconnected)
 
     def drained(self) -> bool:
@@ -131,7 +145,7 @@ class PlanFlow:
             self._outflow = None
 
     def close(self) -> None:
-        """Links are closed; what waits is lost, and said to be."""
+        """Links and logs are closed; what waits and is in no log is lost, and said to be."""
         for inflow in self.inflows.values():
             self._close_inflow(inflow)
         self.inflows.clear()
@@ -139,22 +153,31 @@ class PlanFlow:
 
     def _open_inflows(self, now_ms: int) -> None:
         """An inflow for each imported stream; those of the same schema are taken over."""
-        before, self.inflows = self.inflows, {}
+        before, kept = self.inflows, {}
         for binding in self.plan.imported:
             inflow = before.get(binding.stream)
-            if inflow is not None and inflow.binding == binding and inflow.playback == self.plan.playback:
-                del before[binding.stream]
+            if inflow is not None and self._is_served_by(inflow, binding):
+                kept[binding.stream] = before.pop(binding.stream)
                 if inflow.epoch != self.plan.epoch:
                     inflow.take_epoch(self.plan, now_ms)
-            else:
-                around = self._surroundings
-                inflow = Inflow(
-                    around.reactor, around.context, self.plan, binding, around.worker, around.config,
-                    around.changed, around.room, now_ms,
-                )  # fmt: skip
-            self.inflows[binding.stream] = inflow
-        for inflow in before.values():
+        for inflow in before.values():  # their logs must be closed before they are opened again
             self._close_inflow(inflow)
+        self.inflows = {
+            binding.stream: kept.get(binding.stream) or self._open_inflow(binding, now_ms)
+            for binding in self.plan.imported
+        }
+
+    def _is_served_by(self, inflow: Inflow, binding: StreamBinding) -> bool:
+        plan = self.plan
+        return inflow.binding == binding and inflow.playback == plan.playback and inflow.logged == keeps_logs(plan)
+
+    def _open_inflow(self, binding: StreamBinding, now_ms: int) -> Inflow:
+        around = self._surroundings
+        log = around.spool.open_log(self.plan.key, binding, around.upkeep) if keeps_logs(self.plan) else None
+        return Inflow(
+            around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
+            around.changed, around.room, now_ms,
+        )  # fmt: skip
 
     def _outflows(self) -> list[Outflow]:
         """Those of earlier epochs, then the present one."""
@@ -198,7 +221,12 @@ class PlanFlow:
 
     def _close_inflow(self, inflow: Inflow) -> None:
         waiting = inflow.report().waiting_events
-        if waiting:
+        if waiting and not inflow.logged:
             logger.warning("events lost with their plan: plan=%s stream=%s events=%d",
                            self.plan.key.topology(), inflow.binding.stream, waiting)  # fmt: skip
         inflow.close()
+
+
+def keeps_logs(plan: DeployedPlan) -> bool:
+    """Accepted events of the plan outlive the worker's process."""
+    return plan.delivery != "at-most-once"

@@ -35,13 +35,19 @@ class Route:
             inflow.join(self.source, now_ms)
 
     def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
-        """All inflows have taken `batch`; the caller has asked `has_room`."""
-        self.limit.take(batch.num_rows)
+        """All inflows have taken `batch`; the caller has asked `has_room`. Raises SpoolFullError when one of them
+        cannot: none has taken it then."""
+        prepared = []
         for inflow, order in zip(self.inflows, self._orders, strict=True):
             if order is None:
-                inflow.offer(self.source, batch, body, promised_ms, now_ms)
+                body = inflow.prepare(batch, body)  # encoded once for all
+                prepared.append((inflow, batch, body))
             else:
-                inflow.offer(self.source, batch.select(order), None, promised_ms, now_ms)
+                ordered = batch.select(order)
+                prepared.append((inflow, ordered, inflow.prepare(ordered, None)))
+        self.limit.take(batch.num_rows)
+        for inflow, ordered, its_body in prepared:
+            inflow.offer(self.source, ordered, its_body, promised_ms, now_ms)
 
     def rest(self) -> None:
         """The source has nothing more for now."""

@@ -13,20 +13,25 @@ from topology.frames import concatenate, encode_batch
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
-    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body."""
+    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `position` is its place in the
+    log, 0 when it is in none."""
 
     batch: pa.RecordBatch
     body: Any = None
     watermark_ms: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyFrame:
-    """What leaves as one frame: an Arrow IPC body of `rows` rows, and the watermark after them."""
+    """What leaves as one frame: an Arrow IPC body of `rows` rows, the watermark after them, and the place of the last
+    ones in the log (0: in none). `again` tells that it was sent before, over a link that broke."""
 
     body: Any
     rows: int
     watermark_ms: int
+    position: int = 0
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -57,4 +62,14 @@ class WaitingQueue:
         body = first.body
         if len(taken) > 1 or body is None:
             body = encode_batch(concatenate([waiting.batch for waiting in taken]))
-        return ReadyFrame(body, rows, taken[-1].watermark_ms)
+        return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position)
+
+    def drop(self, position: int) -> None:
+        """What stands in the log up to `position` does not wait any more."""
+        while self._batches and self._batches[0].position <= position:
+            self.rows -= self._batches.popleft().batch.num_rows
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self._batches.clear()
+        self.rows = 0

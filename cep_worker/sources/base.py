@@ -14,6 +14,7 @@ from cep_worker.connectors import Declared
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
+from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream
 
 
@@ -47,6 +48,7 @@ class SourceContext:
     ingress: IngressConfig
     http: HttpConfig
     reactor: Reactor
+    upkeep: Upkeep
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     fronts: HttpFronts
     make_route: MakeRoute

@@ -28,7 +28,9 @@ class ZeromqSource:
         endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._tenant = context.declared.tenant()
         self._streams = StreamDirectory(context.declared.stream.members)
-        self._ingress = LinkIngress(context.reactor, self._resolve, context.make_route, context.ingress.links)
+        self._ingress = LinkIngress(
+            context.reactor, context.upkeep, self._resolve, context.make_route, context.ingress.links
+        )
         self._ingress.listen(context.zmq_context, endpoint.host, endpoint.port, options.window_rows)
 
     def retry(self, now_ms: int) -> None:

@@ -6,12 +6,12 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
-from cep_worker.spool.records import SEGMENT_HEADER_BYTES, Damage, Record, scan
+from cep_worker.spool.records import RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Damage, Record, missing_bytes, scan
 from cep_worker.spool.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 1_048_576
+CHUNK_BYTES = 262_144
 
 
 class LogReader:
@@ -97,7 +97,7 @@ class LogReader:
             return None
         rest = segment.size - self._offset
         try:
-            found = self._scan(min(CHUNK_BYTES, rest)) or self._scan(rest)
+            found = self._scan(min(CHUNK_BYTES, rest)) or self._scan_large(rest) or self._scan(rest)
         except OSError as error:
             logger.error("spool segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
             found = []
@@ -105,6 +105,13 @@ class LogReader:
             logger.error("spool segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
             self._offset = segment.size
         return found
+
+    def _scan_large(self, rest: int) -> list[Record]:
+        """The next record, when its header says that it is longer than a chunk."""
+        assert self._descriptor is not None  # noqa: S101 - asked by _chunk
+        beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
+        length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0)
+        return self._scan(length) if CHUNK_BYTES < length <= rest else []
 
     def _scan(self, length: int) -> list[Record]:
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from cep_worker.config import SpoolConfig
+
 logger = logging.getLogger(__name__)
 
 
@@ -24,7 +26,10 @@ class Synchronised(Protocol):
 
 
 class Upkeep:
-    """The simplest way, `fsync: none`: the system writes when it likes, and everything is done at once."""
+    """The simplest way: the system writes when it likes, and everything else is done at once."""
+
+    def start(self) -> None:
+        """Before anything else."""
 
     def opened(self, log: Synchronised) -> None:
         """There is another log."""
@@ -67,6 +72,8 @@ class BackgroundUpkeep(Upkeep):
         self._woken = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="spool")
+
+    def start(self) -> None:
         self._thread.start()
 
     def opened(self, log: Synchronised) -> None:
@@ -90,7 +97,9 @@ class BackgroundUpkeep(Upkeep):
     def stop(self) -> None:
         self._stopping = True
         self._woken.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._attend()
 
     def _later(self, task: Callable[[], None]) -> None:
         self._tasks.append(task)
@@ -102,7 +111,6 @@ class BackgroundUpkeep(Upkeep):
             self._woken.wait(pause_s)
             self._woken.clear()
             self._attend()
-        self._attend()
 
     def _attend(self) -> None:
         """A disk that fails is told of; the next attempt may succeed, and the policy promises no more."""
@@ -177,6 +185,13 @@ class GroupCommit(BackgroundUpkeep):
             synchronise(log)
         for call in calls:
             call()
+
+
+def open_upkeep(config: SpoolConfig, defer: Callable[[Callable[[int], None]], None]) -> Upkeep:
+    """What the policy `config.fsync` asks for; `defer` has something done at the end of the reactor's turn."""
+    if config.fsync == "always":
+        return GroupCommit(defer)
+    return BackgroundUpkeep(config.fsync_interval_ms if config.fsync == "interval" else None)
 
 
 def synchronise(log: Synchronised) -> None:

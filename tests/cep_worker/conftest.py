@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +21,13 @@ def context() -> Iterator[zmq.Context[Any]]:
 
 
 @pytest.fixture
-def make_world(context: zmq.Context[Any]) -> Iterator[Callable[..., World]]:
+def make_world(context: zmq.Context[Any], tmp_path: Path) -> Iterator[Callable[..., World]]:
     """Makes a manager and a worker that is not started yet; afterwards nothing of them may be left."""
     before = set(threading.enumerate())
     made: list[World] = []
 
     def make(**changes: Any) -> World:
-        made.append(World.make(context, **changes))
+        made.append(World.make(context, tmp_path / f"world-{len(made)}", **changes))
         return made[-1]
 
     yield make

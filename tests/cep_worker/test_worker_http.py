@@ -20,6 +20,8 @@ from cep_worker.config import HttpConfig, InflowConfig
 BARE = {key: value for key, value in EVENT.items() if key != "_timestamp"}
 ROW = (1, "UA", 5, 1.5)
 SCHEMA = StreamSchema("Departures:1.0.0", DEPARTURES)
+IN_MEMORY = msgspec.structs.replace(PLAN, delivery="at-most-once")
+"""No more can wait for its receiver than fits into memory."""
 
 
 def post(world: World, path: str, body: Any, content_type: str = "application/json") -> requests.Response:
@@ -135,7 +137,7 @@ def test_one_wrong_event_refuses_the_whole_request(world: World) -> None:
 
 def test_a_full_inflow_is_answered_with_503_and_takes_events_again_later(make_world: Callable[..., World]) -> None:
     world = make_world(inflow=InflowConfig(waiting_rows=10))
-    world.start(PLAN)
+    world.start(IN_MEMORY)
     for number in range(10):
         assert post(world, "/events/Departures", {**EVENT, "_timestamp": number}).status_code == 202
     answer = post(world, "/events/Departures", {**EVENT, "_timestamp": 10})
@@ -150,7 +152,7 @@ def test_a_full_inflow_is_answered_with_503_and_takes_events_again_later(make_wo
 def test_a_request_that_waits_for_room_is_accepted_when_there_is_some(make_world: Callable[..., World]) -> None:
     world = make_world(inflow=InflowConfig(waiting_rows=1))
     world.config = msgspec.structs.replace(world.config, http=msgspec.structs.replace(world.config.http, wait_ms=8_000))
-    world.start(PLAN)
+    world.start(IN_MEMORY)
     assert post(world, "/events/Departures", EVENT).status_code == 202
     answers: list[int] = []
     waiting = threading.Thread(target=lambda: answers.append(post(world, "/events/Departures", EVENT).status_code))

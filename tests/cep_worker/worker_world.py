@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from cep_common.messages import (
     MarkCheckpoint,
     Message,
     OpenLink,
+    PlanCheckpoints,
     PlansListed,
     RegisterEndpoint,
     RegisterWorker,
@@ -44,6 +46,7 @@ from cep_worker.config import (
     IngressConfig,
     OutflowConfig,
     RegistryConfig,
+    SpoolConfig,
     WorkerConfig,
 )
 from cep_worker.main import Worker
@@ -111,6 +114,7 @@ class FakeManager:
     heard: list[Message] = field(default_factory=list)
     refuse: set[str] = field(default_factory=set)
     limits: tuple[TenantLimit, ...] = ()
+    checkpoints: tuple[PlanCheckpoints, ...] = ()
     _stopping: bool = False
     _thread: threading.Thread | None = None
 
@@ -151,7 +155,7 @@ class FakeManager:
             return Rejected("refused", "as the test wishes")
         match message:
             case RegisterWorker():
-                return WorkerRegistered(self.heartbeat_ms, self.revision, self.limits)
+                return WorkerRegistered(self.heartbeat_ms, self.revision, self.limits, self.checkpoints)
             case ListPlans():
                 return PlansListed(self.revision, self.plans)
             case RegisterEndpoint():
@@ -263,7 +267,7 @@ class World:
     receivers: list[FakeReceiver] = field(default_factory=list)
 
     @classmethod
-    def make(cls, context: zmq.Context[Any], **changes: Any) -> World:
+    def make(cls, context: zmq.Context[Any], folder: Path, **changes: Any) -> World:
         manager = FakeManager()
         first_port = free_port()
         config = WorkerConfig(
@@ -276,6 +280,7 @@ class World:
             ingress=IngressConfig(port=free_port()),
             egress=EgressConfig(port=free_port()),
             http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
+            spool=SpoolConfig(path=str(folder / "spool")),
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 

@@ -134,6 +134,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_with_always_sources_are_told_after_one_sync_for_all_of_a_turn(tmp_path: Path, synced: list[int]) -> None:
     deferred: list[Callable[[int], None]] = []
     upkeep = GroupCommit(deferred.append)
+    upkeep.start()
     spool = Spool(SpoolConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     told: list[int] = []
@@ -156,6 +157,7 @@ def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
 ) -> None:
     deferred: list[Callable[[int], None]] = []
     upkeep = GroupCommit(deferred.append)
+    upkeep.start()
     spool = Spool(SpoolConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     stored(log)
@@ -177,6 +179,7 @@ def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
 
 def test_with_interval_a_thread_brings_events_onto_the_disk(tmp_path: Path, synced: list[int]) -> None:
     upkeep = BackgroundUpkeep(5)
+    upkeep.start()
     spool = Spool(SpoolConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     stored(log)

@@ -1,0 +1,199 @@
+"""What a link has yet to carry, in a log: nothing accepted is forgotten before the topology needs it no more.
+
+log   ─ secured ─│─ taken over, not secured ─│─ sent ─│─ waits in memory ─│─ waits on disk only ─▶ appended
+                 on disk                     with the link                 while the link is down,
+                                                                           or catching up afterwards
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import DecodeError
+from cep_worker.backlog import frame_again
+from cep_worker.spool.log import Log
+from cep_worker.spool.reader import LogReader
+from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
+from topology.frames import decode_batch, encode_batch
+from topology.link import PendingFrame
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED_SHARE = 2
+"""While what waits on disk is being sent, one event is accepted for so many that leave: it becomes less and less, and
+sources are slowed rather than stopped."""
+
+
+class LoggedBacklog:
+    """A `Backlog` that outlives the process. At most `most_rows` rows wait in memory; as many as the log can hold wait
+    on disk while no link stands. Belongs to the log's thread."""
+
+    def __init__(self, log: Log, schema: pa.Schema, most_rows: int) -> None:
+        self._log = log
+        self._schema = schema
+        self._most_rows = most_rows
+        self._again: deque[ReadyFrame] = deque()
+        self._waiting = WaitingQueue()
+        self._before = log.secured
+        """What is at hand (`_again`, then `_waiting`) follows this position …"""
+        self._at_hand = log.secured
+        """… and ends here; the rest waits on disk only."""
+        self._disk_rows = log.rows_waiting()
+        self._reader: LogReader | None = None
+        self._credit = 0
+        """Rows that may be accepted while what waits on disk is being sent."""
+        self._sent: deque[tuple[int, int]] = deque()
+        """Sequence number and position of frames under way."""
+        self._taken_over = log.secured
+        self._furthest = log.secured
+        self._secures = False
+
+    @property
+    def log(self) -> str:
+        return self._log.identity.log
+
+    @property
+    def problem(self) -> str:
+        return self._log.problem
+
+    @property
+    def rows(self) -> int:
+        return self._disk_rows + self._waiting.rows + sum(frame.rows for frame in self._again)
+
+    def __bool__(self) -> bool:
+        return bool(self._again or self._waiting or self._behind())
+
+    def has_room(self, linked: bool) -> bool:
+        if self._log.problem:
+            return False
+        if not linked:
+            return True
+        return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
+
+    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
+        body = encode_batch(batch) if body is None else body
+        self._log.reserve(memoryview(body).nbytes)
+        return body
+
+    def append(self, waiting: WaitingBatch) -> None:
+        stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
+        rows = waiting.batch.num_rows
+        length = memoryview(waiting.body).nbytes
+        position = self._log.append(waiting.body, length, rows, waiting.watermark_ms)
+        if stays_on_disk:
+            self._disk_rows += rows
+            self._credit -= rows
+        else:
+            self._waiting.append(WaitingBatch(waiting.batch, waiting.body, waiting.watermark_ms, position))
+            self._at_hand = position
+
+    def fills(self, rows: int) -> bool:
+        return bool(self._again) or self._waiting.rows >= rows or self._behind()
+
+    def take(self, most_rows: int) -> ReadyFrame | None:
+        if self._again:
+            frame = self._again.popleft()
+        else:
+            self._read(most_rows)
+            if not self._waiting:
+                return None
+            frame = self._waiting.take(most_rows)
+        self._before = frame.position
+        if self._behind():
+            self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
+        if frame.position <= self._furthest:
+            return ReadyFrame(frame.body, frame.rows, frame.watermark_ms, frame.position, again=True)
+        self._furthest = frame.position
+        return frame
+
+    def resume(self, position: int, secures: bool) -> None:
+        self._secures = secures
+        self._sent.clear()
+        position = max(position, self._log.secured)
+        self._taken_over = position
+        self._credit = 0
+        while self._again and self._again[0].position <= position:
+            self._before = self._again.popleft().position
+        if not self._again:
+            self._waiting.drop(position)
+            self._before = max(self._before, min(position, self._at_hand))
+        if self._before != position:
+            self._go_to(position)
+
+    def sent(self, sequence: int, frame: ReadyFrame) -> None:
+        if frame.position:
+            self._sent.append((sequence, frame.position))
+
+    def acknowledged(self, sequence: int) -> None:
+        before = self._taken_over
+        while self._sent and self._sent[0][0] < sequence:
+            self._taken_over = self._sent.popleft()[1]
+        if self._taken_over > before and not self._secures:
+            self._log.secure(self._taken_over)
+
+    def secure(self, position: int) -> None:
+        self._log.secure(position)
+
+    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+        again = [frame_again(frame) for frame in frames if frame.bodies]
+        self._again.extendleft(reversed([frame for frame in again if frame.position]))
+        self._sent.clear()
+        self._before = self._taken_over
+
+    def tick(self) -> None:
+        self._log.look_again()
+
+    def close(self) -> None:
+        self._stop_reading()
+        self._log.close()
+
+    def _behind(self) -> bool:
+        """Something waits on disk only."""
+        return self._at_hand < self._log.last_position
+
+    def _go_to(self, position: int) -> None:
+        """What follows `position` is to be sent, and read from the disk for it."""
+        self._again.clear()
+        self._waiting.clear()
+        self._stop_reading()
+        self._before = self._at_hand = position
+        self._disk_rows = 0
+        if self._behind():
+            self._reader = self._log.reader(position, self._missing)
+            self._disk_rows = self._reader.rows_left(self._log.rows_ever)
+
+    def _read(self, rows: int) -> None:
+        """Takes from the disk until `rows` rows are at hand, or nothing is left there."""
+        while self._waiting.rows < rows and self._behind():
+            if self._reader is None:
+                self._reader = self._log.reader(self._at_hand, self._missing)
+            records = self._reader.read()
+            for record in records:
+                self._disk_rows -= record.rows
+                try:
+                    batch = decode_batch(record.body, self._schema, record.rows)
+                except DecodeError as error:
+                    self._unreadable(record.rows, error)
+                    continue
+                self._waiting.append(WaitingBatch(batch, record.body, record.watermark_ms, record.position))
+            self._at_hand = records[-1].position if records else self._log.last_position
+        if not self._behind():
+            self._stop_reading()
+            self._disk_rows = 0
+
+    def _unreadable(self, rows: int, error: DecodeError) -> None:
+        stream = self._log.identity.stream
+        logger.error("accepted events lost, they cannot be read: stream=%s events=%d reason=%s", stream, rows, error)
+
+    def _stop_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _missing(self, rows: int) -> None:
+        self._disk_rows = max(0, self._disk_rows - rows)
