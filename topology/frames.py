@@ -5,6 +5,7 @@ A link carries each stream's schema once, when it opens; every frame after that 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,17 +45,45 @@ def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
 def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) -> pa.RecordBatch:
     """The batch in `body`, which must hold `rows` rows of `schema`.
 
-    `trusted` False also checks every offset and every UTF-8 string: for bodies from outside the system. Raises
-    DecodeError for anything that is not such a batch.
+    `trusted` False is for bodies from outside the system: every offset and every UTF-8 string is checked, and
+    compressed bodies are refused, since a small one may hold any amount. Raises DecodeError for anything that is not such
+    a batch.
     """
     try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(body), schema)
+        message = pa.ipc.read_message(pa.py_buffer(body))
+        if not trusted and _is_compressed(message.metadata):
+            raise DecodeError("a record batch that is compressed; send it without compression")
+        batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=not trusted)
-    except (pa.ArrowException, EOFError, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, EOFError, OSError, ValueError, TypeError, struct.error) as error:
         raise DecodeError(f"a record batch that does not fit its stream: {error}") from error
     if batch.num_rows != rows:
         raise DecodeError(f"a record batch of {batch.num_rows} rows where {rows} were announced")
     return batch
+
+
+def _is_compressed(metadata: Any) -> bool:
+    """True when the flatbuffer of an IPC message (Arrow's `Message.fbs`) describes a record batch with a compressed
+    body. Reads two tables as the format defines it; raises struct.error beyond their end."""
+    message = struct.unpack_from("<I", metadata, 0)[0]
+    header = _field(metadata, message, _HEADER)
+    if header == 0:
+        return False
+    return _field(metadata, header + struct.unpack_from("<I", metadata, header)[0], _COMPRESSION) != 0
+
+
+_HEADER, _COMPRESSION = 2, 3
+"""The places of `Message.header` and `RecordBatch.compression` among the fields of their tables."""
+
+
+def _field(metadata: Any, table: int, place: int) -> int:
+    """Where a table's field is; 0 when it is absent."""
+    vtable = table - struct.unpack_from("<i", metadata, table)[0]
+    entry = 4 + 2 * place
+    if entry >= struct.unpack_from("<H", metadata, vtable)[0]:
+        return 0
+    offset: int = struct.unpack_from("<H", metadata, vtable + entry)[0]
+    return table + offset if offset else 0
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

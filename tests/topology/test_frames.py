@@ -97,3 +97,34 @@ def test_another_number_of_rows_than_announced_is_refused() -> None:
 def test_concatenating_one_batch_copies_nothing() -> None:
     batch = batch_of([])
     assert concatenate([batch]) is batch
+
+
+def compressed(batch: pa.RecordBatch, codec: str) -> pa.Buffer:
+    """The batch's message as a stream with that compression holds it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as stream:
+        stream.write(batch)
+    reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
+    reader.read_next_message()  # the schema
+    return reader.read_next_message().serialize()
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_a_small_frame_from_outside_cannot_grow_into_a_large_one(codec: str) -> None:
+    rows = 1_000_000
+    schema = arrow_schema(StreamSchema("S", (("a", "long"),)))
+    zeros = pa.array([0] * rows, pa.int64())
+    batch = pa.record_batch([zeros, zeros.cast(pa.int8()), zeros], schema=schema)
+    body = compressed(batch, codec)
+    assert body.size < batch.nbytes / 50
+    assert decode_batch(body, schema, rows) == batch, "between processes of the system it is taken"
+    with pytest.raises(DecodeError, match="compressed; send it without compression"):
+        decode_batch(body, schema, rows, trusted=False)
+
+
+def test_batches_that_are_not_compressed_are_not_taken_for_it_whatever_their_columns() -> None:
+    for kinds in (("long",), ("string", "bool"), tuple(ARROW_TYPES)):
+        schema = arrow_schema(StreamSchema("S", tuple((f"a{place}", kind) for place, kind in enumerate(kinds))))
+        for rows in (0, 1, 100):
+            batch = pa.RecordBatch.from_pylist([{"_timestamp": 1, "_kind": 0}] * rows, schema=schema)
+            assert decode_batch(encode_batch(batch), schema, rows, trusted=False) == batch
