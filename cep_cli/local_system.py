@@ -67,7 +67,8 @@ class _Child:
 
 @dataclass(slots=True)
 class LocalSystem:
-    """Starts the system in `folder` (database and logs); leave the context to stop it, with nothing left running."""
+    """Starts the system in `folder` (database, accepted events, logs); leave the context to stop it, with nothing left
+    running."""
 
     folder: Path
     ports: Ports = field(default_factory=Ports)
@@ -181,6 +182,7 @@ class LocalSystem:
             "CEP_DRIVER__MANAGERS": manager,
             "CEP_WORKER__MANAGERS": manager,
             "CEP_WORKER__NAME": self.environment.get("CEP_WORKER__NAME", "worker-1"),
+            "CEP_WORKER__SPOOL__PATH": str(self.folder.resolve() / "spool"),
             "CEP_WORKER__HTTP__PORT": str(ports.http),
             "CEP_WORKER__INGRESS__PORT": str(ports.ingress),
             "CEP_WORKER__EGRESS__PORT": str(ports.egress),
