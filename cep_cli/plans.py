@@ -14,7 +14,7 @@ import click
 
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.rest import ManagerClient
-from cep_cli.status_text import plan_line, plan_status
+from cep_cli.status_text import managers_status, plan_line, plan_status
 from cep_common.ids import SUPER_TENANT
 
 POLL_S = 0.1
@@ -29,7 +29,7 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
         envvar="CEP_MANAGER_URL",
         default="http://127.0.0.1:9080",
         show_default=True,
-        help="The manager's console address.",
+        help="The manager's console address; several are separated by commas.",
     )
     @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
     @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are, where the system has tokens.")
@@ -175,8 +175,11 @@ def status_command(plan: str | None, watch: bool, as_json: bool, client: Manager
     """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections."""
     while True:
         plans = [client.plan(plan)] if plan else client.plans()
+        managers = [] if plan or as_json else client.managers()
         if watch:
             click.clear()
+        if len(managers) > 1:
+            click.echo(f"{managers_status(managers)}\n")
         click.echo(json.dumps(plans) if as_json else "\n\n".join(map(plan_status, plans)) or "no plan is deployed")
         if not watch:
             break

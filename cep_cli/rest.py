@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import requests
+from urllib3.exceptions import NewConnectionError
 
 from cep_cli.errors import RefusedError
 from cep_common.errors import PeerError
@@ -14,13 +16,19 @@ from cep_common.ids import SUPER_TENANT
 from cep_common.security.tokens import bearer
 
 TIMEOUT_S = 30
+LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
+"""How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
+
+SENT_ON, UNAVAILABLE = 307, 503
 
 
 class ManagerClient:
-    """Calls the manager at `url` (`http://host:port`). Raises PeerError when nobody answers, RefusedError on errors."""
+    """Calls the manager at `url` (`http://host:port`; several are separated by commas), or the one that it names as the
+    leader; while none leads it waits a little. Raises PeerError when nobody answers, RefusedError on errors."""
 
     def __init__(self, url: str, tenant: int = SUPER_TENANT, token: str = "") -> None:
-        self.url = url.rstrip("/")
+        self._urls = tuple(one.strip().rstrip("/") for one in url.split(","))
+        self.url = self._urls[0]
         self.tenant = tenant
         self.token = token
 
@@ -54,6 +62,14 @@ class ManagerClient:
     def cluster(self) -> Any:
         return self._call("GET", "/cluster")
 
+    def managers(self) -> list[Any]:
+        """All managers and who leads; none for a token that does not see the system."""
+        try:
+            managers: list[Any] = self.cluster().get("managers", [])
+        except RefusedError:
+            return []
+        return managers
+
     def is_healthy(self) -> bool:
         """True when the manager answers and its control loop moves."""
         try:
@@ -62,23 +78,69 @@ class ManagerClient:
             return False
 
     def _call(self, method: str, path: str, body: bytes | None = None, **parameters: str) -> Any:
-        try:
-            answer = requests.request(
-                method,
-                f"{self.url}/api/v1{path}",
-                params={"tenant": str(self.tenant), **parameters},
-                data=body,
-                headers={"Content-Type": "text/plain; charset=utf-8", **bearer(self.token)},
-                timeout=TIMEOUT_S,
-            )
-        except requests.RequestException as error:
-            raise PeerError(
-                f"no manager answers at {self.url} ({type(error).__name__}); start one with `cep up` or name it with "
-                "--manager"
-            ) from error
-        if answer.status_code >= 400:
+        deadline = time.monotonic() + LEADER_WITHIN_S
+        answer = self._ask(method, path, body, parameters)
+        while _is_of_no_leader(answer) and time.monotonic() < deadline:
+            if answer.status_code == SENT_ON:
+                self._turn_to(answer.headers["Location"])
+            else:
+                time.sleep(AGAIN_S)
+            answer = self._ask(method, path, body, parameters)
+        if answer.status_code >= 300:
             raise RefusedError(_refusal(answer))
         return answer.json() if answer.content else None
+
+    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> requests.Response:
+        """The answer of the manager that was asked last, or of another one when nobody listens there."""
+        problem: requests.RequestException | None = None
+        for url in dict.fromkeys((self.url, *self._urls)):
+            try:
+                answer = requests.request(
+                    method,
+                    f"{url}/api/v1{path}",
+                    params={"tenant": str(self.tenant), **parameters},
+                    data=body,
+                    headers={"Content-Type": "text/plain; charset=utf-8", **bearer(self.token)},
+                    timeout=TIMEOUT_S,
+                    allow_redirects=False,
+                )
+            except requests.RequestException as error:
+                problem = error
+                if method != "GET" and not _was_not_sent(error):
+                    break  # it may have been done
+                continue
+            self.url = url
+            return answer
+        where = ", ".join(dict.fromkeys((self.url, *self._urls)))
+        raise PeerError(
+            f"no manager answers at {where} ({type(problem).__name__}); start one with `cep up` or name it with "
+            "--manager"
+        ) from problem
+
+    def _turn_to(self, location: str) -> None:
+        """The manager at `location` is asked from now on. Raises RefusedError rather than send a token in the clear."""
+        there = urlsplit(location)
+        if self.token and self.url.startswith("https:") and there.scheme != "https":
+            raise RefusedError(f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS")
+        if self.url == f"{there.scheme}://{there.netloc}":
+            time.sleep(AGAIN_S)
+        self.url = f"{there.scheme}://{there.netloc}"
+
+
+def _is_of_no_leader(answer: requests.Response) -> bool:
+    """True of the answer of a manager that does not lead."""
+    if answer.status_code not in (SENT_ON, UNAVAILABLE):
+        return False
+    try:
+        return bool(answer.json()["code"] == "not-leader")
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _was_not_sent(error: requests.RequestException) -> bool:
+    """True when nobody listened: the request has reached nobody."""
+    cause = error.args[0] if error.args else None
+    return isinstance(getattr(cause, "reason", None), NewConnectionError)
 
 
 def _refusal(answer: requests.Response) -> str:

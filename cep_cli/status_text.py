@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 ALL = "all established"
@@ -13,6 +14,23 @@ def plan_line(plan: Any) -> str:
     connected = "all connected" if plan["status"]["connected"] else "not all connected"
     reason = f" ({topology['reason']})" if topology["reason"] else ""
     return f"{plan['topology']:<32} {topology['state']}, {connected}{reason}"
+
+
+def managers_status(managers: list[Any]) -> str:
+    """Who leads since when, and who stands by."""
+    return "\n".join(["Managers :", *(f"\t{_manager(manager)}" for manager in managers)])
+
+
+def _manager(manager: Any) -> str:
+    where = f"{manager['control']['host']}:{manager['control']['port']} {manager['http_address']}"
+    match manager["role"]:
+        case "leader":
+            since = datetime.fromtimestamp(manager["since_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            return f"{where} : leads since {since}, token {manager['token']}"
+        case "silent":
+            return f"{where} : silent for {manager['silent_ms'] // 1000} s"
+        case _:
+            return f"{where} : stands by"
 
 
 def plan_status(plan: Any) -> str:

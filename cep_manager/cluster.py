@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from cep_manager.election import Sight
+from cep_manager.leadership import Standing
 from cep_manager.manager_view import (
     DriverTopology,
     DriverView,
+    ElectionView,
     EndpointView,
+    ManagerMember,
+    ManagerRole,
     TaskView,
     WorkerView,
 )
@@ -99,4 +104,32 @@ def endpoint_views(snapshot: Snapshot) -> tuple[EndpointView, ...]:
             silent_ms=snapshot.now_ms - record.heard_ms,
         )
         for record in snapshot.endpoints
+    )
+
+
+SILENT_MS = 5_000
+"""A manager that has not been in the database for so long is shown as silent."""
+
+
+def election_view(standing: Standing, leads: bool) -> ElectionView:
+    """Who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
+    members = tuple(_member(sight, standing) for sight in standing.sights)
+    leader = next((member for member in members if member.role == "leader"), None)
+    return ElectionView(leads, leader, members, standing.problem)
+
+
+def _member(sight: Sight, standing: Standing) -> ManagerMember:
+    manager = sight.manager
+    asked = manager.instance == standing.me.instance
+    silent_ms = 0 if asked else standing.now_ms - sight.heard_ms
+    leader = standing.leader is not None and standing.leader.instance == manager.instance
+    role: ManagerRole = "leader" if leader else "silent" if silent_ms >= SILENT_MS else "standby"
+    return ManagerMember(
+        control=manager.control,
+        http_address=manager.http_address,
+        role=role,
+        asked=asked,
+        token=standing.token if leader else 0,
+        since_ms=standing.since_ms if leader else 0,
+        silent_ms=silent_ms,
     )

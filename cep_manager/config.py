@@ -141,7 +141,8 @@ class ManagerConfig(msgspec.Struct, frozen=True):
 
     def http_address(self) -> str:
         """Where others reach this manager's console and REST API."""
-        return f"http://{self._reached_at(self.http.host)}:{self.http.port}"
+        scheme = "https" if self.security.certificate else "http"
+        return f"{scheme}://{self._reached_at(self.http.host)}:{self.http.port}"
 
     def _reached_at(self, host: str) -> str:
         if host not in EVERY_ADDRESS:

@@ -13,12 +13,13 @@ from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
-from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
+from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import (
     Cluster,
+    ElectionView,
     Health,
     ManagerInfo,
     Overview,
@@ -98,18 +99,24 @@ class Manager(PlanCommands):
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
             file_problems=self.folder.problems(),
+            managers=self.election().managers,
         )
+
+    def election(self) -> ElectionView:
+        return election_view(self._service.standing(), leads=self._service.leads())
 
     def overview(self) -> Overview:
         return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())
 
     def health(self) -> Health:
         age_ms = self._clock.monotonic_ms() - self._service.snapshot().now_ms
+        leads = self._service.leads()
         if not self._service.alive():
-            return Health(ok=False, message="the control loop has stopped", loop_age_ms=age_ms)
+            return Health(ok=False, message="the control loop has stopped", loop_age_ms=age_ms, leads=False)
         if age_ms >= self._config.control.lease_ms:
-            return Health(ok=False, message=f"the control loop has not moved for {age_ms} ms", loop_age_ms=age_ms)
-        return Health(ok=True, message="ok", loop_age_ms=age_ms)
+            message = f"the control loop has not moved for {age_ms} ms"
+            return Health(ok=False, message=message, loop_age_ms=age_ms, leads=leads)
+        return Health(ok=True, message="ok" if leads else "ok: stands by", loop_age_ms=age_ms, leads=leads)
 
     def _info(self) -> ManagerInfo:
         return ManagerInfo(

@@ -5,7 +5,7 @@ REST gives these structs out as JSON as they are. Times of day are milliseconds 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -160,6 +160,32 @@ class ManagerInfo(msgspec.Struct, frozen=True):
     heartbeat_ms: int
 
 
+ManagerRole = Literal["leader", "standby", "silent"]
+
+
+class ManagerMember(msgspec.Struct, frozen=True):
+    """One of the managers that share the database. A leader leads under `token` since `since_ms` (time of day); for the
+    others both are 0. `asked` is the one that tells of it."""
+
+    control: Endpoint
+    http_address: str
+    role: ManagerRole
+    asked: bool
+    token: int
+    since_ms: int
+    silent_ms: int
+
+
+class ElectionView(msgspec.Struct, frozen=True):
+    """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
+    their addresses. `problem` says why the database cannot be asked; empty when it can."""
+
+    leads: bool
+    leader: ManagerMember | None
+    managers: tuple[ManagerMember, ...]
+    problem: str = ""
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked.
     `file_problems` names the files of the watched folder whose text is not what runs."""
@@ -171,6 +197,7 @@ class Cluster(msgspec.Struct, frozen=True):
     tasks: tuple[TaskView, ...]
     endpoints: tuple[EndpointView, ...]
     file_problems: tuple[FileProblem, ...] = ()
+    managers: tuple[ManagerMember, ...] = ()
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -183,11 +210,12 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`ok` is False when the control loop has not moved for a lease."""
+    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others stand by."""
 
     ok: bool
     message: str
     loop_age_ms: int
+    leads: bool = True
 
 
 class ManagerView(Protocol):
@@ -250,6 +278,9 @@ class ManagerView(Protocol):
 
     def overview(self) -> Overview:
         """Everything at once, for who presents the whole system."""
+
+    def election(self) -> ElectionView:
+        """Who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""
 
     def health(self) -> Health:
         """Whether the manager does its work."""

@@ -16,6 +16,7 @@ from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
     ManagerUnavailableError,
+    NotLeaderError,
     PlanExistsError,
     UnknownPlanError,
 )
@@ -237,6 +238,8 @@ class PlanCommands:
     def _live_snapshot(self) -> Snapshot:
         if not self._service.alive():
             raise ManagerUnavailableError("the control loop does not run")
+        if not self._service.leads():
+            raise NotLeaderError("this manager does not lead")
         return self._service.snapshot()
 
     def _record(self, key: PlanKey) -> PlanRecord:

@@ -11,6 +11,7 @@ from typing import Protocol
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.config import PlanFolderConfig
+from cep_manager.errors import NotLeaderError
 from cep_manager.plan_folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,10 @@ class PlanFolderWatch:
             for key in findings.gone:
                 logger.info("file has gone, its plan goes plan=%s", key.topology())
                 self._plans.undeploy(key)
+        except NotLeaderError:  # the leader looks at the folder; who comes to lead looks at all of it
+            self._folder = PlanFolder()
+            self._tell(())
+            return
         except CepError as error:  # the manager or its store cannot be asked now: the next look does what is left
             self._tell((*self._folder.problems(), FileProblem(str(self._path), error.message)))
             return
@@ -114,9 +119,8 @@ class PlanFolderWatch:
         self._problems = problems
 
 
-_PASSING = frozenset({"plan-store", "manager-unavailable"})
+_PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
 """Errors that have nothing to do with the file: it is tried again."""
-
 _IN_ITS_WAY = frozenset({"plan-exists", "over-quota"})
 """Errors that end when other plans or files have gone."""
 

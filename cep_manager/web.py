@@ -12,6 +12,7 @@ from cep_manager.api.blueprint import api_blueprint
 from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
 from cep_manager.manager_view import ManagerView
+from cep_manager.standby import send_to_leader
 from cep_manager.storm_api.blueprint import PREFIX as STORM
 from cep_manager.storm_api.blueprint import storm_blueprint, storm_refusal
 
@@ -30,6 +31,7 @@ def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> 
     app.config["MAX_FORM_MEMORY_SIZE"] = body_bytes
     guard(app, gate or open_gate(), CALLS, _refuse)
     app.before_request(_refuse_other_sites)
+    app.before_request(send_to_leader(view))
     app.after_request(_protect)
     answer_failures(app)
     app.register_blueprint(api_blueprint(view))

@@ -10,7 +10,15 @@ import msgspec
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.text import count, duration, iso, plural, utc
 from cep_manager.graph_model import Connection, TopologyGraph
-from cep_manager.manager_view import Cluster, DriverView, PlanDetails, PlanSummary, TaskView, WorkerView
+from cep_manager.manager_view import (
+    Cluster,
+    DriverView,
+    ManagerMember,
+    PlanDetails,
+    PlanSummary,
+    TaskView,
+    WorkerView,
+)
 from cep_manager.plan_state import PlanState
 from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, TopologyStatus
 
@@ -123,6 +131,18 @@ class TaskRow(msgspec.Struct, frozen=True):
     state: Line
 
 
+class ManagerRow(msgspec.Struct, frozen=True):
+    """One of the managers; `since` and `token` are a leader's."""
+
+    control: str
+    console: str
+    asked: bool
+    token: str
+    since: str
+    since_iso: str
+    state: Line
+
+
 class ProblemText(msgspec.Struct, frozen=True):
     """A problem in a plan's text; `snippet` is the line in question with its caret."""
 
@@ -136,6 +156,7 @@ class ClusterText(msgspec.Struct, frozen=True):
     """Everything on the cluster page."""
 
     facts: tuple[tuple[str, str], ...]
+    managers: tuple[ManagerRow, ...]
     driver: DriverText | None
     driver_missing: str
     workers: tuple[WorkerRow, ...]
@@ -201,12 +222,14 @@ def present_cluster(cluster: Cluster) -> ClusterText:
     return ClusterText(
         facts=(
             ("Manager", f"{manager.host}:{manager.control_port}, process {manager.process_id}"),
+            *(("Leads", f"since {utc(one.since_ms)}, token {one.token}") for one in cluster.managers if one.token),
             ("Up for", duration(manager.up_ms)),
             ("Version", f"{manager.version} on Python {manager.python}"),
             ("Plan store", manager.database),
             ("Heartbeat", f"every {duration(manager.heartbeat_ms)}, lease {duration(manager.lease_ms)}"),
             ("Endpoints", _endpoints(cluster)),
         ),
+        managers=tuple(_manager(member) for member in cluster.managers),
         driver=_driver(cluster.driver) if cluster.driver else None,
         driver_missing=cluster.driver_missing,
         workers=tuple(_worker(worker) for worker in cluster.workers),
@@ -277,6 +300,24 @@ def _driver(driver: DriverView) -> DriverText:
             )
             for one in driver.topologies
         ),
+    )
+
+
+def _manager(member: ManagerMember) -> ManagerRow:
+    states = {
+        "leader": Line("", "leads", "good"),
+        "standby": Line("", "stands by", "idle"),
+        "silent": Line("", f"silent for {duration(member.silent_ms)}", "bad"),
+    }
+    leads = member.role == "leader"
+    return ManagerRow(
+        control=f"{member.control.host}:{member.control.port}",
+        console=member.http_address,
+        asked=member.asked,
+        token=str(member.token) if leads else "–",
+        since=utc(member.since_ms) if leads else "",
+        since_iso=iso(member.since_ms) if leads else "",
+        state=states[member.role],
     )
 
 

@@ -30,8 +30,10 @@ from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
 from cep_manager.manager_view import (
     Cluster,
+    ElectionView,
     Health,
     ManagerInfo,
+    ManagerMember,
     Outcome,
     Overview,
     PlanDetails,
@@ -272,12 +274,24 @@ class World:
         self.hear(worker(serves(events=events), revision=self.snapshot().revision))
 
 
+LEADER = ManagerMember(
+    control=Endpoint("127.0.0.1", 8904),
+    http_address="http://127.0.0.1:9080",
+    role="leader",
+    asked=True,
+    token=3,
+    since_ms=1_767_225_600_000,
+    silent_ms=0,
+)
+
+
 class FakeView:
     """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.healthy = True
+        self.managers: tuple[ManagerMember, ...] = (LEADER,)
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000
         self.deployed: list[tuple[int, str, bool]] = []
@@ -376,7 +390,12 @@ class FakeView:
             workers=worker_views(snapshot),
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
+            managers=self.election().managers,
         )
+
+    def election(self) -> ElectionView:
+        leader = next((one for one in self.managers if one.role == "leader"), None)
+        return ElectionView(leader is not None and leader.asked, leader, self.managers)
 
     def overview(self) -> Overview:
         return Overview(self.now_ms, self.cluster().manager, self._look())

@@ -1,0 +1,60 @@
+"""What a manager that does not lead answers over HTTP: where the leader is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Response, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from cep_manager.api.failures import failure
+from cep_manager.manager_view import ManagerMember, ManagerView
+
+ALWAYS_ANSWERED = frozenset({"api.show_health", "console.static"})
+"""What does not depend on who leads."""
+
+CODE = "not-leader"
+AGAIN_AFTER_S = 1
+"""While nobody leads: ask again after so long."""
+
+
+def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | None]:
+    """A check of every request: None when this manager leads. Programs and the readers of pages are sent to the leader;
+    a form that was sent from a page of this manager is not, since other sites' forms are refused there."""
+
+    def check() -> Response | AnyResponse | None:
+        if request.endpoint in ALWAYS_ANSWERED:
+            return None
+        election = view.election()
+        if election.leads:
+            return None
+        if request.path.startswith("/api/"):
+            return _answer(election.leader)
+        if request.path.startswith("/fragments/"):
+            return Response(render_template("fragments/failure.html", code=CODE, message=_told(election.leader)), 503)
+        if election.leader is not None and request.method in ("GET", "HEAD"):
+            return redirect(_there(election.leader), code=307)
+        return Response(render_template("failure.html", code=CODE, message=_told(election.leader)), 503)
+
+    return check
+
+
+def _answer(leader: ManagerMember | None) -> Response:
+    if leader is None:
+        answer = failure(503, CODE, _told(None))
+        answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
+        return answer
+    answer = failure(307, CODE, _told(leader), {"leader": leader.http_address})
+    answer.headers["Location"] = _there(leader)
+    return answer
+
+
+def _there(leader: ManagerMember) -> str:
+    """The same address at the leader."""
+    return leader.http_address + request.full_path.removesuffix("?")
+
+
+def _told(leader: ManagerMember | None) -> str:
+    if leader is None:
+        return "no manager leads at the moment; ask again"
+    return f"this manager stands by and has changed nothing; the leader is at {leader.http_address}"
