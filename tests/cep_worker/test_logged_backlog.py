@@ -1,0 +1,214 @@
+"""What a link carries from a log: what follows the position that its server names, once, in order, whatever broke."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worker_world import DEPARTURES, departures, values
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Data, StreamBinding, StreamSchema
+from cep_worker.logged_backlog import LoggedBacklog
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.identity import new_identity
+from cep_worker.spool.log import Log, LogLimits
+from cep_worker.spool.upkeep import Upkeep
+from cep_worker.waiting import ReadyFrame, WaitingBatch
+from topology.frames import arrow_schema, decode_batch
+from topology.link import PendingFrame
+
+SCHEMA = arrow_schema(StreamSchema("Departures", DEPARTURES))
+IDENTITY = new_identity(PlanKey(-1234, "Delays"), StreamBinding("Departures", "Departures:1.0.0", DEPARTURES))
+MOST_ROWS = 6
+BATCH_ROWS = 4
+
+
+class Desk:
+    """A backlog, a link played by the test, and everything that was ever accepted."""
+
+    def __init__(self, folder: Path, maximum_bytes: int = 10_000_000) -> None:
+        self.folder = folder
+        self.limits = LogLimits(maximum_bytes, 2_000)
+        self.accepted: list[int] = []
+        self.ends: dict[int, int] = {0: 0}
+        """For each position, how many rows were accepted up to there."""
+        self.linked = False
+        self.open()
+
+    def open(self) -> None:
+        self.log = Log(self.folder, IDENTITY, self.limits, Upkeep())
+        self.backlog = LoggedBacklog(self.log, SCHEMA, MOST_ROWS)
+        self.break_link()
+
+    def offer(self, rows: int) -> bool:
+        """A source has something: accepted if there is room."""
+        if not self.backlog.has_room(self.linked):
+            return False
+        first = len(self.accepted)
+        batch = departures(*[(number, "UA", number, None) for number in range(first, first + rows)])
+        body = self.backlog.prepare(batch, None)
+        self.backlog.append(WaitingBatch(batch, body, first + rows))
+        self.accepted += range(first, first + rows)
+        self.ends[self.log.last_position] = len(self.accepted)
+        return True
+
+    def link(self, position: int, secures: bool = True) -> None:
+        """A server names `position`: what follows it must come."""
+        self.give_back()
+        self.backlog.resume(position, secures)
+        self.linked = True
+        self.next_row = self.ends[max(position, self.log.secured)]
+
+    def send(self) -> ReadyFrame | None:
+        frame = self.backlog.take(BATCH_ROWS)
+        if frame is None:
+            return None
+        self.sequence += 1
+        self.backlog.sent(self.sequence, frame)
+        self.pending.append((self.sequence, frame))
+        rows = [row[0] for row in values(decode_batch(frame.body, SCHEMA, frame.rows))]
+        assert rows == self.accepted[self.next_row : self.next_row + len(rows)], "once, in order"
+        self.next_row += len(rows)
+        assert self.ends[frame.position] == self.next_row, "a frame ends where a batch ends"
+        assert frame.watermark_ms == self.next_row
+        return frame
+
+    def acknowledge(self, count: int) -> None:
+        for sequence, frame in self.pending[:count]:
+            self.backlog.acknowledged(sequence + 1)
+            self.taken.append(frame.position)
+        del self.pending[:count]
+
+    def give_back(self) -> None:
+        self.backlog.give_back([
+            PendingFrame(sequence, frame.rows, data(sequence, frame), (frame.body,)) for sequence, frame in self.pending
+        ])  # fmt: skip
+        self.break_link()
+
+    def break_link(self) -> None:
+        self.linked = False
+        self.sequence = 0
+        self.next_row = 0
+        self.pending: list[tuple[int, ReadyFrame]] = []
+        self.taken: list[int] = []
+
+    def waiting(self) -> int:
+        return len(self.accepted) - self.next_row
+
+
+def data(sequence: int, frame: ReadyFrame) -> Data:
+    return Data("Departures", sequence, frame.rows, frame.watermark_ms, 0, frame.position)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path / "log")
+    yield made
+    made.backlog.close()
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("offer"), st.integers(1, 9)),
+    st.tuples(st.just("send"), st.integers(1, 5)),
+    st.tuples(st.just("acknowledge"), st.integers(1, 5)),
+    st.tuples(st.just("secure"), st.integers(0, 100)),
+    st.tuples(st.just("link"), st.integers(0, 100)),
+    st.tuples(st.just("lose"), st.just(0)),
+    st.tuples(st.just("restart"), st.just(0)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, max_size=40), st.booleans())
+def test_every_link_carries_what_follows_the_position_that_its_server_names(
+    steps: list[tuple[str, int]], secures: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(Path(folder) / "log")
+        sent = [0]  # positions that a server may have seen
+        for step, number in steps:
+            match step:
+                case "offer":
+                    desk.offer(number)
+                case "send" if desk.linked:
+                    sent += [frame.position for _ in range(number) if (frame := desk.send()) is not None]
+                case "acknowledge":
+                    desk.acknowledge(number)
+                case "secure" if secures and desk.taken:
+                    desk.backlog.secure(desk.taken[number % len(desk.taken)])
+                case "link":
+                    desk.link(sent[number % len(sent)], secures)
+                case "lose" if desk.linked:
+                    desk.give_back()
+                case "restart":
+                    desk.backlog.close()
+                    desk.open()
+        desk.link(0, secures)
+        assert desk.backlog.rows == desk.waiting()
+        while desk.send() is not None:
+            assert desk.backlog.rows == desk.waiting()
+        assert desk.waiting() == 0, "nothing that was accepted is missing"
+        desk.backlog.close()
+
+
+def test_while_no_link_stands_more_is_accepted_than_fits_into_memory(desk: Desk) -> None:
+    for _ in range(30):
+        assert desk.offer(1)
+    assert desk.backlog.rows == 30
+    desk.link(0)
+    while desk.send() is not None:
+        pass
+    assert desk.waiting() == 0
+
+
+def test_while_it_catches_up_sources_are_slowed_and_not_stopped(desk: Desk) -> None:
+    for _ in range(200):
+        desk.offer(1)
+    desk.link(0)
+    accepted_meanwhile = 0
+    while desk.waiting() > MOST_ROWS:
+        before = desk.waiting()
+        assert desk.send() is not None
+        accepted_meanwhile += sum(desk.offer(1) for _ in range(50))
+        assert desk.waiting() < before
+    assert 150 <= accepted_meanwhile <= 250, "about one for two that left"
+
+
+def test_what_is_acknowledged_is_forgotten_when_the_server_does_not_secure(desk: Desk) -> None:
+    for _ in range(8):
+        desk.offer(1)
+    desk.link(0, secures=False)
+    desk.send()
+    desk.send()
+    desk.acknowledge(1)
+    desk.backlog.close()
+    desk.open()
+    assert desk.backlog.rows == 4
+    desk.link(0, secures=False)
+    assert desk.next_row == 4
+
+
+def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "log", maximum_bytes=4_000)
+    while desk.log.size_bytes < 4_000:
+        desk.offer(1)
+    accepted = len(desk.accepted)
+    with pytest.raises(SpoolFullError):
+        desk.offer(1)
+    assert not desk.offer(1)
+    assert "spool.maximum_bytes is 4000" in desk.backlog.problem
+    desk.link(0)
+    for _ in range(8):
+        desk.send()
+    desk.acknowledge(8)
+    desk.backlog.secure(desk.taken[-1])
+    while desk.send() is not None:
+        pass
+    assert desk.offer(1)
+    assert len(desk.accepted) == accepted + 1
+    desk.backlog.close()
