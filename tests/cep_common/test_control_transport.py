@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,7 +13,7 @@ import zmq
 from cep_common.codec import MAGIC, Envelope, decode
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import KillTopology, ListPlans, Message, PlansListed, Rejected, Subscribe
+from cep_common.messages import KillTopology, ListPlans, Message, PlansListed, Rejected, Subscribe, WorkerRegistered
 from cep_common.transport import ControlClient, ControlServer, bind_in_range
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -29,8 +30,9 @@ def serving(context: Context, answer: Answer) -> Iterator[Endpoint]:
     server = ControlServer(context, "127.0.0.1", 0)
     stop = context.socket(zmq.PAIR)
     stopped = context.socket(zmq.PAIR)
-    stop.bind("inproc://stop")
-    stopped.connect("inproc://stop")
+    here = f"inproc://stop-{port_of(server)}"
+    stop.bind(here)
+    stopped.connect(here)
 
     def serve() -> None:
         poller = zmq.Poller()
@@ -108,6 +110,70 @@ def test_when_no_manager_answers_all_are_named(zmq_context: Context, silent: End
         with pytest.raises(PeerError, match=rf"127\.0\.0\.1:{silent.port}, 127\.0\.0\.1:1 \(waited 50 ms each\)"):
             client.request(ListPlans())
         assert client.manager() == silent
+
+
+def standing_by(leader: Endpoint | None) -> Answer:
+    return answering(Rejected("not-leader", "another manager leads", leader))
+
+
+def test_the_manager_that_is_named_as_the_leader_is_asked_at_once_and_from_then_on(zmq_context: Context) -> None:
+    listed = PlansListed(revision=1, plans=())
+    refused: list[Endpoint] = []
+
+    def refuse(server: ControlServer, peer: bytes, envelope: Envelope) -> None:
+        refused.append(leader)
+        standing_by(leader)(server, peer, envelope)
+
+    with (
+        serving(zmq_context, answering(listed)) as leader,
+        serving(zmq_context, refuse) as standby,
+        client_of(zmq_context, standby, timeout_ms=5_000) as client,
+    ):
+        assert client.request(ListPlans()) == listed
+        assert client.request(ListPlans()) == listed
+        assert (client.manager(), len(refused)) == (leader, 1)
+
+
+def test_a_leader_that_is_gone_costs_its_time_once_and_the_standby_is_asked_first(
+    zmq_context: Context, silent: Endpoint
+) -> None:
+    """The standby names it until its lease is over."""
+    asked: list[Message] = []
+
+    def refuse(server: ControlServer, peer: bytes, envelope: Envelope) -> None:
+        asked.append(envelope.message)
+        standing_by(silent)(server, peer, envelope)
+
+    with (
+        serving(zmq_context, refuse) as standby,
+        client_of(zmq_context, silent, standby, timeout_ms=600) as client,
+    ):
+        with pytest.raises(PeerError, match="no manager leads at the moment"):
+            client.request(ListPlans())
+        assert client.manager() == standby
+        before = time.monotonic()
+        with pytest.raises(PeerError):
+            client.request(ListPlans())
+        assert time.monotonic() - before < 0.55, "who was silent lately is not waited for so long again"
+        assert len(asked) == 2
+
+
+def test_managers_that_the_leader_tells_of_are_known_from_then_on(zmq_context: Context) -> None:
+    new = Endpoint("127.0.0.1", 1)
+    registered = WorkerRegistered(1_000, 0, managers=(new,))
+    with serving(zmq_context, answering(registered)) as leader, client_of(zmq_context, leader) as client:
+        client.request(ListPlans())
+        assert client.managers() == (new, leader)
+
+
+def test_a_named_leader_that_is_no_leader_either_does_not_keep_a_request_going_round(zmq_context: Context) -> None:
+    with (
+        serving(zmq_context, standing_by(None)) as one,
+        serving(zmq_context, standing_by(one)) as other,
+        client_of(zmq_context, other, one) as client,
+        pytest.raises(PeerError, match="no manager leads"),
+    ):
+        client.request(ListPlans())
 
 
 def test_an_answer_that_comes_late_is_not_taken_for_another_requests(zmq_context: Context) -> None:
