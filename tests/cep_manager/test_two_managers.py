@@ -1,0 +1,207 @@
+"""Two whole managers on one database, SQLite or PostgreSQL: who leads, what the other says, and how one follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+import zmq
+from databases import KINDS, open_database, take_lease, url_of
+from manager_world import free_port, task
+from test_manager_process import KEY, PLAN, eventually, running
+
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.ids import Endpoint
+from cep_common.messages import (
+    DriverRegistered,
+    KillTopology,
+    ListPlans,
+    Message,
+    PlansListed,
+    RegisterDriver,
+    RegisterWorker,
+    SubmitTopology,
+    TopologyReport,
+    WorkerRegistered,
+)
+from cep_common.transport import ControlClient
+from cep_manager.config import ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.main import ManagerProcess
+
+ELECTION = ElectionConfig(heartbeat_ms=200, retries=2, poll_ms=100)
+
+Start = Callable[[], ManagerProcess]
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return url_of(request.param, request, tmp_path)
+
+
+def config_of(url: str) -> ManagerConfig:
+    return ManagerConfig(
+        control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=600),
+        http=HttpConfig(port=free_port()),
+        database=DatabaseConfig(url=url, timeout_ms=2_000),
+        election=ELECTION,
+    )
+
+
+@pytest.fixture
+def start(url: str) -> Iterator[Start]:
+    """Starts a manager; all are closed at the end."""
+    made: list[ManagerProcess] = []
+
+    def start() -> ManagerProcess:
+        made.append(ManagerProcess(config_of(url)))
+        return made[-1]
+
+    yield start
+    for manager in made:
+        manager.close()
+
+
+@pytest.fixture
+def ask(zmq_context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Callable[[ManagerProcess], ControlClient]]:
+    """A client of exactly these managers."""
+    made: list[ControlClient] = []
+
+    def connect(*managers: ManagerProcess) -> ControlClient:
+        made.append(ControlClient(zmq_context, [control(one) for one in managers], 400))
+        return made[-1]
+
+    yield connect
+    for client in made:
+        client.close()
+
+
+def control(manager: ManagerProcess) -> Endpoint:
+    return manager.service.standing().me.control
+
+
+def address(manager: ManagerProcess) -> str:
+    return manager.service.standing().me.http_address
+
+
+def die(manager: ManagerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager ends as one that is killed: it gives nothing back."""
+    monkeypatch.setattr(manager.service._leadership, "close", lambda: None)
+    manager.close()
+
+
+def drive(client: ControlClient, *topologies: TopologyReport) -> list[Message]:
+    """A driver's heartbeat; what was pushed to it before and meanwhile."""
+    answer = client.request(RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 1, topologies))
+    assert isinstance(answer, DriverRegistered)
+    return list(client.pushed(20))
+
+
+def deploy(manager: ManagerProcess) -> requests.Response:
+    return requests.post(f"{address(manager)}/api/v1/plans", data=PLAN.encode(), timeout=5)
+
+
+def test_the_second_manager_stands_by_and_names_the_first_everywhere(start: Start, ask: Any) -> None:
+    leader, standby = start(), start()
+    assert (leader.service.leads(), standby.service.leads()) == (True, False)
+    with pytest.raises(PeerError, match="no manager leads"):
+        ControlClient.request(_deaf_to_names(ask(standby)), ListPlans())
+    client = ask(standby)
+    assert isinstance(client.request(ListPlans()), PlansListed)
+    assert client.manager() == control(leader)
+    registered = eventually(lambda: _knows_both(client.request(RegisterWorker("worker-1", "127.0.0.1", 7, revision=0))))
+    assert registered.managers == (control(leader), *sorted({control(standby)}))
+    answer = requests.get(f"{address(standby)}/api/v1/plans", timeout=5, allow_redirects=False)
+    assert (answer.status_code, answer.headers["Location"]) == (307, f"{address(leader)}/api/v1/plans")
+    health = requests.get(f"{address(standby)}/api/v1/health", timeout=5).json()
+    assert (health["ok"], health["leads"]) == (True, False)
+
+
+def _knows_both(registered: Message) -> WorkerRegistered | None:
+    assert isinstance(registered, WorkerRegistered)
+    return registered if len(registered.managers) == 2 else None
+
+
+def _deaf_to_names(client: ControlClient) -> ControlClient:
+    client._next = lambda *_: None  # type: ignore[method-assign]
+    return client
+
+
+def test_the_standby_takes_over_from_a_dead_leader_with_all_plans_and_disturbs_nothing_that_runs(
+    start: Start, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start()
+    driver = ask(first, second)
+    assert deploy(first).status_code == 201
+    (submitted,) = eventually(lambda: drive(driver))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.epoch, submitted.token) == (1, 1)
+    before = driver.request(RegisterWorker("worker-1", "127.0.0.1", 7, revision=0))
+
+    die(first, monkeypatch)
+    eventually(second.service.leads)
+
+    assert [plan.plan for plan in second.manager.plans(KEY.tenant)] == ["Storms"]
+    assert second.service.standing().token == 2
+    pushed = [order for _ in range(5) for order in drive(driver, running(1))]
+    assert pushed == [], "what runs is neither killed nor submitted again"
+    driver.request(task(key=KEY))
+    eventually(lambda: second.manager.plan(KEY).status.topology.state.value == "active")
+    after = driver.request(RegisterWorker("worker-1", "127.0.0.1", 7, revision=0))
+    assert after.revision > before.revision, "workers ask the new leader for its plans"
+
+
+def test_what_the_dead_leader_had_not_submitted_is_submitted_and_what_was_undeployed_is_killed(
+    start: Start, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start()
+    deploy(first)
+    die(first, monkeypatch)
+    eventually(second.service.leads)
+    driver = ask(second)
+    other = msgspec.structs.replace(KEY, plan="Gone")
+    orders = eventually(lambda: [*drive(driver, TopologyReport(other, 4, "running")), *driver.pushed(100)])
+    assert KillTopology(other, token=2) in orders
+    submitted = [order for order in orders if isinstance(order, SubmitTopology)]
+    while not submitted:
+        submitted = [order for order in drive(driver) if isinstance(order, SubmitTopology)]
+    assert (submitted[0].key, submitted[0].token) == (KEY, 2)
+
+
+def test_a_leader_that_ends_in_order_is_followed_at_once(start: Start) -> None:
+    first, second = start(), start()
+    first.close()
+    eventually(second.service.leads)
+    assert [member.control for member in second.manager.election().managers] == [control(second)]
+
+
+def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Start, url: str) -> None:
+    """Another process has taken the lease, and this manager does not know yet."""
+    leader = start()
+    database = open_database(url)
+    assert take_lease(database, "intruder") == 2
+    told = deploy(leader)
+    assert (told.status_code, told.json()["code"]) in ((503, "not-leader"), (307, "not-leader"))
+    eventually(lambda: not leader.service.leads())
+    eventually(leader.service.leads)  # the intruder does not confirm its lease
+    assert leader.service.standing().token == 3
+    assert leader.manager.plans(KEY.tenant) == ()
+    assert deploy(leader).status_code == 201
+    database.close()
+
+
+def test_orders_and_plans_of_a_manager_that_has_resigned_are_nobodys(start: Start, url: str, ask: Any) -> None:
+    leader = start()
+    deploy(leader)
+    driver = ask(leader)
+    eventually(lambda: drive(driver))
+    database = open_database(url)
+    take_lease(database, "intruder")
+    eventually(lambda: not leader.service.leads())
+    with pytest.raises((PeerError, RequestRejectedError)):
+        ControlClient.request(_deaf_to_names(ask(leader)), task(key=KEY))
+    assert list(driver.pushed(50)) == []
+    database.close()
