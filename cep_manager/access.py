@@ -43,6 +43,7 @@ CALLS: dict[str, Permission] = {
     "console.deploy_plan": Permission.EDIT,
     "console.undeploy_form": Permission.EDIT,
     "console.undeploy_plan": Permission.EDIT,
+    "metrics.show_metrics": Permission.SEE_SYSTEM,
     "storm.cluster_summary": Permission.SEE_SYSTEM,
     "storm.cluster_configuration": Permission.SEE_SYSTEM,
     "storm.nimbus_summary": Permission.SEE_SYSTEM,

@@ -12,6 +12,7 @@ from cep_manager.api.blueprint import api_blueprint
 from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
 from cep_manager.manager_view import ManagerView
+from cep_manager.metrics.blueprint import metrics_blueprint
 from cep_manager.standby import send_to_leader
 from cep_manager.storm_api.blueprint import PREFIX as STORM
 from cep_manager.storm_api.blueprint import storm_blueprint, storm_refusal
@@ -37,6 +38,7 @@ def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> 
     app.register_blueprint(api_blueprint(view))
     app.register_blueprint(console_blueprint(view))
     app.register_blueprint(storm_blueprint(view))
+    app.register_blueprint(metrics_blueprint(view))
     return app
 
 

@@ -1,0 +1,171 @@
+"""Metrics of stages: what components and their instances did since they were first heard, over all restarts. Pure.
+
+What is told by stream is told for a component, its instances added up; what is told for an instance is told without
+streams. So there are as many series as a plan's text has streams and instances, and not as many as one times the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from prometheus_client.core import HistogramMetricFamily, Metric
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
+from cep_common.task_messages import ComponentReport
+from cep_manager.compiled_plan import PlannedComponent
+from cep_manager.metrics.families import counter, gauge
+from cep_manager.snapshot import Snapshot
+from cep_manager.statistics.figures import Figures, added_up, capacity, figures
+from cep_manager.statistics.history import History
+
+STREAM = ("tenant", "plan", "component", "kind", "stream")
+INSTANCE = ("tenant", "plan", "component", "kind", "stage_instance")
+"""Prometheus itself labels with `instance`."""
+COMPONENT = ("tenant", "plan", "component", "kind")
+
+MOST_INSTANCES = 2_000
+"""Of further component instances nothing is told but how many they are."""
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    labels: tuple[object, ...]
+    history: History
+    all_time: Figures
+    report: ComponentReport | None
+
+
+class _Component(msgspec.Struct, frozen=True):
+    labels: tuple[object, ...]
+    kind: str
+    instances: tuple[_Instance, ...]
+    left_out: int
+    all_time: Figures
+
+
+def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    """Everything about stages."""
+    components = list(_components(snapshot))
+    instances = [instance for component in components for instance in component.instances]
+    yield from _by_stream(components)
+    yield from _counters(instances)
+    yield from _gauges(instances, snapshot.now_ms)
+    yield _latencies(components)
+    yield gauge(
+        "cep_instances_left_out",
+        f"Component instances beyond the first {MOST_INSTANCES:,}, of which no metrics are given",
+        (),
+        [((), sum(component.left_out for component in components))],
+    )
+
+
+def _components(snapshot: Snapshot) -> Iterator[_Component]:
+    room = MOST_INSTANCES
+    for key in sorted(snapshot.plans):
+        compiled = snapshot.plans[key].compiled
+        for planned in compiled.components if compiled is not None else ():
+            component = _component(snapshot, key, planned, room)
+            room -= len(component.instances)
+            yield component
+
+
+def _component(snapshot: Snapshot, key: PlanKey, planned: PlannedComponent, room: int) -> _Component:
+    labels = (key.tenant, key.plan, planned.name, planned.kind)
+    histories = snapshot.histories.get(key, {})
+    reports = {
+        report.instance: report
+        for task in snapshot.tasks.get(key, ())
+        if task.live(snapshot.now_ms, snapshot.lease_ms)
+        for report in task.latest.components
+    }
+    names = [instance_name(planned.name, index) for index in range(planned.parallel)]
+    known = [name for name in names if name in histories]
+    instances = tuple(
+        _Instance((*labels, name), histories[name], figures(histories[name], None, snapshot.now_ms), reports.get(name))
+        for name in known[:room]
+    )
+    return _Component(
+        labels, planned.kind, instances, len(known) - len(instances), added_up(one.all_time for one in instances)
+    )
+
+
+def _by_stream(components: list[_Component]) -> Iterator[Metric]:
+    yield counter(
+        "cep_component_received_events_total",
+        "Events that the component took in, by stream",
+        STREAM,
+        (((*one.labels, stream), events) for one in components for stream, events in one.all_time.received.items()),
+    )
+    yield counter(
+        "cep_component_emitted_events_total",
+        "Events that the component sent, by stream",
+        STREAM,
+        (((*one.labels, stream), events) for one in components for stream, events in one.all_time.emitted.items()),
+    )
+
+
+_COUNTERS: tuple[tuple[str, str, Callable[[Figures], float]], ...] = (
+    ("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
+    ("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
+    ("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
+    ("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
+    (
+        "cep_instance_event_stay_seconds_total",
+        "How long each event stayed in the instance, added up; at a receiver until all that came of it had gone on",
+        lambda one: one.stay_ms / 1_000,
+    ),
+    ("cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped),
+    ("cep_instance_errors_total", "Errors", lambda one: one.errors),
+)
+
+
+def _counters(instances: list[_Instance]) -> Iterator[Metric]:
+    for name, text, value in _COUNTERS:
+        yield counter(name, text, INSTANCE, ((one.labels, value(one.all_time)) for one in instances))
+
+
+def _gauges(instances: list[_Instance], now_ms: int) -> Iterator[Metric]:
+    yield gauge(
+        "cep_instance_capacity_ratio",
+        "Share of the last ten minutes spent working: near 1 it cannot do more",
+        INSTANCE,
+        ((one.labels, round(capacity([one.history], now_ms), 6)) for one in instances),
+    )
+    live = [(one.labels, one.report) for one in instances if one.report is not None]
+    yield gauge(
+        "cep_instance_queued_events",
+        "Events that wait in the instance",
+        INSTANCE,
+        ((labels, report.queued_events) for labels, report in live),
+    )
+    yield gauge(
+        "cep_instance_state_bytes",
+        "An estimate of the state that the instance holds in memory",
+        INSTANCE,
+        ((labels, sum(part.bytes for part in report.held)) for labels, report in live),
+    )
+
+
+def _latencies(components: list[_Component]) -> Metric:
+    """Buckets of twice the length of the one before; those in which they are counted are finer."""
+    family = HistogramMetricFamily(
+        "cep_receiver_latency_seconds",
+        "Time from the arrival of an event in the topology until all that came of it had gone on",
+        labels=COMPONENT,
+    )
+    for one in components:
+        if one.kind == "receiver" and one.instances:
+            counts = one.all_time.latencies
+            bounds = [*range(0, BUCKETS - 1, PER_DOUBLING), BUCKETS - 1]
+            buckets = [
+                (_bound(last), float(sum(events for index, events in counts.items() if index <= last)))
+                for last in bounds
+            ]
+            family.add_metric([str(label) for label in one.labels], buckets, one.all_time.stay_ms / 1_000)
+    return family
+
+
+def _bound(index: int) -> str:
+    seconds = upper_bound_ms(index) / 1_000
+    return "+Inf" if index >= BUCKETS - 1 else f"{seconds:.6g}"
