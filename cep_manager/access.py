@@ -20,6 +20,7 @@ CALLS: dict[str, Permission] = {
     "console.list_fragment": Permission.SEE,
     "console.show_plan": Permission.SEE,
     "console.plan_fragment": Permission.SEE,
+    "console.query_plan_fragment": Permission.SEE,
     "api.show_cluster": Permission.SEE_SYSTEM,
     "console.show_cluster": Permission.SEE_SYSTEM,
     "console.cluster_fragment": Permission.SEE_SYSTEM,

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from cep_common.errors import CepError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.api.failures import answer_http, status_of
-from cep_manager.api.requests import read_number, read_tenant
+from cep_manager.api.requests import read_number, read_tenant, read_text
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.highlight import siddhi_lines, xml_lines
 from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
@@ -61,6 +61,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     console.app_errorhandler(404)(_no_page)
     _list_pages(console, view)
     _deploy_pages(console, view)
+    _editor_fragments(console, view)
     _plan_pages(console, view)
     _life_cycle_actions(console, view)
     _cluster_pages(console, view)
@@ -108,6 +109,16 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
             return _deploy_page(text, replace, edited, refusal=error.message, remedy=remedy), status_of(error)
         notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
         return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
+
+
+def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
+    @console.post("/fragments/query-plan")
+    @_fragment
+    def query_plan_fragment() -> Page:
+        found = view.preview(read_tenant(request), read_text(request))
+        return render_template(
+            "fragments/query_plan.html", explanation=found.explanation, query_plan=xml_lines(found.query_plan)
+        )
 
 
 def _remedy(error: CepError, edited: str) -> str:

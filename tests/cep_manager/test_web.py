@@ -29,6 +29,7 @@ READS = [
     "/api/v1/plans/Storms/status",
     "/api/v1/plans/Storms/query-plan",
     "/api/v1/plans/Storms/topology",
+    "/api/v1/language",
     "/api/v1/cluster",
     "/api/v1/health",
 ]
@@ -102,6 +103,40 @@ def test_validation_tells_problems_and_warnings_and_deploys_nothing(client: Flas
     bad = client.post("/api/v1/validate", data="broken").get_json()
     assert (bad["valid"], bad["problems"][0]["code"]) == (False, PROBLEM.code)
     assert view.deployed == []
+
+
+def test_a_preview_has_the_graph_the_query_plan_and_words(client: FlaskClient, view: FakeView) -> None:
+    found = client.post("/api/v1/preview?tenant=7", data="text").get_json()
+    assert found["query_plan"].startswith("<query-plan")
+    assert {node["state"] for node in found["graph"]["nodes"]} == {"expected"}
+    assert found["graph"]["tenant"] == 7
+    assert client.post("/api/v1/preview", data="broken").status_code == 422
+    assert view.deployed == []
+
+
+def test_a_trial_takes_events_by_name_or_in_order(client: FlaskClient, view: FakeView) -> None:
+    events = [{"stream": "S", "data": {"a": 1}}, {"stream": "S", "data": [2], "timestamp": 5}]
+    answer = client.post("/api/v1/try", json={"text": "text", "events": events, "wait_ms": 10})
+    assert answer.get_json()["outputs"][0]["rows"][0]["values"] == ["<b>ORD</b>"]
+    (trial,) = view.tried
+    assert [(one.data, one.timestamp) for one in trial.events] == [({"a": 1}, None), ([2], 5)]
+    assert (trial.text, trial.wait_ms, trial.start_ms) == ("text", 10, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"text": "t"},
+        {"text": "t", "events": [1]},
+        {"text": "t", "events": [], "more": 1},
+        {"text": "t", "events": [{"stream": "S", "data": 1}]},
+    ],
+)
+def test_a_trial_that_cannot_be_understood_is_refused(client: FlaskClient, view: FakeView, body: object) -> None:
+    answer = client.post("/api/v1/try", json=body)
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-request")
+    assert view.tried == []
 
 
 def test_undeploying_answers_without_a_body(client: FlaskClient, view: FakeView) -> None:
@@ -190,6 +225,12 @@ def test_every_asset_that_a_page_asks_for_is_there(client: FlaskClient) -> None:
     assets = {
         asset for page in PAGES for asset in re.findall(r"/static/[\w.]+", client.get(page).get_data(as_text=True))
     }
+    for asset in [asset for asset in assets if asset.endswith(".js")]:
+        modules = re.findall(
+            r'^import .* from "\./([\w./]+)";$', client.get(asset).get_data(as_text=True), re.MULTILINE
+        )
+        assets |= {f"/static/{module}" for module in modules}
+    assert "/static/vendor/codemirror.js" in assets
     assert {"/static/console.css", "/static/refresh.js", "/static/graph.js", "/static/icon.svg"} <= assets
     assert {client.get(asset).status_code for asset in assets} == {200}
 
@@ -226,6 +267,13 @@ def test_the_form_keeps_a_refused_text_and_shows_the_caret(client: FlaskClient) 
     assert "         ^^^^^^^^^" in page
     assert "Line 2, column 6" in page
     assert "did you mean &#39;Departures&#39;?" in page
+
+
+def test_the_query_plan_of_a_text_is_shown_as_text(client: FlaskClient) -> None:
+    page = client.post("/fragments/query-plan", data="text").get_data(as_text=True)
+    assert "Storms: 3 execution groups" in page
+    assert "&lt;query-plan" in page
+    assert client.post("/fragments/query-plan", data="broken").status_code == 422
 
 
 def test_the_form_validates_without_deploying(client: FlaskClient, view: FakeView) -> None:
@@ -356,6 +404,7 @@ def test_a_page_says_when_the_manager_cannot_answer(client: FlaskClient, view: F
         ("POST", "/deploy"),
         ("POST", "/plans/Storms/undeploy"),
         ("POST", "/plans/Storms/restart"),
+        ("POST", "/api/v1/try"),
     ],
 )
 def test_other_sites_cannot_change_anything(
@@ -363,7 +412,7 @@ def test_other_sites_cannot_change_anything(
 ) -> None:
     answer = client.open(address, method=method, headers=headers, data={"text": "text", "action": "deploy"})
     assert (answer.status_code, answer.get_json()["code"]) == (403, "cross-site")
-    assert (view.deployed, view.undeployed) == ([], [])
+    assert (view.deployed, view.undeployed, view.tried) == ([], [], [])
 
 
 def test_the_consoles_own_pages_and_scripts_may(client: FlaskClient, view: FakeView) -> None:

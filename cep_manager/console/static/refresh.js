@@ -4,12 +4,26 @@ const pulse = document.getElementById("pulse");
 let failedSince = null;
 
 /** Asks for `address`; says so in the page's head when the manager cannot be reached. Null when it cannot. */
-export async function ask(address) {
+export function ask(address) {
+  return reach(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store" });
+}
+
+/** Sends `body`, a text or something to be said as JSON, to `address`; else as `ask`. `signal` may call it off. */
+export function send(address, body, signal) {
+  const text = typeof body === "string";
+  const headers = { Accept: "text/html, application/json", "Content-Type": text ? "text/plain; charset=utf-8" : "application/json" };
+  return reach(address, { method: "POST", headers, body: text ? body : JSON.stringify(body), cache: "no-store", signal });
+}
+
+async function reach(address, options) {
   try {
-    const answer = await fetch(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store" });
+    const answer = await fetch(address, options);
     tell(answer.status < 500 || answer.status === 503);
     return answer;
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") {
+      return null;
+    }
     tell(false);
     return null;
   }

@@ -1,0 +1,109 @@
+// Events for trying a plan out: written one a line, generated, or read from a file. Pure.
+
+export const MOST_FROM_FILE = 1000;
+const WHOLE = new Set(["int", "long"]);
+const FRACTION = new Set(["float", "double"]);
+
+/**
+ * The events in `text`, a JSON object a line: {stream, data, timestamp?}, or flat with the attributes beside `stream`; without
+ * `stream` it is for the stream `otherwise`. Throws Error that names the line.
+ */
+export function readEvents(text, otherwise) {
+  const events = [];
+  text.split("\n").forEach((line, at) => {
+    if (line.trim()) {
+      events.push(readEvent(line, at + 1, otherwise));
+    }
+  });
+  return events;
+}
+
+function readEvent(line, number, otherwise) {
+  let written;
+  try {
+    written = JSON.parse(line);
+  } catch {
+    throw new Error(`Line ${number} is no JSON object: ${line.trim().slice(0, 60)}`);
+  }
+  if (written === null || typeof written !== "object" || Array.isArray(written)) {
+    throw new Error(`Line ${number} must be a JSON object such as {"stream": "…", "data": {…}}`);
+  }
+  const { stream = otherwise, data, timestamp, _timestamp, ...rest } = written;
+  const event = { stream: String(stream ?? ""), data: data ?? rest };
+  const time = timestamp ?? _timestamp;
+  return time === undefined || time === null ? event : { ...event, timestamp: time };
+}
+
+/** `count` events of `stream` ({name, attributes}) as lines; texts are of few, so that they meet again. */
+export function generate(stream, count, random = Math.random) {
+  return Array.from({ length: count }, () => {
+    const data = Object.fromEntries(stream.attributes.map(([name, type]) => [name, valueOf(name, type, random)]));
+    return JSON.stringify({ stream: stream.name, data });
+  });
+}
+
+function valueOf(name, type, random) {
+  if (type === "string") {
+    return `${name}-${1 + Math.floor(random() * 3)}`;
+  }
+  if (type === "bool") {
+    return random() < 0.5;
+  }
+  if (WHOLE.has(type)) {
+    return Math.floor(random() * 100);
+  }
+  return FRACTION.has(type) ? Math.round(random() * 1000) / 10 : {};
+}
+
+/** The events of a file, as lines: CSV by the name's end, with a line of names first, else JSON, an object a line or a list. */
+export function fromFile(name, text, stream) {
+  const rows = /\.csv$/i.test(name) ? fromCsv(text, stream) : fromJson(text);
+  const lines = rows.slice(0, MOST_FROM_FILE).map((row) => JSON.stringify(stream && row.stream === undefined ? { stream: stream.name, ...apart(row) } : row));
+  return { lines, count: rows.length };
+}
+
+function fromJson(text) {
+  if (text.trimStart().startsWith("[")) {
+    return JSON.parse(text);
+  }
+  return text.split("\n").filter((line) => line.trim()).map((line) => JSON.parse(line));
+}
+
+function apart(row) {
+  const { _timestamp, ...data } = row;
+  return _timestamp === undefined ? { data } : { data, timestamp: _timestamp };
+}
+
+function fromCsv(text, stream) {
+  const [names, ...rows] = cells(text).filter((row) => row.length > 1 || row[0] !== "");
+  const types = new Map(stream?.attributes ?? []);
+  return rows.map((row) => Object.fromEntries((names ?? []).map((name, at) => [name.trim(), typed(row[at] ?? "", types.get(name.trim()) ?? "long")])));
+}
+
+function typed(cell, type) {
+  if (type === "string") {
+    return cell;
+  }
+  if (cell === "") {
+    return null;
+  }
+  if (type === "bool") {
+    return cell.toLowerCase() === "true";
+  }
+  return Number.isNaN(Number(cell)) ? cell : Number(cell);
+}
+
+/** The cells of CSV, row by row; a cell in quotes may have commas, line ends and doubled quotes. */
+function cells(text) {
+  const rows = [[]];
+  for (const match of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/g)) {
+    rows.at(-1).push(match[1] === undefined ? match[2] : match[1].replaceAll('""', '"'));
+    if (match[3] !== ",") {
+      if (match.index + match[0].length >= text.length) {
+        break;
+      }
+      rows.push([]);
+    }
+  }
+  return rows;
+}

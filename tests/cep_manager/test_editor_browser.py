@@ -1,0 +1,156 @@
+"""The editor in a real browser: it colours, completes, marks mistakes, previews and tries out.
+
+Skipped without Chromium."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from browser import CHROMIUM, Browser
+from manager_world import FLIGHTS, FakeView, World, free_port, plan
+
+from cep_common.clock import SystemClock
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
+from cep_manager.authoring.model import Preview, Trial
+from cep_manager.authoring.preview import preview_plan
+from cep_manager.authoring.trials import Trials
+from cep_manager.compiler import compile_plan, validate_plan
+from cep_manager.config import TrialConfig
+from cep_manager.manager_view import Validation
+from cep_manager.web import create_app
+from siddhi.scripts.language import ScriptPolicy
+from siddhi.trial.messages import TrialResult
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+SCRIPTS = ScriptPolicy(frozenset(), "script.python: true")
+TEXT = FLIGHTS.read_text(encoding="utf-8")
+EDITOR = "document.getElementById('editor').shadowRoot"
+CONTENT = f"{EDITOR}.querySelector('.cm-content')"
+HOSTILE = "<img src=x onerror=document.title=1>"
+
+
+class AuthoringView(FakeView):
+    """A view that knows the language for true."""
+
+    trials = Trials(TrialConfig(), SCRIPTS, SystemClock())
+
+    def validate(self, text: str) -> Validation:
+        return validate_plan(text, SCRIPTS)
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        return preview_plan(tenant, text, SCRIPTS)
+
+    def try_plan(self, trial: Trial) -> TrialResult:
+        return self.trials.run(trial)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    world = World()
+    world.put(plan(key=PlanKey(SUPER_TENANT, "KnockOnDelays"), text=TEXT, compiled=compile_plan(TEXT, SCRIPTS)))
+    port = free_port()
+    app = create_app(AuthoringView(world), 1_000_000)
+    server = WebServer(app, "127.0.0.1", port, 8, 1_000_000, ServerSecurity(), "a test")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Iterator[Browser]:
+    chromium.problems.clear()
+    chromium.open(f"{address}/deploy?plan=KnockOnDelays")
+    chromium.until("document.getElementById('verdict').textContent")
+    yield chromium
+    assert chromium.problems == []
+
+
+def write(page: Browser, text: str) -> None:
+    """`text` is pasted over all that the editor holds."""
+    page.evaluate(f"{CONTENT}.focus()")
+    page.press("a", 65, control=True)
+    page.evaluate(
+        f"(() => {{ const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', {json.dumps(text)});"
+        f"{CONTENT}.dispatchEvent(new ClipboardEvent('paste', {{ clipboardData, bubbles: true }})) }})()"
+    )
+
+
+def test_the_editor_takes_the_fields_place_in_colours_of_the_page(page: Browser) -> None:
+    assert page.evaluate("document.getElementById('text').hidden")
+    assert page.evaluate(f"{CONTENT}.getAttribute('aria-label')") == "Execution plan in SiddhiQL"
+    annotation = f"[...{CONTENT}.querySelectorAll('.cm-line span')].find((one) => one.textContent === '@Plan:name')"
+    assert page.evaluate(f"getComputedStyle({annotation}).color") == "rgb(143, 63, 112)"
+    assert page.evaluate("document.getElementById('verdict').textContent") == "KnockOnDelays can be deployed"
+
+
+def test_a_mistake_is_marked_at_its_column_and_gone_when_it_is_mended(page: Browser) -> None:
+    write(page, TEXT.replace("from Departures[dep_delay > 60]", "from Departures['é𝄞' == carrier and dep_dela > 60]"))
+    page.until("document.getElementById('verdict').textContent === '1 problem'")
+    assert page.until(f"{EDITOR}.querySelector('.cm-lintRange-error')?.textContent") == "dep_dela"
+    assert "did you mean 'dep_delay'?" in page.evaluate("document.getElementById('panel-problems').textContent")
+    page.evaluate("document.querySelector('#panel-problems .go').click()")
+    page.type("dep_delay")
+    page.until("document.getElementById('verdict').textContent.startsWith('KnockOnDelays can be deployed')")
+
+
+def test_completion_offers_windows_streams_and_attributes_with_their_documentation(page: Browser) -> None:
+    offered = f"[...{EDITOR}.querySelectorAll('.cm-completionLabel')].map((one) => one.textContent)"
+    page.evaluate(f"{CONTENT}.focus()")
+    page.press("End", 35, control=True)
+    page.type("\nfrom Dep")
+    assert "Departures" in page.until(f"{offered}.length && {offered}")
+    page.press("Escape", 27)
+    page.type("artures#window.timeB")
+    assert page.until(f"{offered}.length && {offered}")[0] == "timeBatch"
+    assert "timeBatch(" in page.until(f"{EDITOR}.querySelector('.cm-completionInfo')?.textContent")
+    page.press("Escape", 27)
+    page.type("atch(1 min)\nselect e.x, Departures.dist")
+    assert page.until(f"{offered}.includes('distance') && {offered}") == ["distance"]
+
+
+def test_the_flow_and_the_query_plan_are_previewed_and_changes_shown(page: Browser) -> None:
+    write(page, TEXT.replace("parallel='2'", "parallel='3'"))
+    page.evaluate("document.getElementById('tab-flow').click()")
+    page.until("document.querySelectorAll('#flow [data-node^=\"lateness#\"]').length === 3")
+    page.evaluate("document.getElementById('tab-query-plan').click()")
+    page.until("document.getElementById('panel-query-plan').textContent.includes('lateness (3 instances)')")
+    page.evaluate("document.getElementById('tab-changes').click()")
+    page.until("document.querySelector('.merge')?.shadowRoot.querySelectorAll('.cm-changedLine').length === 2")
+
+
+def test_tabs_are_moved_by_keyboard(page: Browser) -> None:
+    page.evaluate("document.getElementById('tab-problems').focus()")
+    page.press("ArrowRight", 39)
+    assert page.evaluate("document.activeElement.id") == "tab-try"
+    assert not page.evaluate("document.getElementById('panel-try').hidden")
+    assert page.evaluate("document.getElementById('panel-problems').hidden")
+
+
+def test_a_plan_is_tried_out_and_what_users_write_stays_text(page: Browser) -> None:
+    text = "@Plan:name('T') define stream S (a string); from every x=S -> y=S select x.a as a insert into T;"
+    write(page, text)
+    page.until("document.getElementById('verdict').textContent.startsWith('T can be deployed')")
+    page.evaluate("document.getElementById('tab-try').click()")
+    assert page.evaluate("document.getElementById('try-events').value.split('\\n').length") == 4
+    events = '{"stream": "S", "data": ["%s"]}\\n{"stream": "S", "a": "b"}' % HOSTILE  # noqa: UP031 - braces
+    page.evaluate(f"document.getElementById('try-events').value = '{events}'")
+    page.evaluate("document.getElementById('try-run').click()")
+    page.until("document.getElementById('try-told').textContent.startsWith('2 events ran through')", within_s=40)
+    results = page.evaluate("document.getElementById('try-results').textContent")
+    assert "Stream T" in results
+    assert HOSTILE in results
+    assert "Partial matches" in results
+    assert page.evaluate("document.querySelectorAll('#try-results img').length") == 0
+    assert page.evaluate("document.title") != "1"
+    page.evaluate("document.getElementById('try-events').value = '{'; document.getElementById('try-run').click()")
+    page.until("document.getElementById('try-told').textContent.startsWith('Line 1 is no JSON')")
