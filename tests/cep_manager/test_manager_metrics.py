@@ -21,21 +21,10 @@ from cep_manager.metrics.blueprint import metrics_blueprint
 from cep_manager.web import create_app
 
 UNITS = ("seconds", "bytes", "events", "ratio", "info")
-COUNTED = [
-    "connections",
-    "required",
-    "tasks",
-    "slots",
-    "free",
-    "plans",
-    "epoch",
-    "state",
-    "up",
-    "out",
-    "bundles",
-    "errors",
-    "restarts",
-]
+COUNTED = (
+    *("connections", "required", "tasks", "slots", "free", "plans", "epoch"),
+    *("state", "up", "out", "bundles", "errors", "restarts"),
+)
 
 
 def text_of(view: FakeView) -> str:
