@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import zmq
 
 from cep_cli.processes import LEAVES_WITH_PARENT
@@ -59,6 +60,7 @@ class Desk:
     tasks: dict[tuple[str, int, int], RegisterTask] = field(default_factory=dict)
     stale: set[tuple[str, int]] = field(default_factory=set)
     refusal: Rejected | None = None
+    token: int = 0
 
     def submit(self, name: str, epoch: int = 1, workers: int = 1, **fields: object) -> None:
         text = write_xml(build(analyse(parse(PLAN.format(name=name)))))
@@ -67,8 +69,10 @@ class Desk:
     def kill(self, name: str, epoch: int = 0) -> None:
         self.push(KillTopology(PlanKey(-1234, name), epoch))
 
-    def push(self, order: Message) -> None:
-        self.server.send(self.peer, order)
+    def push(self, order: Message, token: int | None = None) -> None:
+        """Gives an order under the desk's token, or another one."""
+        given = msgspec.structs.replace(order, token=self.token if token is None else token)
+        self.server.send(self.peer, given)
 
     def report(self, name: str, epoch: int = 1) -> TopologyReport | None:
         """What the driver said last of the topology."""
@@ -128,7 +132,7 @@ class Desk:
                     return self.refusal
                 self.peer, self.latest = peer, message
                 self.history.append(message)
-                return DriverRegistered(HEARTBEAT_MS, LEASE_MS)
+                return DriverRegistered(HEARTBEAT_MS, LEASE_MS, self.token)
             case RegisterTask(key=key, epoch=epoch, task=task):
                 if (key.plan, epoch) in self.stale:
                     return Rejected("stale-epoch", f"epoch {epoch} is over")
@@ -149,7 +153,13 @@ def driver_at_desk(folder: Path, settings: Mapping[str, str]) -> Iterator[Desk]:
     server = ControlServer(context, "127.0.0.1", 0)
     endpoint = server.socket.getsockopt_string(zmq.LAST_ENDPOINT).removeprefix("tcp://")
     log = folder / "driver.log"
-    environment = {**os.environ, LEAVES_WITH_PARENT: "1", "CEP_DRIVER__MANAGERS": f"[{endpoint}]", **settings}
+    environment = {
+        **os.environ,
+        LEAVES_WITH_PARENT: "1",
+        "CEP_DRIVER__MANAGERS": f"[{endpoint}]",
+        "CEP_DRIVER__CHECKPOINT__LOCATION": str(folder / "checkpoints"),
+        **settings,
+    }
     with log.open("wb") as output:
         driver = subprocess.Popen(
             [sys.executable, "-m", "cep_cli", "driver"], env=environment, stdin=subprocess.DEVNULL, stdout=output,

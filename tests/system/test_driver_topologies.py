@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from driver_desk import Desk, driver_at_desk, lives
 
-from cep_common.messages import RegisterDriver, Rejected
+from cep_common.ids import PlanKey
+from cep_common.messages import KillTopology, RegisterDriver, Rejected
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -42,6 +43,22 @@ def test_two_topologies_that_fit_alone_but_not_together_take_turns(desk: Desk) -
     desk.until_started("Second", workers=2)
     assert desk.state("First") == "gone"
     assert_every_slot_was_accounted_for(desk.history)
+
+
+def test_orders_of_a_manager_that_led_before_are_not_followed(desk: Desk) -> None:
+    desk.submit("Plan")
+    desk.until_started("Plan")
+    desk.token += 2
+    desk.submit("Next")
+    desk.until_started("Next")
+
+    desk.push(KillTopology(PlanKey(-1234, "Plan")), token=desk.token - 1)
+    desk.submit("Last")  # when this has come, the order before it has come too
+    desk.until_started("Last")
+
+    assert desk.state("Plan") == "running"
+    desk.kill("Plan")
+    desk.until(lambda: desk.state("Plan") == "gone")
 
 
 def test_an_epoch_starts_beside_the_former_one_and_runs_on_when_that_is_killed(desk: Desk) -> None:
