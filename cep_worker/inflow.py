@@ -59,7 +59,8 @@ class Inflow:
         self._worker = worker
         most_rows = config.inflow.waiting_rows
         backlog = MemoryBacklog(most_rows) if log is None else LoggedBacklog(log, self._arrow_schema(), most_rows)
-        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), backlog, limits, changed, room)
+        self._tell = changed
+        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room)
 
     @property
     def needs_endpoint(self) -> bool:
@@ -74,8 +75,6 @@ class Inflow:
     @property
     def former(self) -> str:
         """The receiver instance to which a link stood last in this epoch, or nothing: it has what was sent."""
-        if self._out.connected:
-            self._former = self._receiver
         return self._former
 
     def has_room(self) -> bool:
@@ -162,6 +161,11 @@ class Inflow:
     def close(self) -> None:
         """The link and the log are closed; only what is in a log can still be sent one day."""
         self._out.close()
+
+    def _changed(self) -> None:
+        if self._out.connected:
+            self._former = self._receiver
+        self._tell()
 
     def _promise(self) -> None:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)

@@ -113,6 +113,7 @@ class FakeManager:
     receivers: dict[str, Endpoint] = field(default_factory=dict)
     heard: list[Message] = field(default_factory=list)
     refuse: set[str] = field(default_factory=set)
+    attempt: int = 0
     limits: tuple[TenantLimit, ...] = ()
     checkpoints: tuple[PlanCheckpoints, ...] = ()
     _stopping: bool = False
@@ -161,7 +162,7 @@ class FakeManager:
             case RegisterEndpoint():
                 return EndpointRegistered(self.heartbeat_ms, 3_000)
             case RequestEndpoint(stream=stream) if stream in self.receivers:
-                return EndpointAssigned(self.receivers[stream], "receiver#0")
+                return EndpointAssigned(self.receivers[stream], "receiver#0", self.attempt)
         return Rejected("no-endpoint", "not yet")
 
 
