@@ -125,7 +125,7 @@ class Outgoing:
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
-        self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms)
+        self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
 
@@ -236,7 +236,8 @@ class Outgoing:
                          self._stream.stream, self.peer, refusal.code, refusal.reason)  # fmt: skip
         link.refusals.clear()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
-            logger.warning("link %s: stream=%s peer=%s", link.state.value, self._stream.stream, self.peer)
+            level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it never stood
+            logger.log(level, "link %s: stream=%s peer=%s", link.state.value, self._stream.stream, self.peer)
             self._leave()
             self._changed()
 

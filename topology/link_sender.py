@@ -50,7 +50,8 @@ class LinkState(Enum):
 class LinkSender:
     """The sending end of a link to `endpoint`. Poll `sockets` for reading and call `handle`; call `tick` now and then.
 
-    `refusals` collects what the server refused, the link itself or single frames, until the owner clears it.
+    `refusals` collects what the server refused, the link itself or single frames, until the owner clears it. A
+    `patient` sender waits for a server that does not listen yet; for others the link is lost then.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LinkSender:
         endpoint: Endpoint,
         opening: OpenLink,
         now_ms: int,
+        patient: bool = True,
     ) -> None:
         self.endpoint = endpoint
         self.opening = opening
@@ -77,7 +79,8 @@ class LinkSender:
         self._since_ms = now_ms
         self._beat_ms = now_ms
         self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
-        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
+        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
         self.socket.connect(endpoint.url())
         self.socket.send_multipart(encode(opening))
 

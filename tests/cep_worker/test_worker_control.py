@@ -11,7 +11,7 @@ import pytest
 from worker_world import ALERTS, KEY, PLAN, World, alerts, departures, free_port, until
 
 from cep_common.errors import PortInUseError
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
     ListPlans,
     RegisterEndpoint,
@@ -62,6 +62,17 @@ def test_a_receiver_is_asked_for_until_there_is_one_and_the_link_is_reported(wor
     receiver = world.receiver()
     until(lambda: world.manager.last(RegisterWorker).plans[0].inflow[0].connected, receiver)
     assert world.manager.last(RegisterWorker).plans[0].inflow[0].receiver == "receiver#0"
+
+
+def test_a_receiver_that_nobody_answers_for_is_left_at_once(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    world.config = msgspec.structs.replace(
+        world.config, registry=msgspec.structs.replace(world.config.registry, connect_ms=60_000)
+    )
+    world.manager.receivers["Departures"] = Endpoint("127.0.0.1", free_port())
+    world.start(PLAN)
+    until(lambda: len([m for m in world.manager.heard if isinstance(m, RequestEndpoint)]) >= 3)
+    world.connected_receiver()
 
 
 def test_data_flows_while_the_manager_is_away_and_it_learns_of_it_when_it_is_back(world: World) -> None:
