@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from cep_manager.api.failures import failure
 from cep_manager.manager_view import ManagerMember, ManagerView
 
-ALWAYS_ANSWERED = frozenset({"api.show_health", "console.static"})
+ALWAYS_ANSWERED = frozenset({"api.show_health", "console.static", "metrics.show_metrics"})
 """What does not depend on who leads."""
 
 CODE = "not-leader"

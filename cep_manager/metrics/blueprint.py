@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 from prometheus_client.core import Metric
 
-from cep_common.metric_families import Metrics
+from cep_common.metric_families import Metrics, gauge
 from cep_manager.manager_view import ManagerView
 from cep_manager.metrics.cluster import cluster_metrics
 from cep_manager.metrics.plans import plan_metrics
@@ -19,6 +19,10 @@ def metrics_blueprint(view: ManagerView) -> Blueprint:
     blueprint = Blueprint("metrics", __name__)
 
     def tell() -> Iterator[Metric]:
+        leads = view.election().leads
+        yield gauge("cep_leader_up", "1 at the manager that leads, 0 at one that stands by", (), [((), leads)])
+        if not leads:
+            return
         overview = view.overview()
         yield from cluster_metrics(overview)
         yield from plan_metrics(overview.snapshot)

@@ -73,6 +73,16 @@ def test_health_and_what_pages_are_made_of_do_not_depend_on_who_leads(standby: F
     assert standby.get("/static/console.css").status_code == 200
 
 
+def test_metrics_of_the_system_come_from_the_leader_alone(standby: FlaskClient, view: FakeView) -> None:
+    told = standby.get("/metrics").text
+    assert "cep_leader_up 0.0" in told
+    assert "cep_plans" not in told
+    view.managers = (LEADER,)
+    told = standby.get("/metrics").text
+    assert "cep_leader_up 1.0" in told
+    assert "cep_plans 0.0" in told
+
+
 def test_the_leader_shows_all_managers_and_under_which_token_it_leads(view: FakeView) -> None:
     other = msgspec.structs.replace(HERE, control=Endpoint("10.0.0.6", 8904), asked=False)
     gone = msgspec.structs.replace(other, control=Endpoint("10.0.0.7", 8904), role="silent", silent_ms=12_000)
