@@ -6,6 +6,7 @@ from cep_common.security.access import Permission
 
 CALLS: dict[str, Permission] = {
     "get_health": Permission.OPEN,
+    "get_metrics": Permission.SEE_SYSTEM,
     "get_streams": Permission.SEE,
     "get_stream": Permission.SEE,
     "post_events": Permission.SEND,

@@ -19,6 +19,7 @@ from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
+from cep_worker.figures import ConnectorFigures, WorkerFigures
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.inflow import Inflow
@@ -72,6 +73,8 @@ class DataPlane:
         self._exported = StreamDirectory()
         self._connector_problems: dict[PlanKey, str] = {}
         self._snapshots: tuple[PlanSnapshot, ...] = ()
+        self._connectors: tuple[ConnectorFigures, ...] = ()
+        self._taken: tuple[tuple[int, int], ...] = ()
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
@@ -161,6 +164,10 @@ class DataPlane:
             for snapshot in self._snapshots
         ]
         return {"status": "leaving" if self._leaving else "ok", "worker": self._worker, "plans": plans}
+
+    def figures(self) -> WorkerFigures:
+        reports = tuple(snapshot.report for snapshot in self._snapshots)
+        return WorkerFigures(reports, self._connectors, self._taken, self._leaving)
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
@@ -322,6 +329,8 @@ class DataPlane:
         self._tell()
 
     def _snapshot(self, now_ms: int) -> None:
+        self._connectors = (*self._sources.figures(), *self._sinks.figures())
+        self._taken = self._limits.taken()
         self._snapshots = tuple(
             flow.snapshot(self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key))
             for key, flow in self._flows.items()

@@ -21,9 +21,12 @@ from werkzeug.exceptions import HTTPException
 from cep_common.errors import InputError, UnauthorisedError
 from cep_common.ids import SUPER_TENANT, parse_tenant
 from cep_common.messages import StreamSchema
+from cep_common.metric_families import Metrics
 from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS
+from cep_worker.figures import WorkerFigures
 from cep_worker.json_events import EventsRefusedError, JsonEvents
+from cep_worker.metrics import worker_metrics
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
 
@@ -79,6 +82,9 @@ class Gateway(Protocol):
     def health(self) -> dict[str, Any]:
         """How the worker is, for monitoring."""
 
+    def figures(self) -> WorkerFigures:
+        """What the worker has done, for its metrics."""
+
 
 class _RoomError(InputError):
     """There was no room for a request's events in time; it may come again after `retry_after_s` seconds."""
@@ -113,6 +119,13 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
     @app.get("/health")
     def get_health() -> Response:
         return _json(gateway.health())
+
+    metrics = Metrics(lambda: worker_metrics(gateway.figures()))
+
+    @app.get("/metrics")
+    def get_metrics() -> Response:
+        text, content_type = metrics.scrape(request.headers.get("Accept", ""))
+        return Response(text, content_type=content_type)
 
     @app.post("/<path:path>")
     def post_source(path: str) -> Response:

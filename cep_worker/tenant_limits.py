@@ -19,8 +19,9 @@ class RateLimit:
     """
 
     def __init__(self) -> None:
-        """Nothing is limited until `set`."""
+        """Nothing is limited until `set`. `taken_events` counts all that were taken, limited or not."""
         self.events_per_s = 0
+        self.taken_events = 0
         self._left = 0.0
         self._refilled_ms = 0
 
@@ -48,6 +49,7 @@ class RateLimit:
 
     def take(self, events: int) -> None:
         """So many events were taken in."""
+        self.taken_events += events
         if self.events_per_s:
             self._left -= events
 
@@ -72,6 +74,10 @@ class TenantLimits:
         """How long the tenant has to wait before it may send more; any thread may ask."""
         limit = self._limits.get(tenant)
         return limit.wait_ms() if limit is not None else 0
+
+    def taken(self) -> tuple[tuple[int, int], ...]:
+        """How many events were taken in for each tenant."""
+        return tuple((tenant, limit.taken_events) for tenant, limit in self._limits.items())
 
     def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
         """These are the limits now; tenants that are not named have none."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import Metric
 
 from cep_common.messages import WorkerPlanReport
+from cep_common.metric_families import counter, gauge
 from cep_manager.manager_view import Overview
-from cep_manager.metrics.families import counter, gauge
 from cep_manager.snapshot import Snapshot
 
 WORKER = ("worker", "host")

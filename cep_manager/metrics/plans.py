@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_manager.metrics.families import counter, gauge
+from cep_common.metric_families import counter, gauge
 from cep_manager.plan_state import PlanState
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import PlanStatus, plan_status

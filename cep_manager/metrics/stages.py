@@ -13,9 +13,9 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
+from cep_common.metric_families import counter, gauge
 from cep_common.task_messages import ComponentReport
 from cep_manager.compiled_plan import PlannedComponent
-from cep_manager.metrics.families import counter, gauge
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import Figures, added_up, capacity, figures
 from cep_manager.statistics.history import History

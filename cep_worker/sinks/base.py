@@ -14,13 +14,19 @@ from cep_worker.reactor import Reactor
 
 
 class Sink(Consumer, Protocol):
-    """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks."""
+    """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks.
+    `dropped_events` counts those that could not be delivered for good."""
+
+    dropped_events: int
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
 
     def drained(self) -> bool:
         """Everything that was offered has been delivered."""
+
+    def waiting_events(self) -> int:
+        """How many events have been offered and not been delivered yet."""
 
     def last_error(self) -> str:
         """What went wrong last, or nothing while all is well."""

@@ -14,6 +14,7 @@ from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
@@ -101,6 +102,17 @@ class RunningSinks:
                 if error:
                     return error
         return ""
+
+    def figures(self) -> tuple[ConnectorFigures, ...]:
+        """How each of them does."""
+        return tuple(
+            figures_of("sink", one.declared, one.error)
+            if one.sink is None
+            else figures_of(
+                "sink", one.declared, one.sink.last_error(), one.sink.waiting_events(), one.sink.dropped_events
+            )
+            for one in self._running
+        )
 
     def tick(self, now_ms: int) -> None:
         """Time passes for all sinks; those that have delivered the last of what they had are ended."""

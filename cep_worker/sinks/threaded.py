@@ -87,6 +87,9 @@ class ThreadedSink:
     def drained(self) -> bool:
         return self._unsettled == 0
 
+    def waiting_events(self) -> int:
+        return self._rows
+
     def last_error(self) -> str:
         return self._error
 

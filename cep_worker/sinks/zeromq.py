@@ -34,10 +34,11 @@ class ZeromqSink:
         self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
         self._links: dict[str, DeliveryLink] = {}
         self._closed = False
+        self.dropped_events = 0
         self._link("")
 
     def has_room(self) -> bool:
-        return sum(link.rows for link in self._links.values()) < self._context.waiting_rows
+        return self.waiting_events() < self._context.waiting_rows
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._closed:
@@ -57,6 +58,9 @@ class ZeromqSink:
 
     def drained(self) -> bool:
         return not any(link.rows for link in self._links.values())
+
+    def waiting_events(self) -> int:
+        return sum(link.rows for link in self._links.values())
 
     def last_error(self) -> str:
         error = next((link.last_error for link in self._links.values() if link.last_error), "")

@@ -11,6 +11,7 @@ import msgspec
 from cep_common.errors import CepError, ConfigError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
+from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.sources.base import Source, SourceContext
 from cep_worker.sources.http import HttpOptions, http_source
 from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
@@ -65,6 +66,10 @@ class RunningSources:
             if running.error and any(member.key == key for member in running.declared.stream.members):
                 return running.error
         return ""
+
+    def figures(self) -> tuple[ConnectorFigures, ...]:
+        """How each of them does."""
+        return tuple(figures_of("source", one.declared, one.error) for one in self._running)
 
     def retry(self, now_ms: int) -> None:
         """There is room again for what waited."""

@@ -1,0 +1,109 @@
+"""A worker's metrics, told from its figures at the moment of each scrape. Pure.
+
+The manager's metrics tell of workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
+a sum over all processes counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+
+from cep_common.metric_families import Labelled, counter, gauge
+from cep_worker.figures import ConnectorFigures, WorkerFigures
+
+PLAN = ("tenant", "plan")
+STREAM = (*PLAN, "stream")
+CONNECTOR = (*STREAM, "type")
+
+
+def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
+    """All families of a worker."""
+    yield gauge("cep_leaving", "1 while the worker is leaving", (), [((), figures.leaving)])
+    yield counter(
+        "cep_accepted_events_total",
+        "Events that the worker has taken in for plans of the tenant",
+        ("tenant",),
+        (((tenant,), events) for tenant, events in figures.taken),
+    )
+    yield from _inflows(figures)
+    yield from _outflows(figures)
+    yield from _connectors(figures.connectors)
+
+
+def _inflows(figures: WorkerFigures) -> Iterator[Metric]:
+    told = [((plan.key.tenant, plan.key.plan, one.stream), one) for plan in figures.plans for one in plan.inflow]
+    yield gauge(
+        "cep_inflow_connected",
+        "1 while the stream has a connection to a receiver",
+        STREAM,
+        ((of, one.connected) for of, one in told),
+    )
+    yield counter(
+        "cep_inflow_sent_events_total",
+        "Events sent into the topology",
+        STREAM,
+        ((of, one.sent_events) for of, one in told),
+    )
+    yield gauge(
+        "cep_inflow_waiting_events",
+        "Events that wait for the topology",
+        STREAM,
+        ((of, one.waiting_events) for of, one in told),
+    )
+
+
+def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
+    yield gauge(
+        "cep_outflow_publishers",
+        "Publishers of the topology that are connected",
+        PLAN,
+        (((plan.key.tenant, plan.key.plan), len(plan.publishers)) for plan in figures.plans),
+    )
+    yield counter(
+        "cep_outflow_received_events_total",
+        "Events got from the topology in its present epoch",
+        STREAM,
+        (
+            ((plan.key.tenant, plan.key.plan, one.stream), one.received_events)
+            for plan in figures.plans
+            for one in plan.outflow
+        ),
+    )
+
+
+def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+    """Sources and sinks; several of one type on one stream are told together."""
+    for direction in ("source", "sink"):
+        mine = [one for one in connectors if one.direction == direction]
+        yield gauge(
+            f"cep_{direction}s", f"The {direction}s of the stream", CONNECTOR, _together((one, 1) for one in mine)
+        )
+        yield gauge(
+            f"cep_{direction}s_failing",
+            f"The {direction}s of the stream with which something is wrong now",
+            CONNECTOR,
+            _together((one, one.failing) for one in mine),
+        )
+    sinks = [one for one in connectors if one.direction == "sink"]
+    yield gauge(
+        "cep_sink_waiting_events",
+        "Events that the sinks have not delivered yet",
+        CONNECTOR,
+        _together((one, one.waiting_events) for one in sinks),
+    )
+    yield counter(
+        "cep_sink_dropped_events_total",
+        "Events that the sinks could not deliver for good",
+        CONNECTOR,
+        _together((one, one.dropped_events) for one in sinks),
+    )
+
+
+def _together(told: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:
+    sums: Counter[tuple[object, ...]] = Counter()
+    for one, value in told:
+        sums[one.tenant, one.plan, one.stream, one.type] += value
+    return sums.items()
