@@ -16,6 +16,7 @@ from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
+from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import (
     Cluster,
@@ -76,6 +77,9 @@ class Manager(PlanCommands):
         snapshot = self._live_snapshot()
         _record(snapshot, key)
         return topology_graph(snapshot, key)
+
+    def event_flow(self, tenant: int) -> EventFlow:
+        return event_flow(self._live_snapshot(), tenant)
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)

@@ -13,6 +13,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RunState, StreamBinding
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.compiled_plan import PlanProblem
+from cep_manager.event_flow import EventFlow
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.plan_folder import FileProblem
 from cep_manager.snapshot import Snapshot
@@ -232,6 +233,9 @@ class ManagerView(Protocol):
 
     def graph(self, key: PlanKey) -> TopologyGraph:
         """The plan's topology at this moment. Raises UnknownPlanError."""
+
+    def event_flow(self, tenant: int) -> EventFlow:
+        """Through what events of the tenant go: sources, streams, plans, sinks."""
 
     def validate(self, text: str) -> Validation:
         """Everything that is wrong with a plan's text."""

@@ -135,6 +135,10 @@ def _authoring_routes(api: Blueprint, view: ManagerView) -> None:
 
 
 def _cluster_routes(api: Blueprint, view: ManagerView) -> None:
+    @api.get("/event-flow")
+    def show_event_flow() -> Response:
+        return _json(view.event_flow(read_tenant(request)))
+
     @api.get("/cluster")
     def show_cluster() -> Response:
         return _json(view.cluster())

@@ -64,6 +64,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     _editor_fragments(console, view)
     _plan_pages(console, view)
     _life_cycle_actions(console, view)
+    _flow_pages(console)
     _cluster_pages(console, view)
     return console
 
@@ -209,6 +210,13 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
             return view.set_trace(key, trace=action == "trace")
         case _:
             return view.set_intake(key, intake=action == "activate")
+
+
+def _flow_pages(console: Blueprint) -> None:
+    @console.get("/event-flow")
+    @_page
+    def show_event_flow() -> Page:
+        return render_template("event_flow.html")
 
 
 def _cluster_pages(console: Blueprint, view: ManagerView) -> None:

@@ -26,6 +26,7 @@ from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProble
 from cep_manager.config import QuotasConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
+from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
 from cep_manager.manager_view import (
@@ -322,6 +323,9 @@ class FakeView:
     def graph(self, key: PlanKey) -> TopologyGraph:
         self._record(key)
         return topology_graph(self.world.snapshot(), key)
+
+    def event_flow(self, tenant: int) -> EventFlow:
+        return event_flow(self._look(), tenant)
 
     def validate(self, text: str) -> Validation:
         self._look()

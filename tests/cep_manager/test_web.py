@@ -21,7 +21,7 @@ from cep_manager.errors import (
 from cep_manager.web import create_app
 
 BODY_BYTES = 2_000
-PAGES = ["/", "/deploy", "/deploy?plan=Storms", "/plans/Storms", "/plans/Storms/undeploy", "/cluster"]
+PAGES = ["/", "/deploy", "/deploy?plan=Storms", "/plans/Storms", "/plans/Storms/undeploy", "/event-flow", "/cluster"]
 FRAGMENTS = ["/fragments/plans", "/fragments/plans/Storms", "/fragments/cluster"]
 READS = [
     "/api/v1/plans",
@@ -30,6 +30,7 @@ READS = [
     "/api/v1/plans/Storms/query-plan",
     "/api/v1/plans/Storms/topology",
     "/api/v1/language",
+    "/api/v1/event-flow",
     "/api/v1/cluster",
     "/api/v1/health",
 ]

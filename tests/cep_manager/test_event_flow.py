@@ -1,0 +1,73 @@
+"""The event flow of a tenant, from snapshots of a made-up cluster."""
+
+import msgspec
+from manager_world import COMPILED, KEY, LEASE_MS, World, plan
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector, StreamBinding
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.event_flow import EventFlow, FlowNode, event_flow
+
+
+def flow(world: World, tenant: int = KEY.tenant) -> EventFlow:
+    return event_flow(world.snapshot(), tenant)
+
+
+def node(found: EventFlow, id_: str) -> FlowNode:
+    return next(one for one in found.nodes if one.id == id_)
+
+
+def alerts(key: str = "Alerts") -> CompiledPlan:
+    """A plan that imports what `COMPILED` imports as well, and what it exports."""
+    return msgspec.structs.replace(
+        COMPILED,
+        name=key,
+        imported=(COMPILED.imported[0], StreamBinding("In", "KnockOns:1.0.0", (("tailnum", "string"),))),
+        exported=(StreamBinding("Out", "Alerts:1.0.0", ()),),
+        sources=(Connector("In", "kafka", {"topic": "secret"}, "json", {}),),
+        sinks=(Connector("Out", "http", {}, "", {}), Connector("Out", "log", {}, "", {})),
+    )
+
+
+def test_streams_stand_between_plans_and_their_ends() -> None:
+    world = World()
+    world.active(events=1_000)
+    found = flow(world)
+    assert {one.kind: one.layer for one in found.nodes} == {"stream": 3, "plan": 2}
+    assert node(found, "imported:Departures:1.0.0").events == 1_000
+    assert node(found, "exported:KnockOns:1.0.0").events == 100
+    assert (node(found, "plan:Storms").events, node(found, "plan:Storms").emitted) == (1_500, 110)
+    assert ("imported:Departures:1.0.0", "plan:Storms") in {(one.source, one.target) for one in found.edges}
+
+
+def test_plans_share_streams_on_the_same_side_only() -> None:
+    world = World()
+    world.active(events=1_000)
+    world.put(plan(key=PlanKey(KEY.tenant, "Alerts"), compiled=alerts()))
+    found = flow(world)
+    into = [(one.source, one.connected) for one in found.edges if one.target == "plan:Alerts"]
+    assert into == [("imported:Arrivals:1.0.0", False), ("imported:KnockOns:1.0.0", False)]
+    assert node(found, "imported:Arrivals:1.0.0").state == "live"
+    assert {one.id for one in found.nodes if "KnockOns" in one.id} == {
+        "imported:KnockOns:1.0.0",
+        "exported:KnockOns:1.0.0",
+    }
+    ends = [(one.label, one.layer, one.words) for one in found.nodes if one.kind in ("source", "sink")]
+    assert ends == [("kafka", 0, "json"), ("http", 4, ""), ("log", 4, "")]
+    assert b"secret" not in msgspec.json.encode(found)
+
+
+def test_a_plan_that_waits_or_cannot_be_compiled_is_shown_as_such() -> None:
+    world = World()
+    world.active()
+    world.put(plan(key=PlanKey(KEY.tenant, "Broken"), compiled="nothing can be made of it"))
+    world.tick(LEASE_MS)
+    found = flow(world)
+    assert (node(found, "plan:Broken").state, node(found, "plan:Broken").words) == ("silent", "failed")
+    assert node(found, "plan:Storms").words != "active"
+
+
+def test_a_tenant_sees_its_own_flow_only() -> None:
+    world = World()
+    world.active()
+    assert flow(world, 7) == EventFlow(7, (), ())
