@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import Connector, StreamBinding, SubmitTopology
+from cep_common.messages import Connector, Delivery, StreamBinding, SubmitTopology
 from cep_common.task_messages import ComponentKind
 
 
@@ -38,7 +38,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
 
     `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says.
     `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task. `state_shape` stands for the
-    stages that keep state: of two plans with the same, one can go on with the state of the other.
+    stages that keep state: of two plans with the same, one can go on with the state of the other. `delivery` is what
+    `@Plan:delivery` says.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     cores: int = 1
     memory_bytes: int = 0
     labels: tuple[str, ...] = ()
+    delivery: Delivery = "at-least-once"
 
     def submission(self, key: PlanKey, epoch: int, workers: int, *, beside: bool = False) -> SubmitTopology:
         """What the driver is told to run, in so many tasks."""

@@ -107,6 +107,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         cores=plan.resources.cores,
         memory_bytes=plan.resources.memory_bytes,
         labels=plan.resources.labels,
+        delivery=plan.delivery,
     )
 
 
@@ -114,7 +115,10 @@ def _state_shape(plan: QueryPlan) -> str:
     """The digest of everything but what comes before, behind and around the stages that keep state."""
     receiver = replace(plan.receiver, streams=(), parallel=1)
     publisher = replace(plan.publisher, streams=(), parallel=1)
-    bare = replace(plan, description="", workers=None, resources=Resources(), receiver=receiver, publisher=publisher)
+    bare = replace(
+        plan, description="", workers=None, resources=Resources(), delivery="at-least-once", receiver=receiver,
+        publisher=publisher,
+    )  # fmt: skip
     return hashlib.sha256(write_xml(bare).encode()).hexdigest()
 
 

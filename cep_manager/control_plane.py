@@ -300,4 +300,5 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         sinks=compiled.sinks,
         intake=record.intake,
         trace=record.traced(),
+        delivery=compiled.delivery,
     )

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from query_plan.model import Delivery
 from siddhi.language import ast
 
 _HEADER_NAMESPACES = ("plan", "app")
 IMPORTING = ("import", "source")
 EXPORTING = ("export", "sink")
+DELIVERIES: tuple[Delivery, ...] = ("at-least-once", "exactly-once", "at-most-once")
 MOST_CORES = 999
 LEAST_MEMORY_BYTES = 256 * 2**20
 _MEMORY = re.compile(r"(\d{1,9})\s*([mg])b?", re.ASCII | re.IGNORECASE)
@@ -40,6 +42,7 @@ class Header:
     publisher_parallel: Written | None
     workers: Written | None
     trace: bool
+    delivery: Written | None
     cores: Written | None
     memory: Written | None
     labels: Written | None
@@ -97,6 +100,7 @@ def read_header(app: ast.App) -> Header:
         publisher_parallel=first(dist, "publisherParallelism"),
         workers=first(dist, "workers"),
         trace=any((one.value() or "").strip().casefold() == "true" for one in of_header(app, "trace")),
+        delivery=next((_value(annotation) for annotation in of_header(app, "delivery")), None),
         cores=first(resources, "cores"),
         memory=first(resources, "memory"),
         labels=first(resources, "labels"),
@@ -125,6 +129,12 @@ def positive(value: Written | None) -> int | None:
     if not (text.isascii() and text.isdigit()) or len(text) > 6:
         return None
     return int(text) or None
+
+
+def delivery_of(value: Written | None) -> Delivery | None:
+    """What becomes of events and results when something dies; None when that is absent or no such guarantee."""
+    text = value.text.strip().casefold() if value is not None else ""
+    return next((delivery for delivery in DELIVERIES if delivery == text), None)
 
 
 def read_cores(value: Written | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from query_plan.annotations import labels_of, memory_of, named, positive, read_cores
+from query_plan.annotations import delivery_of, labels_of, memory_of, named, positive, read_cores
 from query_plan.bindings import definition_of
 from query_plan.elements import syntax_of
 from query_plan.errors import QueryPlanError
@@ -48,6 +48,7 @@ def _build(plan: Survey) -> QueryPlan:
         resources=Resources(
             read_cores(header.cores) or 1, memory_of(header.memory) or 0, labels_of(header.labels) or ()
         ),
+        delivery=delivery_of(header.delivery) or "at-least-once",
         receiver=ReceiverStage(
             parallel=positive(header.receiver_parallel) or 1,
             streams=tuple(binding.stream for binding in plan.bindings.imported),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Literal
 
 from siddhi.language import ast
 
@@ -156,6 +157,9 @@ class Link:
     grouping: Grouping
 
 
+Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What each task of the topology takes: cores of one executor, memory that it may hold (0: no limit), and labels
@@ -172,7 +176,7 @@ class QueryPlan:
 
     `dialect_3x` says that the plan is written as for CEP 4 (`@Plan:name`), whose dialect of SiddhiQL is Siddhi 3's.
     `playback` None means that the system clock drives the plan; `workers` None that the plan leaves the number of
-    topology workers to the configuration.
+    topology workers to the configuration. `delivery` is what becomes of events and results when something dies.
     """
 
     name: str
@@ -185,6 +189,7 @@ class QueryPlan:
     playback: Playback | None = None
     workers: int | None = None
     resources: Resources = Resources()
+    delivery: Delivery = "at-least-once"
 
     def processor(self, name: str) -> ProcessingStage:
         """The processing stage called `name`; KeyError when there is none."""

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 from lxml import etree
 
+from query_plan.annotations import DELIVERIES
 from query_plan.errors import QueryPlanXmlError
 from query_plan.model import (
     Grouping,
@@ -81,6 +82,8 @@ def _plan_element(plan: QueryPlan) -> etree._Element:
         root.set("memoryBytes", str(plan.resources.memory_bytes))
     if plan.resources.labels:
         root.set("labels", " ".join(plan.resources.labels))
+    if plan.delivery != "at-least-once":
+        root.set("delivery", plan.delivery)
     receiver = _child(root, "event-receiver", name=plan.receiver.name, parallel=str(plan.receiver.parallel))
     _streams(receiver, "streams", plan.receiver.streams)
     for stage in plan.processors:
@@ -182,6 +185,7 @@ def read_xml(text: str) -> QueryPlan:
             memory_bytes=_number(root.get("memoryBytes")) or 0,
             labels=tuple(root.get("labels", "").split()),
         ),
+        delivery=next((one for one in DELIVERIES if one == root.get("delivery")), "at-least-once"),
         receiver=ReceiverStage(_count(receiver), _read_streams(_only(receiver, "streams"))),
         processors=tuple(_read_processor(element) for element in root.findall("event-processor")),
         triggers=tuple(_read_trigger(element) for element in root.findall("trigger")),

@@ -30,6 +30,7 @@ ANNOTATIONS = (
     ("@Plan:playback", "events' own time drives windows and patterns"),
     ("@Plan:dist(workers='')", "how many tasks its topology has"),
     ("@Plan:resources(cores='', memory='')", "what each of its tasks takes"),
+    ("@Plan:delivery('')", "what is guaranteed when something dies: at-least-once, exactly-once, at-most-once"),
     ("@Plan:trace('true')", "workers write its events to their logs"),
     ("@Import('')", "events come in from this event stream"),
     ("@Export('')", "events go out as this event stream"),

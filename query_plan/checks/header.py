@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from query_plan.annotations import EXPORTING, IMPORTING, Written, named, of_header, positive, read_header, written
+from query_plan.annotations import (
+    DELIVERIES,
+    EXPORTING,
+    IMPORTING,
+    Written,
+    delivery_of,
+    named,
+    of_header,
+    positive,
+    read_header,
+    written,
+)
 from query_plan.findings import Finding, error_rule, warning_rule
 from siddhi.language import ast
 
@@ -21,6 +32,11 @@ NOT_POSITIVE = error_rule(
     "parallel-not-positive",
     "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is no whole number from 1 to 999999",
     "write such a number, or leave it out",
+)
+DELIVERY_UNKNOWN = error_rule(
+    "delivery-unknown",
+    "`@Plan:delivery` names no guarantee that there is, or stands there twice",
+    "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
 )
 DIST_REPEATED = error_rule("dist-repeated", "`@dist` gives a value twice", "keep one of them")
 DIST_WITHOUT_KEY = error_rule(
@@ -96,6 +112,17 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
                 f"write {key}='1' or more (at most 999999), or leave it out for 1",
                 value.span,
             )
+
+
+def delivery_is_known(app: ast.App) -> Iterator[Finding]:
+    """A guarantee that is misspelt would silently be another one."""
+    for number, annotation in enumerate(of_header(app, "delivery")):
+        value = Written(annotation.value() or "", annotation.span)
+        if number:
+            yield DELIVERY_UNKNOWN.broken("@Plan:delivery stands there again", "keep one of them", annotation.span)
+        elif delivery_of(value) is None:
+            message = f"'{value.text}' is no guarantee of delivery"
+            yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
 
 
 def dist_says_things_once(app: ast.App) -> Iterator[Finding]:

@@ -374,7 +374,7 @@ def test_an_epoch_that_was_never_given_out_is_refused(world: World) -> None:
 
 def test_workers_learn_of_every_change_of_the_plan_list(world: World) -> None:
     answers = [world.hear(worker())]
-    world.put(plan())
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
     answers.append(world.hear(worker()))
     world.plane.epoch_raised(KEY, 2, world.now_ms)
     answers.append(world.hear(worker()))
@@ -389,6 +389,7 @@ def test_workers_learn_of_every_change_of_the_plan_list(world: World) -> None:
     ]
     assert isinstance(listed, PlansListed)
     assert [(one.key, one.epoch, one.imported) for one in listed.plans] == [(KEY, 2, COMPILED.imported)]
+    assert listed.plans[0].delivery == "exactly-once"
 
 
 def test_a_silent_worker_is_gone_at_its_lease(world: World) -> None:

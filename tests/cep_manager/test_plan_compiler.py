@@ -52,6 +52,13 @@ def test_the_sample_plan_has_its_stages_in_order_of_flow() -> None:
     assert compiled.publisher_instances() == 1
 
 
+def test_what_is_guaranteed_is_kept_and_no_reason_to_begin_without_state() -> None:
+    plain = compile_plan(CONNECTED, NO_SCRIPTS)
+    exact = compile_plan(f"@Plan:delivery('exactly-once')\n{CONNECTED}", NO_SCRIPTS)
+    assert (plain.delivery, exact.delivery) == ("at-least-once", "exactly-once")
+    assert exact.state_shape == plain.state_shape
+
+
 def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:
     compiled = compile_plan(CONNECTED, NO_SCRIPTS)
     assert compiled.sources == (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from query_plan.annotations import written_name
+from query_plan.annotations import DELIVERIES, written_name
 from query_plan.builder import build
 from query_plan.errors import QueryPlanXmlError
 from query_plan.model import (
@@ -144,6 +144,7 @@ _plans = st.builds(
         st.integers(0, 10**12),
         _many(st.sampled_from(["ssd", "zone=a", "kubernetes.io/arch=arm64"])),
     ),
+    delivery=st.sampled_from(DELIVERIES),
     receiver=st.builds(ReceiverStage, _counts, _many(_streams)),
     processors=_many(_stages),
     triggers=_some(ast.TriggerDefinition).map(lambda found: tuple(map(TriggerStage, found))),
@@ -158,6 +159,16 @@ def test_what_tasks_may_take_is_read_from_the_text_and_kept_in_the_xml() -> None
     assert read_xml(write_xml(plan)).resources == plan.resources
     root = write_xml(plan).splitlines()[1]
     assert 'cores="2" memoryBytes="1073741824" labels="ssd zone=a"' in root
+
+
+@pytest.mark.parametrize("written", ["@Plan:delivery('Exactly-Once')", "@app:delivery('exactly-once')"])
+def test_what_is_guaranteed_is_read_from_the_text_and_kept_in_the_xml(written: str) -> None:
+    text = (GOLDEN / "TradeAlerts.siddhiql").read_text(encoding="utf-8")
+    plan = build(analyse(parse(f"{written}\n{text}")))
+    assert plan.delivery == "exactly-once"
+    assert read_xml(write_xml(plan)).delivery == "exactly-once"
+    assert 'delivery="exactly-once"' in write_xml(plan).splitlines()[1]
+    assert "delivery" not in write_xml(build(analyse(parse(text)))), "the default is not written"
 
 
 @given(_plans)
