@@ -46,8 +46,8 @@ def decode_batch(body: Any, schema: pa.Schema, rows: int, trusted: bool = True) 
     """The batch in `body`, which must hold `rows` rows of `schema`.
 
     `trusted` False is for bodies from outside the system: every offset and every UTF-8 string is checked, and
-    compressed bodies are refused, since a small one may hold any amount. Raises DecodeError for anything that is not such
-    a batch.
+    compressed bodies are refused, since a small one may hold any amount. Raises DecodeError for anything that is not
+    such a batch.
     """
     try:
         message = pa.ipc.read_message(pa.py_buffer(body))
