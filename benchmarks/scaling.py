@@ -35,9 +35,10 @@ import zmq
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
 from query_plan.examination import examine
 from topology.bundle import Bundle, Receipt
+from topology.event_listener import EventListener
 from topology.frames import arrow_schema
 from topology.model import Topology
 from topology.stages.exchange import Exchange

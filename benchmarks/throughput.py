@@ -22,8 +22,9 @@ from benchmarks.bare_chain import bare_chain
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
 from cep_common.clock import SystemClock
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import read_events
+from topology.event_listener import EventListener
 from topology.frames import encode_batch
 
 PLAN = """

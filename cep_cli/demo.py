@@ -22,8 +22,9 @@ from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
 from cep_common.clock import SystemClock
 from cep_common.errors import CepError
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import count_events, read_events
+from topology.event_listener import EventListener
 
 DEPLOY_TIMEOUT_S = 60.0
 RESULT_TIMEOUT_S = 120.0

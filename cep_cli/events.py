@@ -18,8 +18,9 @@ from cep_common.clock import SystemClock
 from cep_common.errors import PeerError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import count_events, read_events
+from topology.event_listener import EventListener
 from topology.frames import KIND, TIMESTAMP
 
 KEYS_OPTION = click.option(

@@ -56,7 +56,7 @@ DOORS = {
     Door.STATE: _rule(Role.STAGE, Role.STAGE),
     Door.OUTFLOW: _rule(Role.WORKER, Role.STAGE),
     Door.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
-    Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
+    Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER, Role.MANAGER),
 }
 
 CONTROL_SENDERS: dict[str, Role] = {

@@ -13,8 +13,9 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departure
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Data, DeployedPlan, MarkIdle, StreamBinding
-from cep_worker.client import EventListener, fetch_schema
+from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
+from topology.event_listener import EventListener
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkState
 

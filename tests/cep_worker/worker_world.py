@@ -38,7 +38,7 @@ from cep_common.messages import (
 )
 from cep_common.security.roles import Door
 from cep_common.transport import ControlServer
-from cep_worker.client import EventListener, EventSender
+from cep_worker.client import EventSender
 from cep_worker.config import (
     EgressConfig,
     HttpConfig,
@@ -50,6 +50,7 @@ from cep_worker.config import (
     WorkerConfig,
 )
 from cep_worker.main import Worker
+from topology.event_listener import EventListener
 from topology.frames import arrow_schema, encode_batch
 from topology.link_sender import LinkSender, LinkState
 from topology.link_server import FrameArrived, LinkEvent, LinkServer

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
 from query_plan.examination import Compiled, examine
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError
@@ -25,6 +25,7 @@ from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 from siddhi.testing import Case, record_batch
+from topology.event_listener import EventListener
 from topology.frames import CURRENT, KIND, TIMESTAMP
 
 DEPLOY_TIMEOUT_S = 60.0

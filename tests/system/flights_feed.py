@@ -12,7 +12,8 @@ from flights_events import EXPORTED, IMPORTED, PLAN, Rows, flight_batches, last_
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
 
 BATCH_ROWS = 1_000
 DEPLOY_TIMEOUT_S = 60.0

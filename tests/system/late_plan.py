@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
 
 PLAN = "LateFlights"
 TEXT = """\

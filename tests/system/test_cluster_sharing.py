@@ -13,7 +13,8 @@ from distributed_runs import DistributedPlan, differences, on_a_cluster, on_one_
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

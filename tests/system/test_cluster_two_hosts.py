@@ -21,7 +21,8 @@ from cep_cli.processes import LEAVES_WITH_PARENT
 from cep_cli.rest import ManagerClient
 from cep_common.errors import PeerError
 from cep_common.ids import Endpoint
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

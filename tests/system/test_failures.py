@@ -21,7 +21,7 @@ from late_plan import (
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.status_text import plan_status
-from cep_worker.client import EventListener
+from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

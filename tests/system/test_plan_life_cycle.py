@@ -24,7 +24,8 @@ from late_plan import (
 from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
 from cep_cli.plans import wait_until_connected
-from cep_worker.client import EventListener, EventSender, fetch_schema
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

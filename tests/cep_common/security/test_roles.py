@@ -37,8 +37,8 @@ def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
     assert {door for door in Door if may_enter(Role.CLIENT, door)} == {Door.INGRESS, Door.EGRESS}
 
 
-def test_nobody_enters_anything_as_a_manager() -> None:
-    assert not [door for door in Door if may_enter(Role.MANAGER, door)]
+def test_a_manager_listens_to_results_at_workers_and_enters_nothing_else() -> None:
+    assert {door for door in Door if may_enter(Role.MANAGER, door)} == {Door.EGRESS}
 
 
 @pytest.mark.parametrize("role", Role)
