@@ -99,6 +99,13 @@ class SpoolConfig(msgspec.Struct, frozen=True):
             raise ValueError(f"maximum_bytes: must be at least four times segment_bytes ({self.segment_bytes})")
 
 
+class ResultsConfig(msgspec.Struct, frozen=True):
+    """Results of plans that deliver exactly once are kept on disk until their checkpoint is complete."""
+
+    path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
+    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
+
+
 class ArtefactConfig(msgspec.Struct, frozen=True):
     """Directories of sources and sinks that are declared outside of plans."""
 
@@ -122,6 +129,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     http: HttpConfig = HttpConfig()
     sinks: SinkConfig = SinkConfig()
     spool: SpoolConfig = SpoolConfig()
+    results: ResultsConfig = ResultsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from cep_common.messages import (
     EndpointAssigned,
     EndpointRegistered,
     ListPlans,
+    PlanCheckpoints,
     PlansListed,
     RegisterEndpoint,
     RegisterWorker,
@@ -46,6 +47,9 @@ class Flows(Protocol):
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants are limited."""
+
+    def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
+        """Which results of these plans stand."""
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """An inflow is to be linked to a receiver."""
@@ -143,6 +147,7 @@ class ControlLoop:
         if isinstance(answer, WorkerRegistered):
             self._worker_pace.interval_ms = answer.heartbeat_ms
             self._flows.limit(answer.limits)
+            self._flows.checkpoints(answer.checkpoints)
             if answer.revision != self._revision:
                 self._list_plans()
 

@@ -13,13 +13,21 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import DeployedPlan, EndpointAssigned, StreamSchema, TenantLimit
+from cep_common.messages import (
+    CheckpointSpan,
+    DeployedPlan,
+    EndpointAssigned,
+    PlanCheckpoints,
+    StreamSchema,
+    TenantLimit,
+)
 from cep_common.security.web import Gate
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
 from cep_worker.figures import ConnectorFigures, WorkerFigures
+from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.inflow import Inflow
@@ -78,8 +86,10 @@ class DataPlane:
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
+        self._held = HeldStore(config.results, worker, self._reactor)
+        self._checkpoints: dict[PlanKey, tuple[CheckpointSpan, ...]] = {}
         self._surroundings = Surroundings(
-            worker, config, self._reactor, context, self._spool, self._upkeep, self._changed, self._room
+            worker, config, self._reactor, context, self._spool, self._upkeep, self._changed, self._room, self._held
         )
         self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
@@ -120,6 +130,10 @@ class DataPlane:
         """Exactly these tenants may not send as much as they like."""
         self._reactor.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
 
+    def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
+        """Results of these plans stand, and were undone, as `known` says."""
+        self._reactor.post(lambda: self._judge(known))
+
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """The inflow of an imported stream will be linked to the receiver, if it still has no link."""
         self._reactor.post(lambda: self._connect(key, epoch, stream, assigned))
@@ -159,6 +173,9 @@ class DataPlane:
                 "inflows": len(snapshot.report.inflow),
                 "inflows_connected": sum(inflow.connected for inflow in snapshot.report.inflow),
                 "publishers": len(snapshot.report.publishers),
+                "held_events": snapshot.held.events,
+                "held_bytes": snapshot.held.size_bytes,
+                "held_oldest_ms": snapshot.held.oldest_ms,
                 "last_error": snapshot.report.last_error,
             }
             for snapshot in self._snapshots
@@ -194,7 +211,7 @@ class DataPlane:
         wanted = {plan.key: plan for plan in plans}
         for key in [key for key in self._flows if key not in wanted]:
             logger.info("plan ended: plan=%s", key.topology())
-            self._flows.pop(key).close()
+            self._flows.pop(key).remove()
         for key, plan in wanted.items():
             flow = self._flows.get(key)
             if flow is None:
@@ -202,6 +219,7 @@ class DataPlane:
                 self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms)
             else:
                 flow.update(plan, now_ms)
+            self._flows[key].judge(self._checkpoints.get(key, ()))
         self._inflows = {
             (key, stream): inflow for key, flow in self._flows.items() for stream, inflow in flow.inflows.items()
         }
@@ -230,6 +248,13 @@ class DataPlane:
         self._sources.apply(sources, now_ms)
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
+
+    def _judge(self, known: tuple[PlanCheckpoints, ...]) -> None:
+        self._checkpoints = {plan.key: plan.spans for plan in known}
+        for key, spans in self._checkpoints.items():
+            flow = self._flows.get(key)
+            if flow is not None:
+                flow.judge(spans)
 
     def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         inflow = self._inflows.get((key, stream))
@@ -269,6 +294,7 @@ class DataPlane:
         self._upkeep.stop()
         self._sinks.close()
         self._egress.close()
+        self._held.close()
         self._reactor.close()
 
     def _resolve(self, name: str, tenant: int) -> EventStream:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
@@ -16,8 +17,9 @@ from cep_common.messages import Data, DeployedPlan, MarkCheckpoint, MarkIdle, Op
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.config import OutflowConfig
-from cep_worker.consumers import Consumer, Consumers
+from cep_worker.consumers import Consumers
 from cep_worker.event_trace import EventTrace
+from cep_worker.held.held_results import HeldResults
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import InOrder, Receipt
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
@@ -34,9 +36,12 @@ class _Publisher:
 
 
 class Outflow:
-    """One service for all exported streams of a plan under one epoch. A frame is acknowledged when every consumer has
-    delivered it, or, for a plan that may lose results, has taken it: a slow sink slows the plan. Publishers of the
-    newest attempt alone are served. Belongs to the reactor's thread."""
+    """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
+    Belongs to the reactor's thread.
+
+    A frame is acknowledged when every consumer has delivered it; for a plan that may lose results, has taken it; for
+    one that delivers exactly once, when it is `held`. A slow sink slows the plan.
+    """
 
     def __init__(
         self,
@@ -46,6 +51,7 @@ class Outflow:
         config: OutflowConfig,
         advertised_host: str,
         consumers: Consumers,
+        held: HeldResults | None,
         changed: Callable[[], None],
     ) -> None:
         self._reactor = reactor
@@ -54,6 +60,9 @@ class Outflow:
         self._received = {binding.stream: 0 for binding in plan.exported}
         self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
+        self._held = held
+        self.problem = ""
+        """Why results cannot be stored now, or nothing."""
         self._changed = changed
         self._parked: dict[Link, None] = {}
         self._attempt = 0
@@ -172,27 +181,59 @@ class Outflow:
                 self._reactor.call_at(again_ms, self._flush)
 
     def _take(self, frame: FrameArrived, now_ms: int) -> bool:
-        """True when the frame has been dealt with; False when a consumer has no room for it."""
+        """True when the frame has been dealt with; False when there is no room for it."""
         message = frame.message
-        consumers: Sequence[Consumer] = ()
-        if isinstance(message, Data) and frame.batch is not None and message.rows:
-            consumers = self._consumers(message.stream)
-            if not all(consumer.has_room() for consumer in consumers):
-                return False
-            self._received[message.stream] += message.rows
-            trace = self.traces[message.stream]
-            if trace.on:
-                trace.note(frame.batch, now_ms)
-        elif not isinstance(message, Data | MarkIdle | MarkCheckpoint):
+        if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
+        elif self._held is not None and not isinstance(message, MarkIdle):
+            return self._hold(self._held, frame, message, now_ms)
+        elif isinstance(message, Data) and frame.batch is not None and message.rows:
+            return self._offer(frame, frame.batch, message, now_ms)
+        frame.link.attachment.taken.took(frame.sequence)
+        self._delivered(frame)
+        return True
+
+    def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
+        consumers = self._consumers(message.stream)
+        if not all(consumer.has_room() for consumer in consumers):
+            return False
+        self._note(message.stream, message.rows, batch, now_ms)
         frame.link.attachment.taken.took(frame.sequence)
         at_once = not consumers or self._plan.delivery == "at-most-once"
         if at_once:
             self._delivered(frame)
         receipt = Receipt(len(consumers), _ignore if at_once else partial(self._delivered, frame))
         for consumer in consumers:
-            consumer.offer(frame.batch, frame.bodies[0], receipt)
+            consumer.offer(batch, frame.bodies[0], receipt)
         return True
+
+    def _hold(self, held: HeldResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
+        taken = frame.link.attachment.taken
+        try:
+            if isinstance(message, MarkCheckpoint):
+                held.mark(frame.link.opening, message.checkpoint, partial(self._delivered, frame))
+                taken.took(frame.sequence)
+            elif not held.has_room():
+                return False
+            else:
+                rows = held.append(frame.link.opening, message, frame.batch, frame.bodies[0])
+                taken.took(frame.sequence)
+                self._delivered(frame)
+                self._note(message.stream, rows, frame.batch, now_ms)
+        except OSError as error:
+            problem = f"results cannot be stored: {error.strerror or error}"
+            if problem != self.problem:
+                logger.error("%s: plan=%s", problem, self._plan.key.topology())  # noqa: TRY400 - the text says it all
+            self.problem = problem
+            return False
+        self.problem = ""
+        return True
+
+    def _note(self, stream: str, rows: int, batch: pa.RecordBatch, now_ms: int) -> None:
+        self._received[stream] += rows
+        trace = self.traces[stream]
+        if trace.on and rows:
+            trace.note(batch, now_ms)
 
     def _delivered(self, frame: FrameArrived) -> None:
         """The frame is acknowledged as soon as those before it are."""

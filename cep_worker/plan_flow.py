@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import zmq
 
-from cep_common.errors import PortInUseError
+from cep_common.errors import ConfigError, PortInUseError
 from cep_common.ids import Endpoint
-from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
+from cep_common.messages import CheckpointSpan, DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.config import WorkerConfig
 from cep_worker.consumers import Consumers
+from cep_worker.held.held_results import HeldReport, HeldResults
+from cep_worker.held.store import HeldStore
 from cep_worker.inflow import Inflow
 from cep_worker.outflow import Outflow
 from cep_worker.reactor import Reactor
@@ -41,6 +43,7 @@ class Surroundings:
     upkeep: Upkeep
     changed: Callable[[], None]
     room: Callable[[], None]
+    held: HeldStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,13 @@ class Unconnected:
 
 @dataclass(frozen=True, slots=True)
 class PlanSnapshot:
-    """How a plan's flow stands: the report, where publishers connect to, and the imported streams without a link."""
+    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link, and the
+    results that wait on disk."""
 
     report: WorkerPlanReport
     outflow: Endpoint | None
     unconnected: tuple[Unconnected, ...]
+    held: HeldReport
 
 
 class PlanFlow:
@@ -69,6 +74,8 @@ class PlanFlow:
         self._consumers = consumers
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
+        self._held: HeldResults | None = None
+        self._spans: tuple[CheckpointSpan, ...] = ()
         self._outflow: Outflow | None = None
         self._former: list[tuple[Outflow, int]] = []
         """Outflows of earlier epochs, and since when: what they have taken must still go on."""
@@ -84,13 +91,23 @@ class PlanFlow:
         if plan.epoch == before.epoch and plan.imported == before.imported and plan.exported == before.exported:
             return
         self._open_inflows(now_ms)
+        if self._held is not None:
+            self._held.update(plan)
         if self._outflow is not None:
             self._former.append((self._outflow, now_ms))
             self._outflow = None
         self._open_outflow()
 
+    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
+        """Results that are held stand, and were undone, as `spans` say."""
+        self._spans = spans
+        if self._held is not None:
+            self._held.judge(spans)
+
     def retry(self, now_ms: int) -> None:
         """Consumers have room again."""
+        if self._held is not None:
+            self._held.retry()
         for outflow in self._outflows():
             if outflow.parked():
                 outflow.retry(now_ms)
@@ -100,6 +117,8 @@ class PlanFlow:
         for inflow in self.inflows.values():
             inflow.tick(now_ms)
         self._tick_former(now_ms)
+        if self._held is not None:
+            self._held.tick(now_ms)
         if self._outflow is None:
             self._open_outflow()
         else:
@@ -115,12 +134,16 @@ class PlanFlow:
             inflow=tuple(inflow.report() for inflow in self.inflows.values()),
             outflow=outflow.report() if outflow is not None else (),
             publishers=outflow.publishers() if outflow is not None else (),
-            last_error=self._outflow_error or connector_error or refused,
+            last_error=self._outflow_error
+            or (outflow.problem if outflow is not None else "")
+            or connector_error
+            or refused,
         )
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
         )
-        return PlanSnapshot(report, outflow.endpoint if outflow is not None else None, unconnected)
+        held = self._held.report() if self._held is not None else HeldReport()
+        return PlanSnapshot(report, outflow.endpoint if outflow is not None else None, unconnected, held)
 
     def drained(self) -> bool:
         """Whatever has a link to go over has gone and was acknowledged."""
@@ -150,6 +173,14 @@ class PlanFlow:
             self._close_inflow(inflow)
         self.inflows.clear()
         self.close_outflow()
+        if self._held is not None:
+            self._held.close()
+
+    def remove(self) -> None:
+        """As `close`, and results that are held are given up: the plan is not deployed any more."""
+        self.close()
+        if self._held is not None:
+            self._held.discard()
 
     def _open_inflows(self, now_ms: int) -> None:
         """An inflow for each imported stream; those of the same schema are taken over."""
@@ -206,11 +237,12 @@ class PlanFlow:
     def _open_outflow(self) -> None:
         around = self._surroundings
         try:
+            self._open_held()
             self._outflow = Outflow(
                 around.reactor, around.context, self.plan, around.config.outflow, around.config.host,
-                self._consumers, around.changed,
+                self._consumers, self._held if self.plan.delivery == "exactly-once" else None, around.changed,
             )  # fmt: skip
-        except PortInUseError as error:
+        except (PortInUseError, ConfigError) as error:
             if error.message != self._outflow_error:
                 logger.error("outflow cannot listen: plan=%s reason=%s", self.plan.key.topology(), error)  # noqa: TRY400 - expected, the text says it all
             self._outflow_error = error.message
@@ -218,6 +250,13 @@ class PlanFlow:
             self._outflow_error = ""
             self._switch_traces()
         around.changed()
+
+    def _open_held(self) -> None:
+        """What was held is found again. Raises ConfigError."""
+        store = self._surroundings.held
+        if self._held is None and store.wanted(self.plan):
+            self._held = store.open(self.plan, self._consumers)
+            self._held.judge(self._spans)
 
     def _close_inflow(self, inflow: Inflow) -> None:
         waiting = inflow.report().waiting_events

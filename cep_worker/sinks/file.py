@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -14,9 +16,14 @@ from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers import SinkMapper, sink_mapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 
+logger = logging.getLogger(__name__)
+
 RETRY_S = 1.0
+
+T = TypeVar("T")
 
 
 class FileOptions(msgspec.Struct, frozen=True, rename={"file_uri": "file.uri"}):
@@ -32,24 +39,61 @@ class _FileWriter:
     """Appends; a full disk is waited for, so that the plan stops rather than loses events."""
 
     def __init__(self, path: Path, mapper: SinkMapper) -> None:
+        self.problem = ""
         self._path = path
         self._mapper = mapper
         self._file: BinaryIO = open_for_append(path)
+        self._groups: FileGroups | None = None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        text = memoryview(b"\n".join(self._mapper.events(batch)) + b"\n")
-        while text:
-            try:
-                text = text[self._file.write(text) :]
-            except OSError as error:
-                if stopping.wait(RETRY_S):
-                    raise WriteError(f"{self._path}: {error.strerror}") from error
+        if frame is None:
+            self._write_all(self._lines(batch), self._file.write, stopping)
+            return
+        groups = self._try(self._open_groups, stopping)
+        group = frame.group
+        if not groups.has(group):
+            self._write_all(self._lines(batch), lambda text: groups.write(group, text), stopping)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Lines are delivered when they are written."""
+        groups = self._try(self._open_groups, stopping)
+        self._try(lambda: groups.commit(group), stopping)
 
     def close(self) -> None:
         self._file.close()
+        if self._groups is not None:
+            self._groups.close()
+
+    def _lines(self, batch: pa.RecordBatch) -> memoryview:
+        return memoryview(b"\n".join(self._mapper.events(batch)) + b"\n")
+
+    def _open_groups(self) -> FileGroups:
+        if self._groups is None:
+            try:
+                self._groups = FileGroups(self._path)
+            except BlockingIOError as error:
+                raise OSError(f"{self._path} is written by another sink that delivers exactly once") from error
+        return self._groups
+
+    def _write_all(self, text: memoryview, write: Callable[[memoryview], int], stopping: threading.Event) -> None:
+        while text:
+            rest = text
+            text = rest[self._try(lambda rest=rest: write(rest), stopping) :]  # type: ignore[misc]
+
+    def _try(self, call: Callable[[], T], stopping: threading.Event) -> T:
+        """What `call` gives, once it succeeds."""
+        while True:
+            try:
+                result = call()
+            except OSError as error:
+                problem = f"{self._path}: {error.strerror or error}"
+                if problem != self.problem:
+                    logger.warning("file cannot be written, tried again: reason=%s", problem)
+                self.problem = problem
+                if stopping.wait(RETRY_S):
+                    raise WriteError(problem) from error
+            else:
+                self.problem = ""
+                return result
 
 
 def open_for_append(path: Path) -> BinaryIO:

@@ -54,6 +54,7 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
 
 class _HttpWriter:
     def __init__(self, options: HttpOptions, headers: dict[str, str], mapper: SinkMapper) -> None:
+        self.problem = ""
         self._options = options
         self._mapper = mapper
         self._session = requests.Session()
@@ -68,6 +69,7 @@ class _HttpWriter:
                 self._deliver(self._mapper.joined(batch.slice(start, self._options.batch_rows)), headers, stopping)
             except WriteError as error:
                 unwanted = error
+                self.problem = ""
         if unwanted is not None:
             raise unwanted
 
@@ -80,7 +82,7 @@ class _HttpWriter:
     def _deliver(self, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         tries = 0
         while True:
-            problem = self._try(payload, headers)
+            self.problem = problem = self._try(payload, headers)
             if not problem:
                 return
             if self._options.on_error == "LOG" and tries >= self._options.retry_count:

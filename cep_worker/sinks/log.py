@@ -29,6 +29,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 class _LogWriter:
     def __init__(self, options: LogOptions, prefix: str, mapper: SinkMapper) -> None:
+        self.problem = ""
         self._level = _LEVELS[options.priority]
         self._prefix = prefix
         self._mapper = mapper

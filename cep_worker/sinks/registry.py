@@ -11,12 +11,14 @@ from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file import FileOptions, file_sink
 from cep_worker.sinks.http import HttpOptions, http_sink
 from cep_worker.sinks.log import LogOptions, log_sink
+from cep_worker.sinks.rdbms import RdbmsOptions, rdbms_sink
 from cep_worker.sinks.zeromq import ZeromqOptions, zeromq_sink
 
 SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]] = {
     "file": (FileOptions, file_sink),
     "http": (HttpOptions, http_sink),
     "log": (LogOptions, log_sink),
+    "rdbms": (RdbmsOptions, rdbms_sink),
     "zeromq": (ZeromqOptions, zeromq_sink),
 }
 """Each type's options and maker."""

@@ -20,13 +20,19 @@ logger = logging.getLogger(__name__)
 
 
 class WriteError(CepError):
-    """A write that failed for good: these events are dropped, and counted."""
+    """A write that failed for good: `rows` of its events, or all, are dropped, and counted."""
 
     code = "sink-write"
 
+    def __init__(self, message: str, rows: int | None = None) -> None:
+        super().__init__(message)
+        self.rows = rows
+
 
 class Writer(Protocol):
-    """Delivers batches; lives on the sink's thread."""
+    """Delivers batches; lives on the sink's thread. `problem` says why it tries again now, or nothing."""
+
+    problem: str
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """`batch` is delivered or, as part of a group, ready for its `commit`. May take long, and tries again as it
@@ -91,7 +97,7 @@ class ThreadedSink:
         return self._rows
 
     def last_error(self) -> str:
-        return self._error
+        return self._error or (f"{self._name}: {self._writer.problem}" if self._writer.problem else "")
 
     def close(self) -> None:
         self._stopping.set()
@@ -143,7 +149,7 @@ class ThreadedSink:
             elif work.group is not None:
                 self._writer.commit(work.group, self._stopping)
         except WriteError as error:
-            self._drop(work.rows or self._group_rows, error.message)
+            self._drop(work.rows or self._group_rows if error.rows is None else error.rows, error.message)
         except Exception as error:  # noqa: BLE001 - the sink's own message loop: one bad batch does not end it
             self._drop(work.rows or self._group_rows, f"{type(error).__name__}: {error}")
         else:

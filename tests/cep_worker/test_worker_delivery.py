@@ -58,7 +58,7 @@ def test_a_plan_that_may_lose_results_has_them_acknowledged_when_they_are_taken(
     publisher.send("Alerts", TWO)
     until(lambda: not publisher.link.unacknowledged(), publisher)
     hook.status = 200
-    until(lambda: len(hook.events()) >= 4)
+    until(lambda: len(hook.events()) >= 2)
 
 
 def test_a_sink_that_blocks_lets_no_more_come_than_the_window(make_world: Callable[..., World], hook: Hook) -> None:

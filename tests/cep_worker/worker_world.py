@@ -46,6 +46,7 @@ from cep_worker.config import (
     IngressConfig,
     OutflowConfig,
     RegistryConfig,
+    ResultsConfig,
     SpoolConfig,
     WorkerConfig,
 )
@@ -283,6 +284,7 @@ class World:
             egress=EgressConfig(port=free_port()),
             http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
             spool=SpoolConfig(path=str(folder / "spool")),
+            results=ResultsConfig(path=str(folder / "results")),
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 

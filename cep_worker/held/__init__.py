@@ -1,0 +1,1 @@
+"""Results that wait on disk until their checkpoint is complete. `cep_worker.held.held_results` is their entrance."""

@@ -1,0 +1,48 @@
+"""Which held results stand, which were undone, and which must wait to learn it. Pure.
+
+A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was started anew from checkpoint 1:
+
+    attempt 0   ──frames──1──frames──2──frames──     spans (0, last 1), (1, last 3)
+    attempt 1                ──frames──3──frames──
+    verdicts      release     discard   discard      of attempt 0
+                               release   wait        of attempt 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from cep_common.messages import CheckpointSpan
+
+Attempt = tuple[int, int]
+"""(epoch, attempt): which run of a plan's topology."""
+
+
+class Verdict(Enum):
+    """What becomes of the results of a group."""
+
+    WAIT = "wait"
+    RELEASE = "release"
+    DISCARD = "discard"
+
+
+def verdict(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> Verdict:
+    """What becomes of results that a run of `attempt` gave before its marker of `checkpoint` (None: it has given no
+    marker behind them), when `spans` say what stands.
+
+    Results of an attempt that is older than all that `spans` name were undone or given up with their deployment; those
+    of one that `spans` do not know yet wait.
+    """
+    last = max((span.last for span in spans if (span.epoch, span.attempt) == attempt), default=0)
+    if checkpoint is not None and checkpoint <= last:
+        return Verdict.RELEASE
+    if any((span.epoch, span.attempt) > attempt for span in spans):
+        return Verdict.DISCARD
+    return Verdict.WAIT
+
+
+def new_rows(rows: int, position: int, held: int) -> int:
+    """How many of a frame's `rows`, the last at `position` of its sender's log, are behind `held`, the position up to
+    which the log's events are held: the last ones. Events without a position (0) are all new."""
+    return rows if position == 0 else max(0, min(rows, position - held))

@@ -1,0 +1,237 @@
+"""One file of held results: what a publisher gave between two checkpoints.
+
+    header record │ frame record │ frame record │ … │ mark record
+
+Records are framed and checked as those of the spool (`cep_worker.spool.records`). The body of each begins with a
+MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
+A file that does not end with a mark was not closed: the process ended, or the publisher.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cep_common.messages import StreamSchema
+from cep_worker.held.decisions import Attempt
+from cep_worker.spool.records import RECORD_HEADER_BYTES, Record, missing_bytes, record_at, record_bytes, record_parts
+
+SUFFIX = ".results"
+_LENGTH = struct.Struct("<I")
+
+
+class Header(msgspec.Struct, frozen=True, tag="header"):
+    """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
+    run before this file. Frames are numbered from `first_number`."""
+
+    log: str
+    publisher: str
+    epoch: int
+    attempt: int
+    streams: tuple[StreamSchema, ...]
+    first_number: int
+    position: int
+
+    def run(self) -> Attempt:
+        return self.epoch, self.attempt
+
+
+class Frame(msgspec.Struct, frozen=True, tag="frame"):
+    """An Arrow batch of `stream` follows; its last event stands at `position` of what the publisher has sent in this
+    run."""
+
+    stream: str
+    position: int
+
+
+class Mark(msgspec.Struct, frozen=True, tag="mark"):
+    """Everything before belongs to `checkpoint`."""
+
+    checkpoint: int
+
+
+Entry = Header | Frame | Mark
+_ENTRIES = msgspec.msgpack.Decoder(Entry)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(slots=True)
+class Group:
+    """A file and what it holds up to `size_bytes`."""
+
+    path: Path
+    header: Header
+    frames: int = 0
+    rows: int = 0
+    position: int = 0
+    checkpoint: int | None = None
+    size_bytes: int = 0
+    since_ms: int | None = None
+    """The monotonic time since which this process knows of its results."""
+
+    @property
+    def next_number(self) -> int:
+        """The number of the frame that follows its last one."""
+        return self.header.first_number + self.frames
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFrame:
+    """A frame as it was stored."""
+
+    number: int
+    stream: str
+    rows: int
+    body: memoryview
+
+
+def group_path(folder: Path, ordinal: int) -> Path:
+    """Where the folder's group of that number is kept; names sort by number."""
+    return folder / f"{ordinal:020d}{SUFFIX}"
+
+
+def ordinal_of(path: Path) -> int:
+    """The number of the group that is kept at `path`; ValueError when none is."""
+    return int(path.name.removesuffix(SUFFIX))
+
+
+class GroupWriter:
+    """Appends to a group's file. After an OSError the file is as before, and the call may be repeated."""
+
+    def __init__(self, group: Group, descriptor: int) -> None:
+        self.group = group
+        self.descriptor = descriptor
+
+    @classmethod
+    def create(cls, path: Path, header: Header) -> GroupWriter:
+        """A new file, which must not exist yet. Raises OSError."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        writer = cls(Group(path, header, position=header.position), descriptor)
+        try:
+            writer._append(header, b"", 0, header.first_number)
+        except OSError:
+            os.close(descriptor)
+            path.unlink()
+            raise
+        return writer
+
+    @classmethod
+    def reopen(cls, group: Group) -> GroupWriter:
+        """The file goes on behind what `group` says that it holds. Raises OSError."""
+        descriptor = os.open(group.path, os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(descriptor, group.size_bytes)
+        return cls(group, descriptor)
+
+    def append(self, frame: Frame, body: Any, rows: int) -> None:
+        """The frame stands behind the others and outlives this process. Raises OSError."""
+        self._append(frame, body, rows, self.group.next_number)
+        self.group.frames += 1
+        self.group.rows += rows
+        self.group.position = max(self.group.position, frame.position)
+
+    def mark(self, checkpoint: int) -> None:
+        """The group is complete. Raises OSError."""
+        self._append(Mark(checkpoint), b"", 0, self.group.next_number)
+        self.group.checkpoint = checkpoint
+
+    def _append(self, entry: Entry, body: Any, rows: int, number: int) -> None:
+        parts, length = _record(entry, body, rows, number)
+        start = self.group.size_bytes
+        try:
+            written = os.pwritev(self.descriptor, parts, start)
+            if written < length:  # a signal, or a limit of the system on one call
+                rest = b"".join(parts)
+                while written < length:
+                    written += os.pwrite(self.descriptor, rest[written:], start + written)
+        except OSError:
+            os.ftruncate(self.descriptor, start)
+            raise
+        self.group.size_bytes += length
+
+
+class GroupReader:
+    """Gives a group's frames, in order, each once."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._offset = 0
+        self._descriptor = os.open(group.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def next(self) -> StoredFrame | None:
+        """The next frame; None when there are no more."""
+        while self._offset < self._group.size_bytes:
+            found = _read(self._descriptor, self._offset)
+            if found is None:
+                raise OSError(f"{self._group.path}: damaged at byte {self._offset}")
+            record, entry, body = found
+            self._offset += record.end
+            if isinstance(entry, Frame):
+                return StoredFrame(record.position, entry.stream, record.rows, body)
+        return None
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A group as it was found, and how many bytes behind it are none of its records."""
+
+    group: Group
+    torn_bytes: int
+
+
+def recover(path: Path) -> Recovered | None:
+    """What the file holds, up to the first record that is not whole; None when not even its header is. Raises OSError
+    when it cannot be read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = _read(descriptor, 0)
+        if found is None or not isinstance(found[1], Header):
+            return None
+        group = Group(path, found[1], position=found[1].position, size_bytes=found[0].end)
+        while group.checkpoint is None and (found := _read(descriptor, group.size_bytes)) is not None:
+            _note(group, *found[:2])
+        return Recovered(group, os.fstat(descriptor).st_size - group.size_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def _note(group: Group, record: Record, entry: Entry) -> None:
+    group.size_bytes += record.end
+    if isinstance(entry, Frame):
+        group.frames += 1
+        group.rows += record.rows
+        group.position = max(group.position, entry.position)
+    elif isinstance(entry, Mark):
+        group.checkpoint = entry.checkpoint
+
+
+def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[bytes, Any, bytes], int]:
+    described = _encode(entry)
+    head = _LENGTH.pack(len(described)) + described
+    whole = b"".join((head, bytes(-len(head) % 8), body))
+    return record_parts(whole, len(whole), rows, number, 0), record_bytes(len(whole))
+
+
+def _read(descriptor: int, offset: int) -> tuple[Record, Entry, memoryview] | None:
+    """The record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
+    head = os.pread(descriptor, RECORD_HEADER_BYTES, offset)
+    missing = missing_bytes(memoryview(head), 0) if len(head) == RECORD_HEADER_BYTES else 0
+    if not missing:
+        return None
+    record = record_at(memoryview(os.pread(descriptor, len(head) + missing, offset)), 0)
+    if record is None or len(record.body) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(record.body)
+    end = _LENGTH.size + length
+    try:
+        entry = _ENTRIES.decode(record.body[_LENGTH.size : end])
+    except msgspec.MsgspecError:
+        return None
+    return record, entry, record.body[end + -end % 8 :]

@@ -1,0 +1,219 @@
+"""The results of a plan that may be delivered once only: on disk until their checkpoint is complete, then to sinks."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.messages import CheckpointSpan, Data, DeployedPlan, OpenLink
+from cep_worker.consumers import Consumers
+from cep_worker.held.decisions import Verdict, verdict
+from cep_worker.held.group_file import Group
+from cep_worker.held.publisher_log import PublisherLog
+from cep_worker.held.release import Release
+from cep_worker.held.syncing import FileSync
+from cep_worker.reactor import Reactor
+from cep_worker.spool.folder import safe_component
+
+logger = logging.getLogger(__name__)
+
+TRY_AGAIN_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReport:
+    """Events that are on disk and not delivered, the bytes of their files, and for how long the oldest are there."""
+
+    events: int = 0
+    size_bytes: int = 0
+    oldest_ms: int = 0
+
+
+class HeldResults:
+    """Takes what publishers send, and gives it to consumers when it is known to stand, in the order of each publisher.
+    Belongs to the reactor's thread.
+
+    A group is deleted when all consumers have delivered it. One that was released when the process ended is released
+    again, frame by frame the same.
+    """
+
+    def __init__(
+        self, folder: Path, plan: DeployedPlan, reactor: Reactor, sync: FileSync, consumers: Consumers, most_bytes: int
+    ) -> None:
+        """Finds again what is in `folder`. Raises OSError when that cannot be read. While more than `most_bytes` stand
+        and wait for consumers, there is no room for more."""
+        self._folder = folder
+        self._key = plan.key
+        self._reactor = reactor
+        self._sync = sync
+        self._consumers = consumers
+        self._most_bytes = most_bytes
+        self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._spans: tuple[CheckpointSpan, ...] = ()
+        self._logs: dict[tuple[int, str], PublisherLog] = {}
+        self._releases: dict[PublisherLog, Release] = {}
+        self._standing_bytes = 0
+        self._closed = False
+        self._report = HeldReport()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.update(plan)
+        self._recover(plan.epoch)
+
+    def update(self, plan: DeployedPlan) -> None:
+        """The plan is deployed in this form from now on."""
+        self._exported = {binding.stream: binding.attributes for binding in plan.exported}
+
+    def has_room(self) -> bool:
+        """True when `append` may be called."""
+        return self._standing_bytes <= self._most_bytes
+
+    def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:
+        """The frame's events outlive this process, those that are held already are left out; gives the number of new
+        ones. Raises OSError, and nothing has changed."""
+        return self._log(opening).append(message, batch, body)
+
+    def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
+        """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
+        on the disk. Raises OSError, and nothing has changed."""
+        self._log(opening).mark(checkpoint, durable)
+        self._pump_later()
+
+    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
+        """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
+        held = {group.header.run() for log in self._logs.values() for group in log.groups}
+        named = {(span.epoch, span.attempt) for span in spans}
+        spans += tuple(span for span in self._spans if (span.epoch, span.attempt) in held - named)
+        if spans != self._spans:
+            self._spans = spans
+            self._pump_later()
+
+    def retry(self) -> None:
+        """Consumers may have room again."""
+        if self._releases:
+            self._pump_later()
+
+    def tick(self, now_ms: int) -> None:
+        """The report is brought up to date."""
+        since_ms = now_ms
+        for log in self._logs.values():
+            for group in log.groups:
+                if group.frames:
+                    group.since_ms = now_ms if group.since_ms is None else group.since_ms
+                    since_ms = min(since_ms, group.since_ms)
+        logs = self._logs.values()
+        rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
+        self._report = HeldReport(rows, size if rows else 0, now_ms - since_ms)
+
+    def report(self) -> HeldReport:
+        """How much is held, as of the last tick."""
+        return self._report
+
+    def close(self) -> None:
+        """Nothing more is taken or released; what is held stays on the disk."""
+        self._closed = True
+        for release in self._releases.values():
+            release.close()
+        for log in self._logs.values():
+            log.close()
+
+    def discard(self) -> None:
+        """As `close`, and what is held is deleted: the plan is not deployed any more."""
+        self.close()
+        rows = sum(log.held_rows() for log in self._logs.values())
+        if rows:
+            logger.warning("results lost with their plan: plan=%s events=%d", self._key.topology(), rows)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _log(self, opening: OpenLink) -> PublisherLog:
+        name = (opening.epoch, opening.sender)
+        log = self._logs.get(name)
+        if log is None:
+            folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
+            log = self._logs[name] = PublisherLog(folder, self._key, self._sync)
+        log.begin(opening)
+        return log
+
+    def _recover(self, epoch: int) -> None:
+        for folder in sorted(self._folder.glob("*/*")):
+            log = PublisherLog(folder, self._key, self._sync)
+            header = log.groups[-1].header if log.groups else None
+            if header is not None and (log.held_rows() or header.epoch >= epoch):
+                self._logs[header.epoch, header.publisher] = log
+            else:  # a former epoch has left nothing
+                log.close()
+                shutil.rmtree(folder)
+        rows = sum(log.held_rows() for log in self._logs.values())
+        if rows:
+            logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
+        self._pump_later()
+
+    def _pump_later(self) -> None:
+        self._reactor.defer(self._pump)
+
+    def _pump(self, now_ms: int) -> None:
+        if self._closed:
+            return
+        had_room = self.has_room()
+        try:
+            for log in self._logs.values():
+                self._advance(log)
+        except OSError as error:
+            logger.error("held results cannot be read or deleted: plan=%s reason=%s", self._key.topology(), error)  # noqa: TRY400 - the text says it all
+            self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
+        self._standing_bytes = sum(
+            group.size_bytes for log in self._logs.values() for group in log.groups
+            if not log.is_written(group) and self._verdict(group) is Verdict.RELEASE
+        )  # fmt: skip
+        if self.has_room() and not had_room:
+            logger.info("results are taken again: plan=%s", self._key.topology())
+        elif had_room and not self.has_room():
+            logger.warning("sinks are behind, publishers wait: plan=%s bytes=%d", self._key.topology(),
+                           self._standing_bytes)  # fmt: skip
+
+    def _advance(self, log: PublisherLog) -> None:
+        while log not in self._releases and self._settle_oldest(log):
+            pass
+        release = self._releases.get(log)
+        if release is not None:
+            release.pump()
+
+    def _settle_oldest(self, log: PublisherLog) -> bool:
+        """Begins the release of the log's oldest group, or drops it; True when the next one may be looked at."""
+        if not log.groups:
+            return False
+        group = log.groups[0]
+        found = self._verdict(group)
+        if found is Verdict.DISCARD and group.frames:
+            if log.is_written(group):
+                log.cut()
+            self._note_undone(group)
+            log.drop_oldest()
+            return True
+        if found is Verdict.RELEASE and not log.is_written(group):
+            done = partial(self._delivered, log)
+            self._releases[log] = Release(log.group_id(group), group, self._exported, self._consumers, done)
+        return False
+
+    def _delivered(self, log: PublisherLog) -> None:
+        """The log's oldest group is with all consumers."""
+        if not self._closed:
+            del self._releases[log]
+            log.drop_oldest()
+            self._pump_later()
+
+    def _verdict(self, group: Group) -> Verdict:
+        return verdict(group.header.run(), group.checkpoint, self._spans)
+
+    def _note_undone(self, group: Group) -> None:
+        run = group.header.run()
+        known = any((span.epoch, span.attempt) == run for span in self._spans)
+        level = logging.INFO if known or group.checkpoint is None else logging.WARNING
+        logger.log(level, "results undone, dropped: plan=%s publisher=%s epoch=%d attempt=%d checkpoint=%s events=%d",
+                   self._key.topology(), group.header.publisher, *run, group.checkpoint, group.rows)  # fmt: skip

@@ -1,0 +1,169 @@
+"""The held results of one publisher instance: a folder of group files, the last of which is written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Data, OpenLink
+from cep_worker.consumers import GroupId
+from cep_worker.held.decisions import new_rows
+from cep_worker.held.group_file import (
+    SUFFIX,
+    Frame,
+    Group,
+    GroupWriter,
+    Header,
+    group_path,
+    ordinal_of,
+    recover,
+)
+from cep_worker.held.syncing import FileSync
+from topology.frames import encode_batch
+
+logger = logging.getLogger(__name__)
+
+
+class PublisherLog:
+    """Stores what one publisher instance sends in one epoch, in groups that end with the markers of checkpoints.
+    Belongs to the reactor's thread. After an OSError nothing has changed, and the call may be repeated."""
+
+    def __init__(self, folder: Path, key: PlanKey, sync: FileSync) -> None:
+        """Opens what is in `folder`, which is made when missing. Raises OSError."""
+        self.folder = folder
+        self.groups: deque[Group] = deque()
+        """What is held, oldest first; the last one may still be written."""
+        self._key = key
+        self._sync = sync
+        self._writer: GroupWriter | None = None
+        self._ordinal = 0
+        self._marked = 0
+        """The newest marker that this run of the publisher has given."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._recover()
+
+    def held_bytes(self) -> int:
+        """What its files hold."""
+        return sum(group.size_bytes for group in self.groups)
+
+    def held_rows(self) -> int:
+        """Events that its files hold."""
+        return sum(group.rows for group in self.groups)
+
+    def group_id(self, group: Group) -> GroupId:
+        """By what a complete group is known to consumers."""
+        header = group.header
+        return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
+
+    def begin(self, opening: OpenLink) -> None:
+        """What follows is of the publisher's run that `opening` tells of; that of a former one is complete as it is.
+        Raises OSError."""
+        run = (opening.epoch, opening.attempt)
+        writer = self._writer
+        if writer is None:
+            self._begin_group(Header(uuid.uuid4().hex, opening.sender, *run, opening.streams, 1, 0))
+        elif writer.group.header.run() != run:
+            header = Header(writer.group.header.log, opening.sender, *run, opening.streams, writer.group.next_number, 0)
+            self._begin_group(header)
+        else:
+            return
+        self._marked = 0
+
+    def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
+        """The frame's events that are not held yet are held; gives their number. Raises OSError."""
+        assert self._writer is not None  # noqa: S101 - a link has begun
+        rows = new_rows(message.rows, message.position, self._writer.group.position)
+        if not rows:
+            return 0
+        if rows < message.rows:
+            body = encode_batch(batch.slice(message.rows - rows))
+        self._writer.append(Frame(message.stream, message.position), body, rows)
+        return rows
+
+    def mark(self, checkpoint: int, durable: Callable[[], None]) -> None:
+        """What was appended since the last marker belongs to `checkpoint`; `durable` is called when it, and all before,
+        is on the disk. A marker that has come before changes nothing. Raises OSError."""
+        writer = self._writer
+        assert writer is not None  # noqa: S101 - a link has begun
+        if checkpoint > self._marked and writer.group.frames:
+            if writer.group.checkpoint is None:
+                writer.mark(checkpoint)
+            self._begin_group(_following(writer.group))
+        self._marked = max(self._marked, checkpoint)
+        self._sync.when_done(durable)
+
+    def is_written(self, group: Group) -> bool:
+        """True for the group to which frames are appended now."""
+        return self._writer is not None and self._writer.group is group
+
+    def cut(self) -> None:
+        """The group that was written is complete as it is, another one follows in the same run. Raises OSError."""
+        if self._writer is not None:
+            self._begin_group(_following(self._writer.group))
+
+    def drop_oldest(self) -> None:
+        """The oldest group, which is not being written, is deleted. Raises OSError when it cannot be."""
+        group = self.groups.popleft()
+        group.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """The file is closed; what is held stays."""
+        if self._writer is not None:
+            os.close(self._writer.descriptor)
+            self._writer = None
+
+    def _begin_group(self, header: Header) -> None:
+        """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""
+        writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
+        self._ordinal += 1
+        former, self._writer = self._writer, writer
+        self.groups.append(writer.group)
+        if former is None:
+            return
+        if former.group.frames:
+            self._sync.file(former.descriptor, self.folder)
+        else:
+            self.groups.remove(former.group)
+            former.group.path.unlink()
+            os.close(former.descriptor)
+
+    def _recover(self) -> None:
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._ordinal = ordinal_of(path)
+            found = recover(path)
+            if found is None:  # made just before everything stopped
+                logger.warning("held results without a beginning, deleted: file=%s", path)
+                path.unlink()
+                continue
+            if found.torn_bytes:
+                logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
+                               path, found.torn_bytes)  # fmt: skip
+            self.groups.append(found.group)
+        if not self.groups:
+            return
+        last = self.groups.pop()
+        for group in [group for group in self.groups if not group.frames]:
+            self.groups.remove(group)
+            group.path.unlink()
+        self.groups.append(last)
+        self._writer = GroupWriter.reopen(last)
+        for group in list(self.groups)[:-1]:
+            self._sync.file(os.open(group.path, os.O_RDONLY | os.O_CLOEXEC), self.folder)
+        run = last.header.run()
+        self._marked = max((group.checkpoint or 0 for group in self.groups if group.header.run() == run), default=0)
+        if last.checkpoint is not None:
+            self._begin_group(_following(last))
+
+
+def _following(group: Group) -> Header:
+    """The header of the group that follows `group` in the same run."""
+    return msgspec.structs.replace(group.header, first_number=group.next_number, position=group.position)

@@ -1,0 +1,73 @@
+"""A worker's folder of held results: `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, used by one
+process at a time, from when a plan needs it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from cep_common.errors import ConfigError
+from cep_common.ids import PlanKey
+from cep_common.messages import DeployedPlan
+from cep_worker.config import ResultsConfig
+from cep_worker.consumers import Consumers
+from cep_worker.held.held_results import HeldResults
+from cep_worker.held.syncing import FileSync
+from cep_worker.reactor import Reactor
+from cep_worker.spool.folder import safe_component
+
+LOCK_FILE = "lock"
+
+
+class HeldStore:
+    """Opens the held results of plans. Belongs to the reactor's thread."""
+
+    def __init__(self, config: ResultsConfig, worker: str, reactor: Reactor) -> None:
+        self._config = config
+        self._folder = Path(config.path) / safe_component(worker)
+        self._reactor = reactor
+        self._lock: int | None = None
+        self._sync: FileSync | None = None
+
+    def wanted(self, plan: DeployedPlan) -> bool:
+        """The plan's results are held, or some of a former deployment still are."""
+        return plan.delivery == "exactly-once" or self._folder_of(plan.key).is_dir()
+
+    def open(self, plan: DeployedPlan, consumers: Consumers) -> HeldResults:
+        """What is held of the plan's results. Raises ConfigError when the folder cannot be used, or another process
+        uses it."""
+        try:
+            self._take_lock()
+            if self._sync is None:
+                self._sync = FileSync(self._reactor.post)
+            most_bytes = self._config.undelivered_bytes
+            return HeldResults(self._folder_of(plan.key), plan, self._reactor, self._sync, consumers, most_bytes)
+        except OSError as error:
+            raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Everything is on the disk; another process may use the folder."""
+        if self._sync is not None:
+            self._sync.close()
+            self._sync = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _folder_of(self, key: PlanKey) -> Path:
+        return self._folder / str(key.tenant) / safe_component(key.plan)
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise ConfigError(
+                f"results.path: {self._folder} is in use by another worker; no two workers of a path share a name"
+            ) from error
+        self._lock = lock

@@ -1,0 +1,133 @@
+"""Groups of results in a file, each whole and once.
+
+    write    frames go to <file>.pending, the former content of which is forgotten
+    commit   1  <file>.pending gets to the disk
+             2  <file>.commits says: this group is there, and stands in <file>.pending for <file> from its length on
+             3  <file>.pending is appended to <file>
+             4  <file>.commits says: this group is there
+
+What stops between 2 and 4 is done from 3 on when the file is opened again; what stops before 2 did not happen.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from cep_worker.consumers import GroupId
+
+MOST_LOGS = 1_000
+"""Of so many logs (one for each publisher instance and epoch) the newest group is remembered."""
+
+Checkpoint = tuple[int, int, int]
+"""(epoch, attempt, checkpoint) of a group; groups of a log come in this order."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """The `size` bytes of the pending file belong behind the first `length` of the file."""
+
+    length: int
+    size: int
+
+
+class Commits(msgspec.Struct, frozen=True):
+    """The newest group of each log that the file holds."""
+
+    newest: dict[str, Checkpoint] = {}
+    pending: Pending | None = None
+
+
+class FileGroups:
+    """Brings groups into the file at `path`. Belongs to one thread, and is the only one for its file while it is open.
+    After an OSError the call may be repeated."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError; BlockingIOError when another one is open for the file."""
+        self._path = path
+        self._commits_path = path.with_name(f"{path.name}.commits")
+        self._staging: BinaryIO = path.with_name(f"{path.name}.pending").open("ab+", buffering=0)
+        try:
+            fcntl.flock(self._staging, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._commits = _read(self._commits_path)
+            self._redo()
+        except BaseException:
+            self._staging.close()
+            raise
+        self._group: GroupId | None = None
+
+    def has(self, group: GroupId) -> bool:
+        """The file holds the group already."""
+        newest = self._commits.newest.get(group.log)
+        return newest is not None and newest >= _checkpoint(group)
+
+    def write(self, group: GroupId, text: memoryview) -> int:
+        """How many bytes of `text` belong to the group now, the others must be written again; a group that was begun
+        and not committed is forgotten."""
+        if group != self._group:
+            self._redo()
+            self._staging.truncate(0)
+            self._group = group
+        return self._staging.write(text)
+
+    def commit(self, group: GroupId) -> None:
+        """The file holds the group, as written since its beginning; nothing happens when it did before."""
+        if not self.has(group):
+            size = self._staging.seek(0, os.SEEK_END) if group == self._group else 0
+            os.fsync(self._staging.fileno())
+            newest = {log: last for log, last in self._commits.newest.items() if log != group.log}
+            for log in list(newest)[: len(newest) - MOST_LOGS + 1]:
+                del newest[log]
+            length = self._path.stat().st_size if self._path.exists() else 0
+            self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size)))
+        self._redo()
+
+    def close(self) -> None:
+        """What was not committed is forgotten."""
+        self._staging.close()
+
+    def _redo(self) -> None:
+        """What was committed and may not be in the file yet is in it."""
+        pending = self._commits.pending
+        if pending is None:
+            return
+        if self._staging.seek(0, os.SEEK_END) != pending.size:
+            raise OSError(f"{self._staging.name} is not what {self._commits_path} says")
+        self._staging.seek(0)
+        with self._path.open("ab") as file:
+            file.truncate(min(pending.length, file.seek(0, os.SEEK_END)))
+            shutil.copyfileobj(self._staging, file)
+            file.flush()
+            os.fsync(file.fileno())
+        self._note(Commits(self._commits.newest))
+
+    def _note(self, commits: Commits) -> None:
+        passing = self._commits_path.with_name(f"{self._commits_path.name}.new")
+        with passing.open("wb") as file:
+            file.write(msgspec.json.encode(commits))
+            file.flush()
+            os.fsync(file.fileno())
+        passing.replace(self._commits_path)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._commits = commits
+
+
+def _checkpoint(group: GroupId) -> Checkpoint:
+    return group.epoch, group.attempt, group.checkpoint
+
+
+def _read(path: Path) -> Commits:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Commits)
+    except FileNotFoundError:
+        return Commits()
+    except msgspec.MsgspecError as error:
+        raise OSError(f"{path} cannot be understood: {error}") from error

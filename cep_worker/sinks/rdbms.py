@@ -1,0 +1,239 @@
+"""Sink `rdbms`: events as rows of a database's table."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar
+
+import msgspec
+import pyarrow as pa
+import sqlalchemy
+from sqlalchemy import Connection, Engine, exc
+
+from cep_common.errors import ConfigError
+from cep_common.messages import StreamSchema
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.options import read_options
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from topology.frames import KIND, TIMESTAMP, arrow_schema
+
+logger = logging.getLogger(__name__)
+
+WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long to wait before the next try; the last goes on."""
+
+T = TypeVar("T")
+
+
+class RdbmsOptions(
+    msgspec.Struct,
+    frozen=True,
+    rename={"table_name": "table.name", "password_file": "password.file", "timestamp_column": "timestamp.column"},
+):
+    """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
+    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times."""
+
+    url: str
+    table_name: str
+    password_file: str = ""
+    create: Literal["true", "false"] = "false"
+    timestamp_column: str = ""
+
+
+class _RdbmsWriter:
+    """Inserts. What the database cannot take now is tried again for ever, what it refuses is dropped."""
+
+    def __init__(self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions) -> None:
+        self.problem = ""
+        self._engine = engine
+        self._table = table
+        self._stream = stream.stream
+        self._schema = arrow_schema(stream)
+        self._options = options
+        self._group: GroupId | None = None
+        self._staged: IO[bytes] | None = None
+        self._frames: list[tuple[int, int]] = []
+        """Where the batches of the group stand in the temporary file: (first byte, length) each."""
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        if frame is None:
+            _say_refused(self._try(lambda connection: self._insert(connection, [batch]), stopping))
+        else:
+            self._stage(batch, frame.group, stopping)
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        _say_refused(self._try(lambda connection: self._commit(connection, group), stopping))
+        self._forget()
+
+    def close(self) -> None:
+        self._forget()
+        self._engine.dispose()
+
+    def _stage(self, batch: pa.RecordBatch, group: GroupId, stopping: threading.Event) -> None:
+        """A group waits in a temporary file: its transaction is short, and can be tried again from its beginning."""
+        if group != self._group:
+            self._forget()
+            self._group = group
+        body = batch.serialize()
+        start = sum(self._frames[-1]) if self._frames else 0
+        while True:
+            try:
+                if self._staged is None:
+                    self._staged = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with its group
+                _write_at(self._staged, start, memoryview(body))
+            except OSError as error:
+                self.problem = f"a temporary file cannot be written: {error.strerror}"
+                logger.warning("group waits: table=%s reason=%s", self._table.name, self.problem)
+                if stopping.wait(WAITS_S[-1]):
+                    raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
+            else:
+                self.problem = ""
+                self._frames.append((start, body.size))
+                return
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches of the group, as they were staged."""
+        for start, length in self._frames:
+            assert self._staged is not None  # noqa: S101 - frames stand in it
+            self._staged.seek(start)
+            yield pa.ipc.read_record_batch(pa.py_buffer(self._staged.read(length)), self._schema)
+
+    def _forget(self) -> None:
+        if self._staged is not None:
+            self._staged.close()
+        self._group = self._staged = None
+        self._frames = []
+
+    def _commit(self, connection: Connection, group: GroupId) -> int:
+        if was_committed(connection, self._table.name, self._stream, group):
+            return 0
+        refused = 0
+        if self._group == group:
+            refused = self._insert(connection, self._batches())
+        note_commit(connection, self._table.name, self._stream, group)
+        return refused
+
+    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> int:
+        """The events are inserted, but for those that the database refuses; gives the number of these."""
+        refused = 0
+        for batch in batches:
+            rows = self._rows(batch)
+            try:
+                with connection.begin_nested():
+                    connection.execute(self._table.insert(), rows)
+            except exc.SQLAlchemyError as error:
+                if _may_pass(error):
+                    raise
+                refused += sum(not self._insert_one(connection, row) for row in rows)
+        return refused
+
+    def _insert_one(self, connection: Connection, row: dict[str, Any]) -> bool:
+        try:
+            with connection.begin_nested():
+                connection.execute(self._table.insert(), [row])
+        except exc.SQLAlchemyError as error:
+            if _may_pass(error):
+                raise
+            logger.warning("event refused by the database: table=%s reason=%s", self._table.name, _text(error))
+            return False
+        return True
+
+    def _rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        column = self._options.timestamp_column
+        names = [column if name == TIMESTAMP else name for name in batch.schema.names]
+        kept = [name for name in names if name not in ("", KIND)]
+        rows: list[dict[str, Any]] = batch.rename_columns(names).select(kept).to_pylist()
+        return rows
+
+    def _try(self, call: Callable[[Connection], T], stopping: threading.Event) -> T:
+        """What `call` gives in a transaction, once that succeeds. WriteError when it cannot."""
+        tries = 0
+        while True:
+            try:
+                self._make_tables()
+                with self._engine.begin() as connection:
+                    result = call(connection)
+            except exc.SQLAlchemyError as error:
+                if not _may_pass(error):
+                    raise WriteError(_text(error)) from error
+                self.problem = f"table {self._table.name}: {_text(error)}"
+                wait_s = WAITS_S[min(tries, len(WAITS_S) - 1)]
+                tries += 1
+                logger.warning("database failed: retry_s=%s reason=%s", wait_s, self.problem)
+                if stopping.wait(wait_s):
+                    raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
+            else:
+                self.problem = ""
+                return result
+
+    def _make_tables(self) -> None:
+        """Tables that are missing are made: that of the events if it may be."""
+        if self._group is not None:
+            COMMITS.create(self._engine, checkfirst=True)
+        if self._options.create == "true":
+            self._table.create(self._engine, checkfirst=True)
+
+
+def rdbms_sink(context: SinkContext) -> Sink:
+    """A sink that inserts into a table. ConfigError when the URL or its driver cannot be used."""
+    options = read_options(RdbmsOptions, context.connector.options, context.where())
+    if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
+        raise ConfigError(f"{context.where()}: attributes are columns; leave @map out")
+    try:
+        url = sqlalchemy.make_url(options.url)
+        if options.password_file:
+            password = Path(options.password_file).read_text(encoding="utf-8").splitlines()[0]
+            url = url.set(password=password)
+        engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
+    except (exc.ArgumentError, exc.NoSuchModuleError) as error:
+        raise ConfigError(f"{context.where()}: url: {_text(error)}") from error
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{context.where()}: url: the driver {error.name} is not installed") from error
+    except (OSError, IndexError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{context.where()}: password.file: {options.password_file} cannot be read") from error
+    if engine.dialect.name == "sqlite":
+        sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
+        sqlalchemy.event.listen(engine, "begin", _begin)
+    stream = StreamSchema(context.connector.stream, context.schema.attributes)
+    table = event_table(options.table_name, stream.attributes, options.timestamp_column)
+    return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options))
+
+
+def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
+    file.seek(start)
+    while body:
+        body = body[file.write(body) :]
+
+
+def _leave_transactions_alone(connection: Any, _record: Any) -> None:
+    """Python's driver of SQLite begins transactions late and ends them early, unless told not to."""
+    connection.isolation_level = None
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _may_pass(error: exc.SQLAlchemyError) -> bool:
+    """The database cannot be reached, or is not as it should be: this may be mended without us."""
+    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+        return True
+    return isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError | exc.ProgrammingError)
+
+
+def _say_refused(events: int) -> None:
+    """Raises WriteError when events were refused."""
+    if events:
+        raise WriteError("refused by the database", events)
+
+
+def _text(error: exc.SQLAlchemyError) -> str:
+    """What the database says, in one line, without the statement and its values."""
+    said = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
+    return " ".join(str(said).split())

@@ -1,0 +1,74 @@
+"""The tables that `rdbms` sinks write: that of the events, and the one that says which groups of results are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
+from sqlalchemy.types import Boolean, Double, Float, LargeBinary, Text, TypeEngine
+
+from cep_worker.consumers import GroupId
+
+TYPES: dict[str, type[TypeEngine[Any]]] = {
+    "string": Text,
+    "int": Integer,
+    "long": BigInteger,
+    "float": Float,
+    "double": Double,
+    "bool": Boolean,
+    "object": LargeBinary,
+}
+
+COMMITS = Table(
+    "cep_commits",
+    MetaData(),
+    Column("target", String(128), primary_key=True),
+    Column("stream", String(128), primary_key=True),
+    Column("log", String(64), primary_key=True),
+    Column("tenant", Integer, nullable=False),
+    Column("plan", String(128), nullable=False),
+    Column("publisher", String(255), nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("checkpoint", BigInteger, nullable=False),
+)
+"""For each table and stream the newest group of each log; groups of a log come in order."""
+
+
+def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_column: str) -> Table:
+    """The table `name`, or `schema.name`, with a column for each attribute and one for the events' times if that has a
+    name."""
+    schema, _, table = name.rpartition(".")
+    columns: list[Column[Any]] = [Column(attribute, TYPES[kind]) for attribute, kind in attributes]
+    if timestamp_column:
+        columns.insert(0, Column(timestamp_column, BigInteger, nullable=False))
+    return Table(table, MetaData(), *columns, schema=schema or None)
+
+
+def was_committed(connection: Connection, target: str, stream: str, group: GroupId) -> bool:
+    """The group is in the table already."""
+    commits = COMMITS.c
+    newest = connection.execute(
+        sqlalchemy.select(commits.epoch, commits.attempt, commits.checkpoint).where(*_row(target, stream, group))
+    ).first()
+    return newest is not None and tuple(newest) >= (group.epoch, group.attempt, group.checkpoint)
+
+
+def note_commit(connection: Connection, target: str, stream: str, group: GroupId) -> None:
+    """The group is in the table, once the connection's transaction is."""
+    values = {
+        "publisher": group.publisher,
+        "epoch": group.epoch,
+        "attempt": group.attempt,
+        "checkpoint": group.checkpoint,
+    }
+    changed = connection.execute(COMMITS.update().where(*_row(target, stream, group)).values(values))
+    if changed.rowcount == 0:
+        names = {"target": target, "stream": stream, "log": group.log, "tenant": group.key.tenant}
+        connection.execute(COMMITS.insert().values({**names, "plan": group.key.plan, **values}))
+
+
+def _row(target: str, stream: str, group: GroupId) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
+    commits = COMMITS.c
+    return commits.target == target, commits.stream == stream, commits.log == group.log

@@ -1,0 +1,97 @@
+"""Groups of results in a file: each whole and once, wherever the process stops."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_world import KEY
+
+from cep_worker.consumers import GroupId
+from cep_worker.sinks.file_groups import FileGroups
+
+FIRST, SECOND = (GroupId(KEY, "publisher#0", 7, 0, checkpoint, "log") for checkpoint in (3, 5))
+OTHER = GroupId(KEY, "publisher#1", 7, 0, 3, "other log")
+
+
+def put(file: Path, *texts: tuple[GroupId, bytes]) -> None:
+    groups = FileGroups(file)
+    try:
+        for group, text in texts:
+            if not groups.has(group):
+                groups.write(group, memoryview(text))
+            groups.commit(group)
+    finally:
+        groups.close()
+
+
+def test_groups_stand_in_order_and_those_that_come_again_once(tmp_path: Path) -> None:
+    file = tmp_path / "alerts"
+    put(file, (FIRST, b"1\n"), (OTHER, b"2\n"))
+    put(file, (FIRST, b"1\n"), (SECOND, b"3\n"), (OTHER, b"2\n"))
+    assert file.read_text() == "1\n2\n3\n"
+
+
+def test_a_group_that_was_begun_and_not_committed_is_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "alerts"
+    groups = FileGroups(file)
+    groups.write(FIRST, memoryview(b"half"))
+    groups.close()
+    put(file, (OTHER, b"2\n"), (FIRST, b"1\n"))
+    assert file.read_text() == "2\n1\n"
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("after", range(12))
+def test_wherever_the_process_stops_each_group_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """The process ends at the `after`th of its steps that reach the disk; then everything comes again."""
+    file = tmp_path / "alerts"
+    put(file, (FIRST, b"1\n"))
+    steps = 0
+
+    def step(real: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps > after:
+                raise Stopped
+            return real(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", step(os.fsync))
+        patched.setattr(Path, "replace", step(Path.replace))
+        patched.setattr("cep_worker.sinks.file_groups.shutil.copyfileobj", step(_half_a_copy))
+        stopped = False
+        try:
+            put(file, (SECOND, b"3\n4\n"))
+        except Stopped:
+            stopped = True
+    put(file, (SECOND, b"3\n4\n"), (OTHER, b"2\n"))
+    assert file.read_text() == "1\n3\n4\n2\n"
+    assert stopped == (after < 10), "every step was tried"
+
+
+def _half_a_copy(source: Any, target: Any) -> None:
+    """What was written before the next step is only half of it."""
+    text = source.read()
+    target.write(text[: len(text) // 2])
+    target.flush()
+    os.fsync(target.fileno())
+    target.write(text[len(text) // 2 :])
+
+
+def test_a_file_has_one_writer_of_groups(tmp_path: Path) -> None:
+    groups = FileGroups(tmp_path / "alerts")
+    with pytest.raises(BlockingIOError):
+        FileGroups(tmp_path / "alerts")
+    groups.close()
+    FileGroups(tmp_path / "alerts").close()

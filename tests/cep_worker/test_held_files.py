@@ -1,0 +1,163 @@
+"""Files of held results: found again as they were, up to where they were torn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from worker_world import ALERTS, KEY, alerts
+
+from cep_common.messages import Data, OpenLink, StreamSchema
+from cep_worker.held.group_file import Frame, GroupReader, GroupWriter, Header, recover
+from cep_worker.held.publisher_log import PublisherLog
+from cep_worker.held.syncing import FileSync
+from topology.frames import encode_batch
+
+STREAMS = (StreamSchema("Alerts", ALERTS),)
+HEADER = Header("log", "publisher#0", 7, 0, STREAMS, 5, 0)
+BODIES = [b"first", b"", b"the third" * 100]
+
+
+def write(path: Path, bodies: list[bytes], checkpoint: int | None = None) -> GroupWriter:
+    writer = GroupWriter.create(path, HEADER)
+    for number, body in enumerate(bodies, 1):
+        writer.append(Frame("Alerts", number * 10), body, 10)
+    if checkpoint is not None:
+        writer.mark(checkpoint)
+    return writer
+
+
+def read(path: Path) -> list[tuple[int, bytes]]:
+    found = recover(path)
+    assert found is not None
+    reader = GroupReader(found.group)
+    frames = []
+    while (frame := reader.next()) is not None:
+        frames.append((frame.number, bytes(frame.body)))
+    reader.close()
+    return frames
+
+
+def test_a_group_is_found_as_it_was_written(tmp_path: Path) -> None:
+    writer = write(tmp_path / "a", BODIES, checkpoint=12)
+    os.close(writer.descriptor)
+    found = recover(tmp_path / "a")
+    assert found is not None
+    assert found.group == writer.group
+    assert (found.group.rows, found.group.position, found.group.checkpoint) == (30, 30, 12)
+    assert found.torn_bytes == 0
+    assert read(tmp_path / "a") == [(5, BODIES[0]), (6, BODIES[1]), (7, BODIES[2])]
+
+
+@given(st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_torn_or_damaged_ends_the_group_and_it_can_be_written_on(tmp_path: Path, data: st.DataObject) -> None:
+    path = tmp_path / "torn"
+    path.unlink(missing_ok=True)
+    writer = write(path, BODIES, checkpoint=12)
+    os.close(writer.descriptor)
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans(), label="torn"):
+        path.write_bytes(whole[:at])
+    else:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :])
+    found = recover(path)
+    if found is None:
+        assert at < 200, "only a damaged header leaves nothing"
+        return
+    before = read(path)
+    assert before == [(5 + number, body) for number, body in enumerate(BODIES)][: len(before)]
+    if found.group.checkpoint is None:
+        writer = GroupWriter.reopen(found.group)
+        writer.append(Frame("Alerts", 99), b"next", 1)
+        os.close(writer.descriptor)
+        assert read(path) == [*before, (5 + len(before), b"next")]
+
+
+@pytest.fixture
+def sync() -> Iterator[FileSync]:
+    made = FileSync(lambda call: call())
+    yield made
+    made.close()
+
+
+def opening(attempt: int = 0) -> OpenLink:
+    return OpenLink("publisher#0", STREAMS, KEY, 7, attempt=attempt)
+
+
+def send(log: PublisherLog, position: int, rows: int = 1) -> int:
+    batch = alerts(*[(number, "UA", number) for number in range(position - rows + 1, position + 1)])
+    return log.append(Data("Alerts", 1, rows, 0, 7, position), batch, encode_batch(batch))
+
+
+def test_a_log_that_is_opened_again_goes_on_where_it_was(tmp_path: Path, sync: FileSync) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening())
+    assert [send(log, 3, 3), send(log, 5, 2)] == [3, 2]
+    log.mark(1, lambda: None)
+    send(log, 6)
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    again.begin(opening())
+    assert [(group.checkpoint, group.rows) for group in again.groups] == [(1, 5), (None, 1)]
+    assert send(again, 6) == 0, "it is held already"
+    again.mark(1, lambda: None)
+    assert again.groups[-1].checkpoint is None, "the marker had come before"
+    assert send(again, 8, 3) == 2
+    again.mark(2, lambda: None)
+    first, second, _ = again.groups
+    assert (first.header.first_number, second.header.first_number, second.next_number) == (1, 3, 5)
+    assert again.group_id(first).log == again.group_id(second).log
+    again.close()
+
+
+def test_numbers_and_positions_outlive_the_groups_that_were_delivered(tmp_path: Path, sync: FileSync) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening())
+    send(log, 1)
+    log.mark(1, lambda: None)
+    identity = log.group_id(log.groups[0]).log
+    log.drop_oldest()
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    again.begin(opening())
+    assert send(again, 1) == 0
+    assert send(again, 2) == 1
+    assert again.groups[0].header.first_number == 2
+    assert again.group_id(again.groups[0]).log == identity
+    again.close()
+
+
+def test_another_attempt_begins_anew_behind_what_the_former_one_left(tmp_path: Path, sync: FileSync) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening())
+    send(log, 4, 4)
+    log.begin(opening(attempt=1))
+    assert send(log, 2, 2) == 2, "positions are those of an attempt"
+    log.mark(3, lambda: None)
+    log.begin(opening(attempt=2))
+    found = [(group.header.attempt, group.checkpoint, group.rows) for group in log.groups]
+    assert found == [(0, None, 4), (1, 3, 2), (2, None, 0)]
+    assert [group.header.first_number for group in log.groups] == [1, 2, 3], "numbers are those of the log"
+    log.close()
+
+
+def test_a_marker_is_durable_when_everything_before_it_is_on_the_disk(
+    tmp_path: Path, sync: FileSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (steps.append("disk"), real(descriptor))[1])
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening())
+    send(log, 1)
+    log.mark(1, lambda: steps.append("durable"))
+    sync.close()
+    assert "disk" in steps
+    assert steps.index("durable") == len(steps) - 1
+    log.close()

@@ -1,0 +1,228 @@
+"""Held results of a plan: consumers that know what they have get each result that stands once, whatever happens."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from worker_world import ALERTS, KEY, PLAN, alerts
+
+from cep_common.errors import ConfigError
+from cep_common.messages import CheckpointSpan, Data, OpenLink, StreamSchema
+from cep_worker.config import ResultsConfig
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.held.held_results import HeldResults
+from cep_worker.held.store import HeldStore
+from cep_worker.held.syncing import FileSync
+from cep_worker.reactor import Reactor
+from cep_worker.receipts import Receipt
+from topology.frames import encode_batch
+
+ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
+STREAMS = (StreamSchema("Alerts", ALERTS),)
+
+
+class Sink:
+    """Takes effect at commits, and knows which groups it has; settles when it is told to. Its memory outlives crashes
+    of the worker, what it has staged does not."""
+
+    def __init__(self) -> None:
+        self.room = 1_000
+        self.got: list[int] = []
+        self.known: set[GroupId] = set()
+        self.frames: dict[FrameId, list[int]] = {}
+        self.staged: list[int] = []
+        self.unsettled: list[Receipt] = []
+
+    def has_room(self) -> bool:
+        return self.room > 0
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        assert frame is not None
+        events = batch.column("late").to_pylist()
+        assert self.frames.setdefault(frame, events) == events, "a frame that comes again is the same"
+        self.room -= 1
+        self.staged += events
+        self.unsettled.append(receipt)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        if group not in self.known:
+            self.known.add(group)
+            self.got += self.staged
+        self.staged = []
+        self.unsettled.append(receipt)
+
+    def settle(self) -> None:
+        unsettled, self.unsettled = self.unsettled, []
+        for receipt in unsettled:
+            receipt.settle()
+
+    def crash(self) -> None:
+        self.staged, self.unsettled = [], []
+
+
+class Histories(RuleBasedStateMachine):
+    """A publisher, restarted at times from the newest complete checkpoint, whose worker crashes at times. What it sends
+    is numbered by the place in its input, so that what is undone comes again under the same numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.reactor = Reactor()
+        self.sync = FileSync(lambda call: call())
+        self.sink = Sink()
+        self.held = self.open()
+        self.runs = [[7, 0, 0]]
+        self.checkpoint = 0
+        self.sent = 0  # by this run, in its input's numbers
+        self.acknowledged = 0
+        self.base = 0  # where this run began
+        self.marks: dict[int, int] = {}  # checkpoint: place in the input
+        self.complete = 0
+
+    def open(self) -> HeldResults:
+        return HeldResults(self.folder, ONCE, self.reactor, self.sync, lambda _stream: [self.sink], 10**9)
+
+    def opening(self) -> OpenLink:
+        epoch, attempt, _ = self.runs[-1]
+        return OpenLink("publisher#0", STREAMS, KEY, epoch, attempt=attempt)
+
+    def append(self, first: int, last: int) -> None:
+        batch = alerts(*[(number, "UA", number) for number in range(first, last + 1)])
+        message = Data("Alerts", 1, last - first + 1, 0, 7, last - self.base)
+        self.held.append(self.opening(), message, batch, encode_batch(batch))
+
+    @rule(events=st.integers(1, 5))
+    def send(self, events: int) -> None:
+        self.append(self.sent + 1, self.sent + events)
+        self.sent += events
+
+    @rule()
+    def send_again_after_a_broken_link(self) -> None:
+        """Neither frames nor marks since the last acknowledgement are known to have arrived; they come regrouped."""
+        first = max([self.base, *(place for place in self.marks.values() if place >= self.base)])
+        if self.sent > first:
+            self.append(first + 1, self.sent)
+
+    @rule()
+    def mark(self) -> None:
+        self.checkpoint += 1
+        self.marks[self.checkpoint] = self.sent
+        self.held.mark(self.opening(), self.checkpoint, lambda: None)
+
+    @rule()
+    def mark_again(self) -> None:
+        if self.checkpoint and self.marks.get(self.checkpoint) == self.sent >= self.base and self.sent > self.base:
+            self.held.mark(self.opening(), self.checkpoint, lambda: None)
+
+    @rule()
+    def complete_a_checkpoint(self) -> None:
+        if self.checkpoint in self.marks and self.checkpoint > self.complete:
+            self.complete = self.runs[-1][2] = self.checkpoint
+
+    @rule(epoch=st.booleans())
+    def restart(self, epoch: bool) -> None:
+        last = self.runs[-1]
+        self.runs.append([last[0] + 1, 0, 0] if epoch else [last[0], last[1] + 1, 0])
+        self.sent = self.base = self.marks.get(self.complete, 0)
+        self.marks = {self.complete: self.base}
+        self.checkpoint += 1
+
+    @rule()
+    def learn(self) -> None:
+        self.held.judge(tuple(CheckpointSpan(*run) for run in self.runs))
+
+    @rule(room=st.integers(1, 4))
+    def deliver(self, room: int) -> None:
+        self.sink.room = room
+        self.held.retry()
+        self.reactor.turn(0, lambda: 0)
+        self.sink.settle()
+        self.reactor.turn(0, lambda: 0)
+
+    @rule()
+    def crash(self) -> None:
+        self.held.close()
+        self.sink.crash()
+        self.held = self.open()
+
+    @invariant()
+    def what_was_delivered_stands_and_comes_in_order_once(self) -> None:
+        assert self.sink.got == list(range(1, len(self.sink.got) + 1))
+        assert len(self.sink.got) <= self.marks.get(self.complete, self.base)
+
+    def teardown(self) -> None:
+        self.learn()
+        for _ in range(200):
+            self.deliver(10)
+        expected = self.marks.get(self.complete, 0)
+        assert self.sink.got == list(range(1, expected + 1)), "all that stands is delivered"
+        self.held.close()
+        self.sync.close()
+        self.reactor.close()
+        shutil.rmtree(self.folder)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+
+
+def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_path: Path) -> None:
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 1_000)
+    batch = alerts(*[(number, "UA", number) for number in range(100)])
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    held.append(opening, Data("Alerts", 1, 100, 0, 7), batch, encode_batch(batch))
+    held.mark(opening, 1, lambda: None)
+    reactor.turn(0, lambda: 0)
+    assert held.has_room(), "a checkpoint that is not complete must be able to become so"
+    held.judge((CheckpointSpan(7, 0, 1),))
+    reactor.turn(0, lambda: 0)
+    assert not held.has_room()
+    held.tick(5_000)
+    held.tick(6_000)
+    assert (held.report().events, held.report().oldest_ms) == (100, 1_000)
+    assert held.report().size_bytes > 1_000
+    sink.settle()
+    reactor.turn(0, lambda: 0)
+    assert held.has_room()
+    held.tick(7_000)
+    assert held.report().events == 0
+    held.close()
+    sync.close()
+    reactor.close()
+
+
+def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
+    reactor = Reactor()
+    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    held = store.open(ONCE, lambda _stream: [])
+    batch = alerts((1, "UA", 1))
+    held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    assert store.wanted(PLAN), "another deployment of the plan finds it"
+    held.discard()
+    assert not store.wanted(PLAN)
+    store.close()
+    reactor.close()
+
+
+def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
+    reactor = Reactor()
+    first, second = (HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor) for _ in range(2))
+    held = first.open(ONCE, lambda _stream: [])
+    with pytest.raises(ConfigError, match="is in use by another worker"):
+        second.open(ONCE, lambda _stream: [])
+    held.close()
+    first.close()
+    second.open(ONCE, lambda _stream: []).close()
+    second.close()
+    reactor.close()

@@ -1,0 +1,121 @@
+"""Plans that deliver exactly once: results wait in the worker until their checkpoint is complete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import sqlalchemy
+from worker_hook import Hook
+from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, free_port, until, values
+
+from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
+from topology.link_sender import LinkState
+
+ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    made = Hook()
+    yield made
+    made.close()
+
+
+def with_sinks(*sinks: tuple[str, dict[str, str]]) -> DeployedPlan:
+    connectors = tuple(Connector("Alerts", kind, options, "", {}) for kind, options in sinks)
+    return msgspec.structs.replace(ONCE, sinks=connectors)
+
+
+def complete(world: World, *spans: tuple[int, int, int]) -> None:
+    """The manager tells of `spans` from now on."""
+    world.manager.checkpoints = (PlanCheckpoints(KEY, tuple(CheckpointSpan(*span) for span in spans)),)
+
+
+def numbered(*numbers: int) -> object:
+    return alerts(*[(number, "UA", number) for number in numbers])
+
+
+def late(file: Path) -> list[int]:
+    return [json.loads(line)["late"] for line in file.read_text().splitlines()]
+
+
+def test_results_are_delivered_when_their_checkpoint_is_complete(world: World, tmp_path: Path, hook: Hook) -> None:
+    file, database = tmp_path / "alerts.ndjson", tmp_path / "alerts.db"
+    url = f"sqlite:///{database}"
+    world.start(
+        with_sinks(
+            ("file", {"file.uri": str(file)}),
+            ("http", {"publisher.url": hook.url, "batch.rows": "2"}),
+            ("rdbms", {"url": url, "table.name": "alerts", "create": "true", "timestamp.column": "at"}),
+        )
+    )
+    listener = world.listener()
+    publisher = world.publisher(ONCE).open()
+    publisher.send("Alerts", numbered(1, 2, 3))
+    publisher.mark(1)
+    publisher.send("Alerts", numbered(4))
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    until(lambda: world.health()["plans"][0]["held_events"] == 4)
+    assert world.health()["plans"][0]["held_bytes"] > 0
+    assert file.read_text() == ""
+
+    complete(world, (7, 0, 1))
+    until(lambda: world.health()["plans"][0]["held_events"] == 1)
+    assert late(file) == [1, 2, 3]
+    assert [event["event"]["late"] for event in hook.events()] == [1, 2, 3]
+    keys = [headers["Idempotency-Key"] for headers in hook.headers]
+    assert keys == [f"-1234/KnockOnDelays/publisher%230/7.0/1/1.{row}" for row in (0, 2)]
+    batch = listener.receive(5_000)
+    assert batch is not None
+    assert [row[0] for row in values(batch)] == [1, 2, 3]
+    engine = sqlalchemy.create_engine(url)
+    with engine.connect() as connection:
+        found = connection.execute(sqlalchemy.text("select at, carrier, late from alerts order by late")).all()
+    engine.dispose()
+    assert [tuple(row) for row in found] == [(number, "UA", number) for number in (1, 2, 3)]
+
+
+def test_results_that_a_restart_undid_never_come(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "alerts.ndjson"
+    world.start(with_sinks(("file", {"file.uri": str(file)})))
+    former = world.publisher(ONCE).open()
+    former.send("Alerts", numbered(1))
+    former.mark(1)
+    former.send("Alerts", numbered(2, 3))
+    former.mark(2)
+    former.send("Alerts", numbered(4))
+    until(lambda: not former.link.unacknowledged(), former)
+    complete(world, (7, 0, 1), (7, 1, 0))
+    running = FakePublisher(world.context, former.link.endpoint, ONCE, attempt=1).open()
+    world.closing.append(running)
+    until(lambda: former.link.state is LinkState.REFUSED, former)
+    running.send("Alerts", numbered(2))
+    running.mark(3)
+    until(lambda: not running.link.unacknowledged(), running)
+    complete(world, (7, 0, 1), (7, 1, 3))
+    until(lambda: late(file) == [1, 2])
+    until(lambda: world.health()["plans"][0]["held_events"] == 0)
+
+
+def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_peer_has(world: World) -> None:
+    port = free_port()
+    world.start(with_sinks(("zeromq", {"endpoint": f"tcp://127.0.0.1:{port}"})))
+    publisher = world.publisher(ONCE).open()
+    for number in range(1, 5):
+        publisher.send("Alerts", numbered(number))
+    publisher.mark(1)
+    complete(world, (7, 0, 1))
+    receiver = FakeReceiver(world.context, port=port)
+    receiver.server.resume = lambda opening: 2 if opening.log else 0
+    world.receivers.append(receiver)
+    until(lambda: len(receiver.rows()) == 2, receiver, publisher)
+    assert [row[0] for row in receiver.rows()] == [3, 4]
+    assert [frame.message.position for frame in receiver.frames] == [3, 4]
+    assert world.health()["plans"][0]["held_events"] == 4, "the peer has not secured them"
+    for link in receiver.server.links.values():
+        receiver.server.secure(link, 4)
+    until(lambda: world.health()["plans"][0]["held_events"] == 0, receiver)
