@@ -1,0 +1,167 @@
+"""Chaos: faults of every kind at a system under load, and then the ledger.
+
+    make chaos CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once
+
+Needs root, for the second host is a network namespace. The last line says it all; exit code 1 when anything was lost or
+wrong, or came twice where it must not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos_faults import FAULTS, Fault
+from chaos_feeder import Feeder, merged
+from chaos_ledger import Verdict, judge, rates
+from chaos_plans import PLANS, ChaosPlan
+from chaos_system import CHECKPOINT_MS, ChaosSystem
+from two_hosts import two_hosts
+
+from cep_cli.local_system import Ports
+
+QUIET_S = (1.0, 4.0)
+"""Between two faults results flow for so long."""
+RECOVER_S = 180.0
+SETTLE_S = 120.0
+LOOK_S = 0.2
+OFTEN_S = 1.5
+"""A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
+STEADY_S = 4.0
+"""Results flow when none has been late for so long."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the run has shown."""
+
+    faults: int
+    sent: int
+    verdict: Verdict
+    times_s: dict[str, list[float]]
+    folder: Path
+
+    def line(self) -> str:
+        """The last line."""
+        found = self.verdict
+        wrong = f" wrong={len(found.wrong)}" if found.wrong else ""
+        return f"chaos: faults={self.faults} sent={self.sent} lost={found.lost} duplicated={found.duplicated}{wrong}"
+
+
+@dataclass(slots=True)
+class Chaos:
+    """`faults` of the kinds in `kinds`, chosen by `seed`, while events flow."""
+
+    faults: int
+    seed: int
+    delivery: str
+    folder: Path
+    kinds: tuple[Fault, ...] = FAULTS
+    times_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self) -> Outcome:
+        """Everything has been done, and judged."""
+        chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret
+        with two_hosts() as hosts, ChaosSystem(self.folder, hosts, Ports.free()) as system:
+            for plan in PLANS:
+                system.client().deploy(plan.deployed(self.delivery), replace=False)
+            system.until(lambda: self._all_connected(system))
+            feeders = {name: Feeder(name, url, system.token) for name, url in system.worker_urls().items()}
+            for feeder in feeders.values():
+                feeder.start()
+            self._flowing_since_s(system, feeders)
+            for number in range(self.faults):
+                time.sleep(chance.uniform(*QUIET_S))
+                self._hurt(system, feeders, number, chance)
+            for feeder in feeders.values():
+                feeder.close()
+            return self._judge(system, feeders)
+
+    def _hurt(self, system: ChaosSystem, feeders: dict[str, Feeder], number: int, chance: random.Random) -> None:
+        """One fault, and the time until results flow again."""
+        # Every kind has its turn before any comes again.
+        kinds = list(self.kinds)
+        random.Random(self.seed + number // len(kinds)).shuffle(kinds)  # noqa: S311
+        fault = kinds[number % len(kinds)]
+        begun_s = time.monotonic()
+        whom = fault.do(system, chance)
+        took_s = max(0.0, self._flowing_since_s(system, feeders) - begun_s)
+        self.times_s[fault.kind].append(took_s)
+        say(f"{number + 1}/{self.faults} {fault.kind} ({whom}): results flow after {took_s:.1f} s")
+
+    def _flowing_since_s(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> float:
+        """Returns when for a while no result has been late: since when that is so."""
+        late_s = OFTEN_S if self.delivery != "exactly-once" else OFTEN_S + 2 * CHECKPOINT_MS / 1000
+        since_s = time.monotonic()
+        deadline_s = since_s + RECOVER_S
+        while (now_s := time.monotonic()) - since_s < STEADY_S:
+            if now_s > deadline_s:
+                problems = {name: feeder.problem for name, feeder in feeders.items()}
+                raise TimeoutError(f"results do not flow again within {RECOVER_S:.0f} s; feeders: {problems}")
+            if now_s - min(self._reached_s(system, feeders)) > late_s:
+                since_s = now_s
+            time.sleep(LOOK_S)
+        return since_s
+
+    def _reached_s(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> list[float]:
+        """For each plan and worker the time up to which its events have been answered."""
+        found = []
+        for plan in PLANS:
+            newest = dict.fromkeys(feeders, 0)
+            for row in system.results(plan.name):
+                worker = row["key"].partition("/")[0]
+                newest[worker] = max(newest[worker], row["number"])
+            found += [feeder.accepted_s(newest[name]) for name, feeder in feeders.items()]
+        return found
+
+    def _judge(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> Outcome:
+        """The verdict, once nothing is missing or no more time is granted."""
+        ticks, both = merged(feeders)
+        deadline_s = time.monotonic() + SETTLE_S
+        while True:
+            verdicts = [judge(plan, both if plan.name == "Joined" else ticks, system.results(plan.name))
+                        for plan in PLANS]  # fmt: skip
+            if not sum(one.lost for one in verdicts) or time.monotonic() > deadline_s:
+                break
+            time.sleep(1)
+        for one in verdicts:
+            say(f"{one.plan}: lost={one.lost} duplicated={one.duplicated} wrong={list(one.wrong)}")
+        total = verdicts[0]
+        for one in verdicts[1:]:
+            total += one
+        return Outcome(self.faults, ticks.sent(), total, self.times_s, self.folder)
+
+    def _all_connected(self, system: ChaosSystem) -> bool:
+        def connected(plan: ChaosPlan) -> bool:
+            return bool(system.answer(lambda client: client.plan(plan.name)["status"]["connected"]))
+
+        return all(connected(plan) for plan in PLANS)
+
+
+def say(text: str) -> None:
+    print(f"chaos: {text}", flush=True)  # noqa: T201 - this is its output
+
+
+def main() -> int:
+    """Runs by the environment; 0 when all is well."""
+    faults = int(os.environ.get("CHAOS_FAULTS", "60"))
+    seed = int(os.environ.get("CHAOS_SEED", "1"))
+    delivery = os.environ.get("CHAOS_DELIVERY", "exactly-once")
+    folder = Path(tempfile.mkdtemp(prefix="cep-chaos-"))
+    say(f"seed={seed} delivery={delivery} folder={folder}")
+    outcome = Chaos(faults, seed, delivery, folder).run()
+    for line in rates(outcome.times_s):
+        print(line)  # noqa: T201
+    print(outcome.line())  # noqa: T201
+    found = outcome.verdict
+    return int(bool(found.lost or found.wrong or (delivery == "exactly-once" and found.duplicated)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
