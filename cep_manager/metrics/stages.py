@@ -39,6 +39,8 @@ class _Instance(msgspec.Struct, frozen=True):
 class _Component(msgspec.Struct, frozen=True):
     labels: tuple[object, ...]
     kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     instances: tuple[_Instance, ...]
     left_out: int
     all_time: Figures
@@ -86,22 +88,37 @@ def _component(snapshot: Snapshot, key: PlanKey, planned: PlannedComponent, room
         for name in known[:room]
     )
     return _Component(
-        labels, planned.kind, instances, len(known) - len(instances), added_up(one.all_time for one in instances)
+        labels=labels,
+        kind=planned.kind,
+        inputs=planned.inputs,
+        outputs=planned.outputs,
+        instances=instances,
+        left_out=len(known) - len(instances),
+        all_time=added_up(one.all_time for one in instances),
     )
 
 
 def _by_stream(components: list[_Component]) -> Iterator[Metric]:
+    """A stream of which nothing has come yet is told with 0: rates begin with its first event."""
     yield counter(
         "cep_component_received_events_total",
         "Events that the component took in, by stream",
         STREAM,
-        (((*one.labels, stream), events) for one in components for stream, events in one.all_time.received.items()),
+        (
+            ((*one.labels, stream), events)
+            for one in components
+            for stream, events in {**dict.fromkeys(one.inputs, 0), **one.all_time.received}.items()
+        ),
     )
     yield counter(
         "cep_component_emitted_events_total",
         "Events that the component sent, by stream",
         STREAM,
-        (((*one.labels, stream), events) for one in components for stream, events in one.all_time.emitted.items()),
+        (
+            ((*one.labels, stream), events)
+            for one in components
+            for stream, events in {**dict.fromkeys(one.outputs, 0), **one.all_time.emitted}.items()
+        ),
     )
 
 

@@ -137,6 +137,14 @@ def test_instances_beyond_a_bound_are_only_counted(monkeypatch: pytest.MonkeyPat
     assert values(families["cep_instances_left_out"]) == [1]
 
 
+def test_a_stream_of_which_nothing_has_come_is_told_with_zero() -> None:
+    world = World()
+    world.put(plan())
+    families = families_of(FakeView(world))
+    assert values(families["cep_component_received_events"], component="storms", stream="Late") == [0]
+    assert values(families["cep_component_emitted_events"], component="storms", stream="AirportStorms") == [0]
+
+
 def test_streams_and_instances_of_a_stage_are_not_multiplied() -> None:
     streams = tuple(f"s{number}" for number in range(50))
     wide = PlannedComponent("wide", "processor", 40, streams, ())
