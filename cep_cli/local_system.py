@@ -22,7 +22,7 @@ from cep_common.errors import CepError, PeerError
 from cep_common.ids import Endpoint
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 25.0
 POLL_S = 0.1
 RESTART_DELAY_S = 1.0
 NOT_AGAIN = 2
@@ -157,8 +157,9 @@ class LocalSystem:
                 self._start(name)
 
     def stop(self) -> None:
-        """Ends all processes in order, worker first; one that does not leave in time is killed."""
-        for name in ("worker", "driver", "manager"):
+        """Ends all processes in order; one that does not leave in time is killed. The driver is first: topologies take
+        a last checkpoint, for which their results must be taken by workers."""
+        for name in ("driver", "worker", "manager"):
             child = self._children.get(name)
             if child is None or child.process is None:
                 continue
@@ -180,6 +181,7 @@ class LocalSystem:
             "CEP_MANAGER__HTTP__PORT": str(ports.console),
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",
             "CEP_DRIVER__MANAGERS": manager,
+            "CEP_DRIVER__CHECKPOINT__LOCATION": str(self.folder.resolve() / "checkpoints"),
             "CEP_WORKER__MANAGERS": manager,
             "CEP_WORKER__NAME": self.environment.get("CEP_WORKER__NAME", "worker-1"),
             "CEP_WORKER__SPOOL__PATH": str(self.folder.resolve() / "spool"),

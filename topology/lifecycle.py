@@ -5,6 +5,7 @@
                  ▲               │ ended            │ ended
                  │ due           ▼                  ▼
                  └────────── RESTARTING ◀───────────┘        kill, or a newer epoch, from anywhere: STOPPING, then gone
+                                                             (one that runs may take a last checkpoint before)
                                                              a fault of the plan itself: FAILED
 
 A plan has one topology, but for the time of a change: a newer epoch may be started beside the older one, which goes on
@@ -41,6 +42,8 @@ class Move(Enum):
     UNFIT = "unfit"
     DUE = "due"
     KILL = "kill"
+    DRAIN = "drain"
+    DRAINED = "drained"
 
 
 class Action(Enum):
@@ -49,6 +52,7 @@ class Action(Enum):
     NOTHING = "nothing"
     START_JOB = "start job"
     CANCEL_JOB = "cancel job"
+    DRAIN_JOB = "drain job"
     FORGET = "forget"
 
 
@@ -68,7 +72,13 @@ TRANSITIONS: dict[tuple[RunState, Move], tuple[RunState, Action]] = {
     ("stopping", Move.ENDED): ("stopping", Action.FORGET),
     ("stopping", Move.UNFIT): ("stopping", Action.FORGET),
     ("stopping", Move.RUNNING): ("stopping", Action.CANCEL_JOB),
-    ("stopping", Move.KILL): ("stopping", Action.NOTHING),
+    ("stopping", Move.KILL): ("stopping", Action.CANCEL_JOB),
+    ("waiting", Move.DRAIN): ("stopping", Action.FORGET),
+    ("starting", Move.DRAIN): ("stopping", Action.CANCEL_JOB),
+    ("running", Move.DRAIN): ("stopping", Action.DRAIN_JOB),
+    ("restarting", Move.DRAIN): ("stopping", Action.FORGET),
+    ("failed", Move.DRAIN): ("stopping", Action.FORGET),
+    ("stopping", Move.DRAINED): ("stopping", Action.CANCEL_JOB),
 }
 """Every legal move; anything else is ignored, since it speaks of what is over."""
 
@@ -77,15 +87,18 @@ HOLDS_SLOTS: frozenset[RunState] = frozenset({"starting", "running", "stopping"}
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`action` (start or cancel the job) for the topology submitted by `submission`."""
+    """`action` (start, drain or cancel the job) for the topology submitted by `submission`, which has been started anew
+    `attempt` times."""
 
     action: Action
     submission: SubmitTopology
+    attempt: int
 
 
 @dataclass(slots=True)
 class Run:
-    """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled."""
+    """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled; one that is
+    `draining` takes its last checkpoint."""
 
     submission: SubmitTopology
     state: RunState = "waiting"
@@ -97,6 +110,7 @@ class Run:
     running_since_ms: int = 0
     admitted_ms: int = 0
     recalled: str = ""
+    draining: bool = False
 
     @property
     def slots(self) -> int:
@@ -124,23 +138,44 @@ class TopologyRuns:
         stopped first, unless it is to run beside them. `refusal` says why it can never run here: it has failed."""
         if any(run.submission.epoch >= submission.epoch for run in self._of(submission.key)):
             return []
-        instructions = [] if submission.beside else self.kill(submission.key)
+        instructions = [] if submission.beside else self.kill(submission.key, drain=True)
         state: RunState = "failed" if refusal else "waiting"
         self.runs[submission.key, submission.epoch] = Run(submission, state, refusal)
         return instructions
 
-    def kill(self, key: PlanKey, epoch: int = 0) -> list[Instruction]:
-        """Ends the plan's topology of `epoch`, 0 for all, for good; one that is not there needs nothing."""
+    def kill(self, key: PlanKey, epoch: int = 0, drain: bool = False) -> list[Instruction]:
+        """Ends the plan's topology of `epoch`, 0 for all, for good; one that is not there needs nothing. When it is to
+        `drain`, one that runs goes on until `drained`."""
         instructions: list[Instruction] = []
         for run in self._of(key):
             if epoch in (0, run.submission.epoch):
-                instructions += self._move(run, Move.KILL)
+                instructions += self._move(run, Move.DRAIN if drain else Move.KILL)
         return instructions
+
+    def drain_all(self) -> list[Instruction]:
+        """Every topology takes its last checkpoint, if it can, and ends for good."""
+        return [one for key in {key for key, _ in self.runs} for one in self.kill(key, drain=True)]
+
+    def drained(self, key: PlanKey, epoch: int, attempt: int) -> list[Instruction]:
+        """The topology's last checkpoint is complete, or there will be none."""
+        run = self.runs.get((key, epoch))
+        if run is None or run.restarts != attempt or not run.draining:
+            return []
+        run.draining = False
+        return self._move(run, Move.DRAINED)
+
+    def recall(self, key: PlanKey, epoch: int, attempt: int, reason: str) -> list[Instruction]:
+        """The topology's job has lost a task: it is cancelled for that `reason`, and started again."""
+        run = self.runs.get((key, epoch))
+        if run is None or run.restarts != attempt or run.state not in ("starting", "running"):
+            return []
+        run.recalled = reason
+        return [Instruction(Action.CANCEL_JOB, run.submission, attempt)]
 
     def job_running(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """All tasks of the topology's job have started."""
         run = self.runs.get((key, epoch))
-        if run is None:
+        if run is None or run.draining:
             return []
         run.running_since_ms = now_ms
         return self._move(run, Move.RUNNING)
@@ -222,7 +257,7 @@ class TopologyRuns:
                 run.recalled = (
                     f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
                 )
-                instructions.append(Instruction(Action.CANCEL_JOB, run.submission))
+                instructions.append(Instruction(Action.CANCEL_JOB, run.submission, run.restarts))
         return instructions
 
     def _of(self, key: PlanKey) -> list[Run]:
@@ -240,10 +275,13 @@ class TopologyRuns:
         run.state, action = found
         if run.state == "running":
             run.reason = run.recalled = ""
+        run.draining = action is Action.DRAIN_JOB
+        if run.draining:
+            run.reason = "takes its last checkpoint"
         if action is Action.FORGET:
             self._forget(run.submission)
             return []
-        return [Instruction(action, run.submission)] if action is not Action.NOTHING else []
+        return [Instruction(action, run.submission, run.restarts)] if action is not Action.NOTHING else []
 
     def _forget(self, gone: SubmitTopology) -> None:
         del self.runs[gone.key, gone.epoch]

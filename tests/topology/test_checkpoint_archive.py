@@ -100,7 +100,7 @@ def test_checkpoints_of_an_attempt_that_was_replaced_do_not_count(driver: Driver
     other.open(2)
     with pytest.raises(CheckpointError, match="attempt 0 of epoch 2"):
         driver.take(2, 1)
-    with pytest.raises(CheckpointError, match="a later epoch"):
+    with pytest.raises(CheckpointError, match=r"are of epoch 2 \(attempt 0\) already, this is epoch 1"):
         driver.open(1, 1)
     assert other.open(2, 1).number == 1
 
@@ -191,6 +191,18 @@ def test_a_plan_can_begin_anew_and_does_not_go_back_behind_that(driver: Driver) 
     driver.take(number, 3)
     assert driver.taken() == [number]
     assert driver.open(3, 1, restore="").number == number
+
+
+def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(driver: Driver) -> None:
+    driver.open(7)
+    driver.take(1, 7)
+    with pytest.raises(CheckpointError, match="the manager's database was replaced"):
+        Driver(driver.folder).open(1)
+    other = Driver(driver.folder)
+    opened = other.open(1, restore=BEGIN_ANEW)
+    assert (opened.reference, opened.opening.spans) == ("", ())
+    other.take(opened.opening.last_number + 1, 1)
+    assert Driver(driver.folder).open(2).number == opened.opening.last_number + 1
 
 
 def test_an_undeployed_plan_leaves_its_savepoints_alone(driver: Driver) -> None:

@@ -62,7 +62,7 @@ MOVES = [pair for pair in itertools.product(STATES, Move) if pair != ("waiting",
 @pytest.mark.parametrize(("state", "move"), MOVES)
 def test_every_move_in_every_state_does_what_the_table_says_or_nothing(state: RunState, move: Move) -> None:
     topologies = runs()
-    topologies.runs[key("p"), 1] = Run(submission("p"), state)
+    topologies.runs[key("p"), 1] = Run(submission("p"), state, draining=move is Move.DRAINED)
     act = {
         Move.ADMIT: lambda: topologies.on_time(-1),
         Move.RUNNING: lambda: topologies.job_running(key("p"), 1, 0),
@@ -70,6 +70,8 @@ def test_every_move_in_every_state_does_what_the_table_says_or_nothing(state: Ru
         Move.UNFIT: lambda: topologies.job_ended(key("p"), 1, "unfit", unfit=True, now_ms=0),
         Move.DUE: lambda: topologies.on_time(0),
         Move.KILL: lambda: topologies.kill(key("p")),
+        Move.DRAIN: lambda: topologies.kill(key("p"), drain=True),
+        Move.DRAINED: lambda: topologies.drained(key("p"), 1, 0),
     }[move]
     instructions = act()
     expected, action = TRANSITIONS.get((state, move), (state, Action.NOTHING))
@@ -89,6 +91,37 @@ def test_the_table_leads_from_every_state_to_the_end() -> None:
         after, action = TRANSITIONS[state, Move.KILL]
         assert after == "stopping"
         assert action is Action.FORGET or TRANSITIONS["stopping", Move.ENDED][1] is Action.FORGET
+
+
+def test_a_topology_that_takes_its_last_checkpoint_works_until_that_is_over() -> None:
+    topologies = running("p")
+    (drain,) = topologies.kill(key("p"), drain=True)
+    assert (drain.action, drain.attempt) == (Action.DRAIN_JOB, 0)
+    assert reasons(topologies) == {"p": "takes its last checkpoint"}
+    assert topologies.job_running(key("p"), 1, 10) == []
+    assert topologies.kill(key("p"), drain=True) == []
+    assert topologies.drained(key("p"), 1, 7) == [], "that is another attempt"
+    assert [one.action for one in topologies.drained(key("p"), 1, 0)] == [Action.CANCEL_JOB]
+    assert topologies.drained(key("p"), 1, 0) == []
+    topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=20)
+    assert states(topologies) == {}
+
+
+def test_who_is_killed_while_it_takes_its_last_checkpoint_ends_at_once() -> None:
+    topologies = running("p")
+    topologies.kill(key("p"), drain=True)
+    assert [one.action for one in topologies.kill(key("p"))] == [Action.CANCEL_JOB]
+
+
+def test_a_topology_that_has_lost_a_task_starts_again_and_says_why() -> None:
+    topologies = running("p")
+    assert topologies.recall(key("p"), 1, 1, "another attempt") == []
+    (cancel,) = topologies.recall(key("p"), 1, 0, "task 1 was silent for 3000 ms")
+    assert cancel.action is Action.CANCEL_JOB
+    topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=0)
+    assert (states(topologies), reasons(topologies)) == ({"p": "restarting"}, {"p": "task 1 was silent for 3000 ms"})
+    (start,) = topologies.on_time(FIRST_MS)
+    assert start.attempt == 1
 
 
 def test_slots_are_held_exactly_while_there_may_be_a_job() -> None:
@@ -286,9 +319,12 @@ def test_a_plan_that_cannot_run_fails_and_is_not_tried_again() -> None:
 # ---- replacing and killing -------------------------------------------------------------------------------------------
 
 
-def test_a_newer_epoch_stops_the_older_first_and_then_takes_its_place() -> None:
+def test_a_newer_epoch_stops_the_older_behind_its_last_checkpoint_and_then_takes_its_place() -> None:
     topologies = running("a", slots=1)
-    (cancel,) = topologies.submit(submission("a", epoch=2))
+    (drain,) = topologies.submit(submission("a", epoch=2))
+    assert (drain.action, drain.submission.epoch) == (Action.DRAIN_JOB, 1)
+    assert started(topologies.on_time(0)) == []
+    (cancel,) = topologies.drained(key("a"), 1, 0)
     assert (cancel.action, cancel.submission.epoch) == (Action.CANCEL_JOB, 1)
     assert started(topologies.on_time(0)) == []
     topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
@@ -409,7 +445,7 @@ class AnyStory(RuleBasedStateMachine):
                 assert one.submission.beside or not older, "started before an older topology of its plan had ended"
                 self.jobs[job] = one.submission
             else:
-                assert one.action is Action.CANCEL_JOB
+                assert one.action in (Action.CANCEL_JOB, Action.DRAIN_JOB)
                 assert self.jobs[job] == one.submission
 
     @rule(name=NAMES, workers=st.integers(1, SLOTS + 1), beside=st.booleans(), cores=st.integers(1, 2))
@@ -422,9 +458,21 @@ class AnyStory(RuleBasedStateMachine):
         """The jobs that ran on what was lost end in their own time."""
         self.topologies.executors = tuple(executors)
 
-    @rule(name=NAMES)
-    def kill(self, name: str) -> None:
-        self.obey(self.topologies.kill(key(name)))
+    @rule(name=NAMES, drain=st.booleans())
+    def kill(self, name: str, drain: bool) -> None:
+        self.obey(self.topologies.kill(key(name), drain=drain))
+
+    @precondition(lambda self: self.topologies.runs)
+    @rule(data=st.data())
+    def last_checkpoint_is_complete(self, data: st.DataObject) -> None:
+        plan, epoch = data.draw(st.sampled_from(sorted(self.topologies.runs)))
+        self.obey(self.topologies.drained(plan, epoch, self.topologies.runs[plan, epoch].restarts))
+
+    @precondition(lambda self: self.topologies.runs)
+    @rule(data=st.data())
+    def a_task_is_lost(self, data: st.DataObject) -> None:
+        plan, epoch = data.draw(st.sampled_from(sorted(self.topologies.runs)))
+        self.obey(self.topologies.recall(plan, epoch, self.topologies.runs[plan, epoch].restarts, "lost"))
 
     @precondition(lambda self: self.topologies.runs)
     @rule(data=st.data())

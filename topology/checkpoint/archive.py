@@ -49,8 +49,16 @@ class Archive:
         its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
         that name."""
         lineage = self._lineage(run.key)
-        if (run.epoch, run.attempt) < lineage.newest():
-            raise CheckpointError(f"a later epoch of {run.key.topology()} has begun to take checkpoints")
+        epoch, attempt = lineage.newest()
+        if restore == BEGIN_ANEW and run.attempt == 0 and run.epoch < epoch:
+            # Epochs are counted anew when the manager's database was: this plan has nothing to do with that one.
+            lineage = Lineage(reserved=lineage.reserved)
+        elif (run.epoch, run.attempt) < (epoch, attempt):
+            raise CheckpointError(
+                f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
+                f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was "
+                "replaced; then deploy the plan anew, or remove its folder in checkpoint.location"
+            )
         begun_before = any(span.epoch == run.epoch for span in lineage.spans)
         taken = self._store.taken(run.key)
         highest = max([lineage.reserved, *(one.checkpoint for one in taken)])

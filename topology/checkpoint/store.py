@@ -224,6 +224,11 @@ class CheckpointStore:
             return None
 
 
+def is_folder(location: str) -> bool:
+    """True when `location` is a plain path."""
+    return bool(location) and not urlsplit(location).scheme
+
+
 def open_store(location: str) -> CheckpointStore:
     """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
     database (SQLAlchemy). Raises StoreUnreachableError."""

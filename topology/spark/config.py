@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.security.config import SecurityConfig
+from topology.checkpoint.coordinator import Timing
+from topology.checkpoint.store import is_folder
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -63,6 +66,35 @@ class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_timeout_ms: Count = 60_000
 
 
+class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When and where checkpoints are taken, and how soon a silent task is taken for lost. `location` is a folder, a URL
+    of a file system or object store, or one of a database; driver and executors must all reach it. Empty: none are
+    taken. With `interval_ms` 0 only those are taken that somebody asks for."""
+
+    location: str = "var/cep/checkpoints"
+    interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 10_000
+    timeout_ms: Count = 60_000
+    minimum_pause_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
+    drain_ms: Count = 10_000
+    retained: Count = 3
+    task_heartbeat_ms: Count = 500
+    task_lease_ms: Count = 3_000
+    first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 14_000
+    last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 14_999
+
+    def __post_init__(self) -> None:
+        if self.task_lease_ms < 2 * self.task_heartbeat_ms:
+            raise ValueError(f"task_lease_ms: must be at least twice task_heartbeat_ms ({self.task_heartbeat_ms})")
+        if self.last_port < self.first_port:
+            raise ValueError(f"last_port: must be at least first_port ({self.first_port})")
+
+    def place(self) -> str:
+        """`location` as every process can use it: a folder with its whole path."""
+        if not is_folder(self.location):
+            return self.location
+        return str(Path(self.location).expanduser().resolve())
+
+
 class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the driver process can be told."""
 
@@ -74,6 +106,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spark: SparkConfig = SparkConfig()
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
+    checkpoint: CheckpointConfig = CheckpointConfig()
 
     def __post_init__(self) -> None:
         if not self.managers:
@@ -84,6 +117,19 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What stages are told: their own settings, the managers, and where keys are."""
         security = self.stages.security if self.stages.security != SecurityConfig() else self.security
         return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
+
+    def timing(self) -> Timing:
+        """How the coordinator of checkpoints goes about its work."""
+        told = self.checkpoint
+        return Timing(
+            interval_ms=told.interval_ms,
+            timeout_ms=told.timeout_ms,
+            pause_ms=told.minimum_pause_ms,
+            heartbeat_ms=told.task_heartbeat_ms,
+            lease_ms=told.task_lease_ms,
+            join_ms=self.restart.start_timeout_ms,
+            drain_ms=told.drain_ms,
+        )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
         """The control planes of the managers, in the order in which they are tried."""

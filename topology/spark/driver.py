@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DriverRegistered,
@@ -21,14 +22,18 @@ from cep_common.messages import (
     KillTopology,
     Message,
     RegisterDriver,
+    SavepointReport,
     SubmitTopology,
     TopologyReport,
 )
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
+from topology.checkpoint.coordinator import Drained, RestartTopology, RunId
+from topology.checkpoint.service import RunOpened, RunRefused
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.order_fence import OrderFence
+from topology.spark.checkpointing import start_checkpoints, with_checkpoints
 from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
@@ -43,10 +48,16 @@ TURN_MS = 50
 RETRY_MS = 500
 """After a registration that nobody took the driver looks after its topologies for so long, then it tries again."""
 
+LEAVE_MS = 2_000
+"""How long a cancelled job may take to end when the driver leaves."""
+
 EXECUTORS_WITHIN_MS = 15_000
 """A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
 
 REPLACED = "driver-replaced"
+
+ORDERS = (SubmitTopology, KillTopology, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
+"""What a manager may push; each bears the token under which it leads."""
 
 
 class JobEnded(msgspec.Struct, frozen=True):
@@ -65,10 +76,13 @@ class Driver:
         self._stopping = threading.Event()
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
+        self._opening: dict[RunId, SubmitTopology] = {}
+        self._forgotten: dict[PlanKey, int] = {}
         self._started_ms = clock.now_ms()
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
         )
+        self._checkpoints = start_checkpoints(config, self._context, clock)
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
         self._web_url = self._spark.uiWebUrl or ""
@@ -79,8 +93,9 @@ class Driver:
         self._runs = TopologyRuns(
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
-        self._reported: tuple[TopologyReport, ...] | None = None
+        self._reported: tuple[tuple[TopologyReport, ...], tuple[SavepointReport, ...]] | None = None
         self._next_beat_ms = 0
+        self._answered = True
         self._fence = OrderFence()
         self._managers = config.manager_endpoints()
 
@@ -97,10 +112,12 @@ class Driver:
         try:
             while not self._stopping.is_set():
                 self._turn(client)
+            self._drain(client)
         except (Py4JError, OSError) as error:
             raise SessionLostError(f"Spark's process does not answer: {error}") from error
         finally:
             client.close()
+            self._checkpoints.close()
             context.destroy(linger=0)
             self._watch.close()
             self._end_session()
@@ -113,9 +130,17 @@ class Driver:
         except (Py4JError, OSError) as error:
             logger.warning("Spark could not be ended in order: %s", error)
 
+    def _drain(self, client: ControlClient) -> None:
+        """Every topology has taken its last checkpoint, if it could in time, and has ended."""
+        self._do(self._runs.drain_all())
+        until_ms = self._clock.monotonic_ms() + self._config.checkpoint.drain_ms + LEAVE_MS
+        while self._runs.runs and self._clock.monotonic_ms() < until_ms:
+            self._turn(client)
+
     def _turn(self, client: ControlClient) -> None:
         for message in client.pushed(TURN_MS):
-            self._obey(message)
+            if not self._stopping.is_set():
+                self._obey(message)
         if self._watch.lost is not None:
             raise self._watch.lost
         now_ms = self._clock.monotonic_ms()
@@ -123,18 +148,50 @@ class Driver:
             ending = self._endings.get()
             self._jobs.pop((ending.key, ending.epoch), None)
             logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.reason)
-            self._do(self._runs.job_ended(ending.key, ending.epoch, ending.reason, ending.unfit, now_ms))
+            self._ended(ending, now_ms)
+        self._follow_checkpoints(now_ms)
         for report in self._runs.reports():
             job = self._jobs.get((report.key, report.epoch))
             if report.state in ("starting", "stopping") and job is not None and job.is_running():
                 self._do(self._runs.job_running(report.key, report.epoch, now_ms))
+                self._checkpoints.job_runs(RunId(report.key, report.epoch, report.restarts))
         self._runs.executors = self._slots()
         self._do(self._runs.on_time(now_ms))
-        if now_ms >= self._next_beat_ms or self._runs.reports() != self._reported:
-            self._register(client, now_ms)
+        reports = with_checkpoints(self._runs.reports(), self._checkpoints)
+        savepoints = self._checkpoints.savepoints()
+        if self._stopping.is_set() and not self._answered:
+            return  # nobody listens, and nothing is to wait for that
+        if now_ms >= self._next_beat_ms or (reports, savepoints) != self._reported:
+            self._register(client, reports, savepoints, now_ms)
+
+    def _ended(self, ending: JobEnded, now_ms: int) -> None:
+        """The topology's job is over, or was never begun."""
+        run = self._runs.runs.get((ending.key, ending.epoch))
+        if run is not None:
+            self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), ending.reason)
+        self._do(self._runs.job_ended(ending.key, ending.epoch, ending.reason, ending.unfit, now_ms))
+        if (ending.key, ending.epoch) not in self._runs.runs:
+            self._checkpoints.forget_told(ending.key, ending.epoch)
+            self._forget(ending.key)
+
+    def _follow_checkpoints(self, now_ms: int) -> None:
+        for event in self._checkpoints.events():
+            key, epoch, attempt = event.run.key, event.run.epoch, event.run.attempt
+            match event:
+                case RunOpened(reference=reference):
+                    self._start(event.run, reference, now_ms)
+                case RunRefused(reason=reason, unfit=unfit):
+                    logger.warning("topology not started: topology=%s reason=%s", key.topology(), reason)
+                    self._opening.pop(event.run, None)
+                    self._ended(JobEnded(key, epoch, reason, unfit), now_ms)
+                case RestartTopology(reason=reason):
+                    self._do(self._runs.recall(key, epoch, attempt, reason))
+                case Drained(error=error):
+                    logger.info("drained: topology=%s error=%s", key.topology(), error or "none")
+                    self._do(self._runs.drained(key, epoch, attempt))
 
     def _obey(self, message: Message) -> None:
-        if isinstance(message, SubmitTopology | KillTopology) and not self._fence.admits(message.token):
+        if isinstance(message, ORDERS) and not self._fence.admits(message.token):
             over = f"token={message.token} current={self._fence.token}"
             logger.warning("order of a former leader refused: type=%s %s", message.TYPE, over)
             return
@@ -144,7 +201,16 @@ class Driver:
                 self._do(self._runs.submit(message, self._config.spark.refuse_labels(message.labels)))
             case KillTopology(key=key, epoch=epoch):
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
-                self._do(self._runs.kill(key, epoch))
+                if message.forget:
+                    self._forgotten[key] = message.forget
+                self._do(self._runs.kill(key, epoch, message.drain))
+                self._forget(key)
+            case TakeSavepoint(key=key, epoch=epoch, name=name):
+                self._checkpoints.take_savepoint(key, epoch, name)
+            case DeleteSavepoint(key=key, name=name):
+                self._checkpoints.delete_savepoint(key, name)
+            case ClearCheckpoints(key=key):
+                self._checkpoints.clear(key)
             case _:
                 logger.warning("unexpected order: type=%s", message.TYPE)
 
@@ -152,13 +218,38 @@ class Driver:
         for instruction in instructions:
             submission = instruction.submission
             job_id = (submission.key, submission.epoch)
+            run = RunId(*job_id, instruction.attempt)
             if instruction.action is Action.START_JOB:
-                self._jobs[job_id] = self._job(submission)
-                self._jobs[job_id].start()
+                self._open(run, submission)
+            elif instruction.action is Action.DRAIN_JOB:
+                self._checkpoints.drain(run)
             elif instruction.action is Action.CANCEL_JOB and job_id in self._jobs:
                 self._jobs[job_id].cancel()
 
-    def _job(self, submission: SubmitTopology) -> TopologyJob:
+    def _open(self, run: RunId, submission: SubmitTopology) -> None:
+        """The store is asked what the topology begins from; its job starts when that is known."""
+        self._opening[run] = submission
+        older = any(key == run.key and epoch < run.epoch for key, epoch in self._runs.runs)
+        beside = submission.beside and older
+        plan, restore = submission.query_plan, submission.restore
+        self._checkpoints.open_run(run, plan, submission.workers, restore, beside)
+
+    def _start(self, run: RunId, restore: str, now_ms: int) -> None:
+        """The job starts, unless the topology was killed meanwhile."""
+        submission = self._opening.pop(run, None)
+        known = self._runs.runs.get((run.key, run.epoch))
+        if submission is None or known is None or known.state != "starting" or known.recalled:
+            self._ended(JobEnded(run.key, run.epoch, "cancelled", unfit=False), now_ms)
+            return
+        job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, restore)
+        job.start()
+
+    def _forget(self, key: PlanKey) -> None:
+        """The checkpoints of a plan that is not deployed any more go when its last topology has ended."""
+        if key in self._forgotten and not any(known == key for known, _ in self._runs.runs):
+            self._checkpoints.forget(key, self._forgotten.pop(key))
+
+    def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
         assignment = TaskAssignment(
             tenant=key.tenant,
@@ -169,6 +260,10 @@ class Driver:
             cores=submission.cores,
             memory_bytes=submission.memory_bytes,
             stands_by=submission.beside,
+            attempt=attempt,
+            coordinator=self._checkpoints.endpoint,
+            checkpoint_location=self._config.checkpoint.place(),
+            restore=restore,
         )
 
         def ended(reason: str, *, unfit: bool) -> None:
@@ -191,8 +286,13 @@ class Driver:
                 break
             warming.join(TURN_MS / 1000)
 
-    def _register(self, client: ControlClient, now_ms: int) -> None:
-        reports = self._runs.reports()
+    def _register(
+        self,
+        client: ControlClient,
+        reports: tuple[TopologyReport, ...],
+        savepoints: tuple[SavepointReport, ...],
+        now_ms: int,
+    ) -> None:
         message = RegisterDriver(
             driver=self._config.name,
             host=self._config.host,
@@ -203,6 +303,7 @@ class Driver:
             topologies=reports,
             web_url=self._web_url,
             started_ms=self._started_ms,
+            savepoints=savepoints,
             executors=tuple(
                 ExecutorReport(one.executor, one.host, one.slots, one.since_ms)
                 for one in self._watch.executors
@@ -215,13 +316,15 @@ class Driver:
             if isinstance(error, RequestRejectedError) and error.reason_code == REPLACED:
                 raise DriverReplacedError(str(error)) from error
             logger.warning("manager did not take the registration: %s", error)
+            self._answered = False
             self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
             return
         if isinstance(answer, DriverRegistered) and not self._fence.admits(answer.token):
             logger.warning("manager led before: token=%d current=%d", answer.token, self._fence.token)
             client.leave()
             return
-        self._reported, self._managers = reports, client.managers()
+        self._reported, self._managers = (reports, savepoints), client.managers()
+        self._answered = True
         if isinstance(answer, DriverRegistered):
             self._next_beat_ms = now_ms + answer.heartbeat_ms
 

@@ -1,0 +1,36 @@
+"""The driver's part in checkpoints: its coordinator, and what it tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_common.clock import Clock
+from cep_common.messages import TopologyReport
+from cep_common.security.context import GuardedContext
+from topology.checkpoint.archive import Archive
+from topology.checkpoint.service import CheckpointService
+from topology.checkpoint.store import open_store
+from topology.spark.config import DriverConfig
+
+
+def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Clock) -> CheckpointService:
+    """The coordinator works. Raises StoreUnreachableError and PortInUseError, which name the keys to look at."""
+    told = config.checkpoint
+    archive = Archive(open_store(told.place()), told.retained) if told.location else None
+    ports = (told.first_port, told.last_port)
+    service = CheckpointService(context, config.host, ports, config.timing(), archive, clock)
+    service.start()
+    return service
+
+
+def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointService) -> tuple[TopologyReport, ...]:
+    """The reports with what there is to tell of checkpoints."""
+    found = []
+    for report in reports:
+        told = service.told(report.key, report.epoch)
+        found.append(
+            msgspec.structs.replace(report, spans=told.spans, checkpoints=told.checkpoints, begun_from=told.begun_from)
+        )
+    return tuple(found)
