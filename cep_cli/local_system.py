@@ -74,11 +74,13 @@ class LocalSystem:
     ports: Ports = field(default_factory=Ports)
     say: Say = lambda _: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    token: str = ""
+    """What `client` shows, where `environment` names a file of tokens."""
     _children: dict[str, _Child] = field(default_factory=dict)
 
     @property
     def client(self) -> ManagerClient:
-        return ManagerClient(f"http://127.0.0.1:{self.ports.console}")
+        return ManagerClient(f"http://127.0.0.1:{self.ports.console}", token=self.token)
 
     @property
     def ingress(self) -> Endpoint:

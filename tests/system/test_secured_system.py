@@ -1,0 +1,136 @@
+"""A system with keys and tokens: it works, strangers stay outside, and nothing that it says holds a secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures
+
+from cep_cli.errors import RefusedError
+from cep_cli.local_system import LocalSystem, Ports
+from cep_cli.plans import wait_until_connected
+from cep_cli.rest import ManagerClient
+from cep_common.errors import InputError, PeerError
+from cep_common.security.access import AccessRole
+from cep_common.security.config import SecurityConfig
+from cep_common.security.keys import read_keys, write_keys
+from cep_common.security.roles import Role
+from cep_common.security.tokens import TokenFile, bearer
+from cep_worker.client import EventSender, fetch_schema
+from topology.event_listener import EventListener
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+WRONG = "cep_" + "W" * 43
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the secrets are: keys, and a file of tokens."""
+    made = tmp_path_factory.mktemp("secrets")
+    write_keys(made / "keys")
+    return made
+
+
+@pytest.fixture(scope="module")
+def tokens(folder: Path) -> dict[AccessRole, str]:
+    file = TokenFile(folder / "tokens.json")
+    return {role: file.create(f"the {role.value}", role, None, 0) for role in AccessRole}
+
+
+@pytest.fixture(scope="module")
+def secured(
+    folder: Path, tokens: dict[AccessRole, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalSystem]:
+    keys = {f"CEP_{process}__SECURITY__KEYS": str(folder / "keys") for process in ("MANAGER", "DRIVER", "WORKER")}
+    files = {f"CEP_{process}__SECURITY__TOKENS": str(folder / "tokens.json") for process in ("MANAGER", "WORKER")}
+    environment = {**os.environ, **keys, **files}
+    work = tmp_path_factory.mktemp("secured")
+    with LocalSystem(work, Ports.free(), environment=environment, token=tokens[AccessRole.ADMIN]) as system:
+        system.client.deploy(TEXT, replace=False)
+        wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
+        yield system
+
+
+def test_events_flow_between_those_who_have_keys_and_tokens(
+    secured: LocalSystem, folder: Path, tokens: dict[AccessRole, str]
+) -> None:
+    security = SecurityConfig(str(folder / "keys"))
+    schema = fetch_schema(secured.worker_http, f"{PLAN}/Departures", token=tokens[AccessRole.SENDER])
+    with (
+        EventListener(secured.egress, f"{PLAN}/Late", security=security) as listener,
+        EventSender(secured.ingress, schema, "test", security=security) as sender,
+    ):
+        sender.send(departures(sender, ("UA", 61), ("B6", 60)))
+        batch = listener.receive(EVENT_TIMEOUT_MS)
+        assert batch is not None
+        assert batch.column("carrier").to_pylist() == ["UA"]
+    answer = requests.post(
+        f"{secured.worker_http}/events/{PLAN}/Departures",
+        json={"carrier": "UA", "dep_delay": 61},
+        headers=bearer(tokens[AccessRole.SENDER]),
+        timeout=10,
+    )
+    assert answer.status_code == 202
+
+
+def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secret(
+    secured: LocalSystem, folder: Path, tokens: dict[AccessRole, str], tmp_path: Path
+) -> None:
+    schema = fetch_schema(secured.worker_http, f"{PLAN}/Departures", token=tokens[AccessRole.VIEWER])
+    write_keys(tmp_path / "others")
+    said = [str(_refused(EventSender, secured.ingress, schema, timeout_ms=500))]
+    others = SecurityConfig(str(tmp_path / "others"))
+    said.append(str(_refused(EventSender, secured.ingress, schema, timeout_ms=500, security=others)))
+    said.append(str(_refused(EventListener, secured.egress, f"{PLAN}/Late", timeout_ms=500)))
+    url = secured.client.url
+    said += [str(_refused(ManagerClient(url, token=token).plans)) for token in ("", WRONG)]
+    said.append(str(_refused(ManagerClient(url, token=tokens[AccessRole.VIEWER]).undeploy, PLAN)))
+    said.append(str(_refused(fetch_schema, secured.worker_http, f"{PLAN}/Departures", token=WRONG)))
+
+    secrets = {role.value: read_keys(folder / "keys", role).secret.decode() for role in Role}
+    secrets |= {f"token of {role.value}": token for role, token in tokens.items()}
+    outputs = {**_told(secured), **_written(secured), "errors": "\n".join(said)}
+    assert len(outputs["driver.log"]) > 100
+    assert "spark" in outputs["Spark's environment"]
+    found = [(where, name) for where, text in outputs.items() for name, secret in secrets.items() if secret in text]
+    assert found == []
+
+
+def _refused(attempt: Any, *arguments: Any, **options: Any) -> Exception:
+    """The error with which the attempt is refused."""
+    with pytest.raises((PeerError, InputError, RefusedError)) as caught:
+        attempt(*arguments, **options)
+    return caught.value
+
+
+def _told(system: LocalSystem) -> dict[str, str]:
+    """What managers, workers and Spark tell whoever may ask."""
+    shown = bearer(system.token)
+    told = {}
+    for path in ("/cluster", f"/plans/{PLAN}", f"/plans/{PLAN}/topology", f"/plans/{PLAN}/query-plan", "/health"):
+        told[path] = requests.get(f"{system.client.url}/api/v1{path}", headers=shown, timeout=10).text
+    for page in ("/", f"/plans/{PLAN}", "/cluster"):
+        told[f"page {page}"] = requests.get(f"{system.client.url}{page}", headers=shown, timeout=10).text
+    told["worker"] = requests.get(f"{system.worker_http}/health", timeout=10).text
+    spark = system.client.cluster()["driver"]["web_url"]
+    (application,) = requests.get(f"{spark}/api/v1/applications", timeout=10).json()
+    for part in ("environment", "jobs", "stages", "executors"):
+        address = f"{spark}/api/v1/applications/{application['id']}/{part}"
+        told[f"Spark's {part}"] = requests.get(address, timeout=10).text
+    return told
+
+
+def _written(system: LocalSystem) -> dict[str, str]:
+    """What the processes write: logs, databases, whatever is in their folder; and how they were called."""
+    files = [path for path in system.folder.rglob("*") if path.is_file()]
+    written = {path.name: path.read_bytes().decode("latin-1") for path in files}
+    for name in ("manager", "driver", "worker"):
+        for of in ("cmdline", "environ"):
+            written[f"{of} of {name}"] = Path(f"/proc/{system.pid(name)}/{of}").read_bytes().decode("latin-1")
+    return written
