@@ -9,6 +9,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from cep_manager.api.failures import failure
 from cep_manager.manager_view import ManagerMember, ManagerView
+from cep_manager.storm_api.blueprint import PREFIX as STORM
+from cep_manager.storm_api.blueprint import storm_refusal
 
 ALWAYS_ANSWERED = frozenset({"api.show_health", "console.static", "metrics.show_metrics"})
 """What does not depend on who leads."""
@@ -28,7 +30,7 @@ def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | N
         election = view.election()
         if election.leads:
             return None
-        if request.path.startswith("/api/"):
+        if request.path.startswith(("/api/", f"{STORM}/")):
             return _answer(election.leader)
         if request.path.startswith("/fragments/"):
             return Response(render_template("fragments/failure.html", code=CODE, message=_told(election.leader)), 503)
@@ -41,12 +43,19 @@ def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | N
 
 def _answer(leader: ManagerMember | None) -> Response:
     if leader is None:
-        answer = failure(503, CODE, _told(None))
+        answer = _refusal(503, None, {})
         answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
         return answer
-    answer = failure(307, CODE, _told(leader), {"leader": leader.http_address})
+    answer = _refusal(307, leader, {"leader": leader.http_address})
     answer.headers["Location"] = _there(leader)
     return answer
+
+
+def _refusal(status: int, leader: ManagerMember | None, details: dict[str, str]) -> Response:
+    """In the form of the API that was called."""
+    if request.path.startswith(f"{STORM}/"):
+        return storm_refusal(status, _told(leader))
+    return failure(status, CODE, _told(leader), details)
 
 
 def _there(leader: ManagerMember) -> str:

@@ -49,6 +49,16 @@ def test_programs_are_sent_to_the_same_address_at_the_leader_with_the_same_metho
     assert view.deployed == view.undeployed == []
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/cluster/summary?sys=1"), ("POST", "/topology/one/kill/0")])
+def test_storms_clients_are_sent_along_and_told_in_their_own_form(standby: FlaskClient, method: str, path: str) -> None:
+    answer = standby.open(f"/storm/api/v1{path}", method=method)
+    assert (answer.status_code, answer.headers["Location"]) == (307, f"https://10.0.0.6:9080/storm/api/v1{path}")
+    assert answer.json == {
+        "error": "307 Temporary Redirect",
+        "errorMessage": "this manager stands by and has changed nothing; the leader is at https://10.0.0.6:9080",
+    }
+
+
 def test_readers_of_pages_are_sent_along_too_but_a_form_is_not(standby: FlaskClient, view: FakeView) -> None:
     page = standby.get("/plans/Storms?tenant=7")
     assert (page.status_code, page.headers["Location"]) == (307, "https://10.0.0.6:9080/plans/Storms?tenant=7")
