@@ -12,9 +12,9 @@ from types import FrameType
 import msgspec
 from py4j.protocol import Py4JError
 
+from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
-from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DriverRegistered,
