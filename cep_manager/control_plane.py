@@ -24,7 +24,7 @@ from cep_manager import hand_over
 from cep_manager.attempts import Attempts
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
-from cep_manager.deployment import RUNS, Deployments, describe_task
+from cep_manager.deployment import RUNS, Deployments, describe_task, standing_results
 from cep_manager.instructions import Instruction, LogLine
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
@@ -125,7 +125,8 @@ class ControlPlane:
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
         limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
-        return WorkerRegistered(self._heartbeat_ms, self._revision, limits), notes
+        checkpoints = standing_results(self._deployments.plans, self._members.live_driver(now_ms))
+        return WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints), notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
         refusal = self._refuse_run(message)

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
+from cep_common.messages import CheckpointSpan, KillTopology, PlanCheckpoints, RegisterDriver, TopologyReport
 from cep_common.task_messages import RegisterTask
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
@@ -299,6 +299,24 @@ class Deployments:
 
     def _change(self, record: PlanRecord, **changes: object) -> None:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
+
+
+def standing_results(
+    plans: Mapping[PlanKey, PlanRecord], driver: Member[RegisterDriver] | None
+) -> tuple[PlanCheckpoints, ...]:
+    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it. While a plan is
+    changed two of its topologies tell of that."""
+    found: dict[PlanKey, dict[tuple[int, int], CheckpointSpan]] = {}
+    for report in _reports(driver):
+        record = plans.get(report.key)
+        if record is not None and record.compiled is not None and record.compiled.delivery == "exactly-once":
+            spans = {(span.epoch, span.attempt): span for span in report.spans}
+            found.setdefault(report.key, {}).update(spans)
+    return tuple(
+        PlanCheckpoints(key, tuple(spans[run] for run in sorted(spans)))
+        for key, spans in sorted(found.items())
+        if spans
+    )
 
 
 RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)

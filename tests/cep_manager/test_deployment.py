@@ -19,10 +19,12 @@ from manager_world import (
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
+    CheckpointSpan,
     DriverRegistered,
     EndpointAssigned,
     KillTopology,
     ListPlans,
+    PlanCheckpoints,
     PlansListed,
     Rejected,
     RequestEndpoint,
@@ -190,6 +192,23 @@ def test_an_attempt_that_its_tasks_tell_of_first_ends_the_earlier_one_too(world:
     world.hear(task(process_id=201, attempt=1))
     assert world.snapshot().endpoints == ()
     assert isinstance(world.hear(task()), Rejected)
+
+
+def test_workers_learn_which_results_of_plans_that_deliver_exactly_once_stand(world: World) -> None:
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
+    spans = (CheckpointSpan(1, 0, 7), CheckpointSpan(1, 1, 0))
+    world.hear(driver(msgspec.structs.replace(topology("running"), spans=spans)))
+    answer = world.hear(worker())
+    assert isinstance(answer, WorkerRegistered)
+    assert answer.checkpoints == (PlanCheckpoints(KEY, spans),)
+
+
+def test_workers_are_not_told_of_plans_whose_results_do_not_wait(world: World) -> None:
+    world.active()
+    world.hear(driver(msgspec.structs.replace(topology("running"), spans=(CheckpointSpan(1, 0, 7),))))
+    answer = world.hear(worker())
+    assert isinstance(answer, WorkerRegistered)
+    assert answer.checkpoints == ()
 
 
 def test_why_a_plan_was_interrupted_is_remembered_after_it_has_come_back(world: World) -> None:

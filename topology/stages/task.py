@@ -302,7 +302,10 @@ class Task:
                 return Trigger(name, trigger, self._routing.emitter(component))
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
-                publisher = Publisher(name, topology, self._context, settings.publisher_queue_rows, resequencer)
+                exactly_once = self._secures and plan.delivery == "exactly-once"
+                publisher = Publisher(
+                    name, topology, self._context, settings.publisher_queue_rows, resequencer, exactly_once
+                )
                 self.publishers.append(publisher)
                 return publisher
 
