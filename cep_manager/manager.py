@@ -133,6 +133,7 @@ class Manager(PlanCommands):
             database=self._database,
             lease_ms=self._config.control.lease_ms,
             heartbeat_ms=self._config.control.heartbeat_ms,
+            insecure=self._config.security.insecure,
         )
 
 

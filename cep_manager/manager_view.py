@@ -148,7 +148,7 @@ class EndpointView(msgspec.Struct, frozen=True):
 
 
 class ManagerInfo(msgspec.Struct, frozen=True):
-    """The manager process itself."""
+    """The manager process itself. `insecure`: it takes whoever comes from anywhere, without keys or tokens."""
 
     host: str
     control_port: int
@@ -159,6 +159,7 @@ class ManagerInfo(msgspec.Struct, frozen=True):
     database: str
     lease_ms: int
     heartbeat_ms: int
+    insecure: bool = False
 
 
 ManagerRole = Literal["leader", "standby", "silent"]

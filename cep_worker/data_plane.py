@@ -180,7 +180,9 @@ class DataPlane:
             }
             for snapshot in self._snapshots
         ]
-        return {"status": "leaving" if self._leaving else "ok", "worker": self._worker, "plans": plans}
+        status = "leaving" if self._leaving else "ok"
+        insecure = self._config.security.insecure
+        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": plans}
 
     def figures(self) -> WorkerFigures:
         reports = tuple(snapshot.report for snapshot in self._snapshots)
