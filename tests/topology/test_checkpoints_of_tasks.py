@@ -14,6 +14,7 @@ from cep_common.messages import OpenLink
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
+from topology.errors import TopologyError
 from topology.frames import encode_batch
 from topology.link_sender import LinkState
 from topology.model import Topology
@@ -226,6 +227,25 @@ def test_a_task_that_stands_by_or_was_paused_takes_no_part(launch: Launch) -> No
     running.begin(1)
     running.until(lambda: not running.tasks[0].checkpointing.taken.empty())
     assert "gives its state away" in running.tasks[0].checkpointing.taken.get().error
+
+
+def test_a_plan_that_delivers_exactly_once_needs_checkpoints(zmq_context: Context) -> None:
+    text = PLAN.format(header="@Plan:delivery('exactly-once')")
+    topology = Topology(KEY, EPOCH, build(analyse(parse(text))), tasks=1)
+    with pytest.raises(TopologyError, match=r"checkpoint\.location"):
+        Task(topology, 0, StageSettings(host="127.0.0.1"), zmq_context, SystemClock())
+
+
+def test_between_results_workers_are_told_where_checkpoints_lie(launch: Launch) -> None:
+    running = launch(header="@Plan:delivery('exactly-once')")
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    running.begin(3)
+    running.until(lambda: running.marks)
+    assert running.marks == [3]
+    running.taken(3)
 
 
 def test_a_link_of_an_earlier_attempt_is_refused(launch: Launch) -> None:

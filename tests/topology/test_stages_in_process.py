@@ -12,7 +12,7 @@ import zmq
 from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.messages import EndpointAssigned, OpenLink, StreamSchema
+from cep_common.messages import EndpointAssigned, MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.security.roles import Door
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
@@ -53,6 +53,7 @@ class Running:
     outflow: LinkServer | None = None
     out: list[tuple[int, int]] = field(default_factory=list)
     acknowledging: bool = True
+    marks: list[int] = field(default_factory=list)
 
     def start(self) -> None:
         addresses = [task.exchange.server.endpoint for task in self.tasks]
@@ -96,7 +97,10 @@ class Running:
         if self.outflow is None:
             return
         for event in self.outflow.receive(0):
-            if isinstance(event, FrameArrived) and event.batch is not None:
+            if isinstance(event, FrameArrived) and isinstance(event.message, MarkCheckpoint):
+                self.marks.append(event.message.checkpoint)
+                self.outflow.done(event.link, event.sequence)
+            elif isinstance(event, FrameArrived) and event.batch is not None:
                 self.out += rows_of(event.batch)
                 if self.acknowledging:
                     self.outflow.done(event.link, event.sequence)

@@ -19,6 +19,7 @@ from cep_common.messages import EndpointAssigned
 from cep_common.task_messages import ComponentReport, HandOver, TaskOrder
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
+from topology.errors import TopologyError
 from topology.model import Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.checkpointing import Checkpointing
@@ -56,7 +57,14 @@ class Task:
         secures: bool = False,
     ) -> None:
         """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
-        told what they hold."""
+        told what they hold. Raises TopologyError when the plan needs checkpoints and there are none."""
+        self._exactly_once = topology.plan.delivery == "exactly-once"
+        if self._exactly_once and not secures:
+            raise TopologyError(
+                "not-supported",
+                "the plan delivers exactly once, which needs checkpoints: set checkpoint.location in the driver's "
+                "configuration, or write @Plan:delivery('at-least-once')",
+            )
         self.topology = topology
         self.index = index
         self._settings = settings
@@ -302,9 +310,8 @@ class Task:
                 return Trigger(name, trigger, self._routing.emitter(component))
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
-                exactly_once = self._secures and plan.delivery == "exactly-once"
                 publisher = Publisher(
-                    name, topology, self._context, settings.publisher_queue_rows, resequencer, exactly_once
+                    name, topology, self._context, settings.publisher_queue_rows, resequencer, self._exactly_once
                 )
                 self.publishers.append(publisher)
                 return publisher
