@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
@@ -12,7 +15,8 @@ from siddhi.engine.kernels import grown, kernel_array, regrouped, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import column_of
-from siddhi.engine.state import Codes, State
+from siddhi.engine.state import Codes, NotByKeyError, State
+from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
 NULL_KEY = np.iinfo(np.int64).min + 1
@@ -131,6 +135,38 @@ class Groups:
         found: BoolArray = np.isin(self.table.keys[:, 0], partitions)
         return found
 
+    def key(self, name: str) -> pa.Array:
+        """The value of the key that is the input attribute `name`, for each group, as `key_values` gives it."""
+        place = [column for column, _ in self.columns].index(name)
+        return key_values(self.table.keys[:, int(self.partitioned) + place], self.columns[place][1], self.pool)
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for operators, of at least one key: the groups of each of `states` are numbered on behind those of the
+        one before. `NotByKeyError` when two states have one group.
+
+        A group that would have started anew still will.
+        """
+        columns, group_epochs, held = [], [], []
+        for (parts, epochs, of_groups, rows, _), numbers in zip(states, ids, strict=True):
+            own = [_array(part) for part in parts]
+            count = len(own[0])
+            partitions = own[0] if self.partitioned else np.zeros(count, dtype=np.int64)
+            now = grown(epochs, int(partitions.max(initial=-1)) + 1)[partitions]
+            group_epochs.append(np.where(grown(of_groups, count)[:count] == now, 0, -1))
+            held.append(grown(rows, count)[:count])
+            columns.append([numbers[own[0]], *own[1:]] if self.partitioned else own)
+        whole = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+        if len(np.unique(np.column_stack(whole), axis=0)) < len(whole[0]):
+            raise NotByKeyError
+        kinds = [isinstance(part, Codes) for part in states[0][0]]
+        return [
+            [Codes(part) if coded else part for part, coded in zip(whole, kinds, strict=True)],
+            np.zeros(max((int(numbers.max(initial=-1)) for numbers in ids), default=-1) + 1, dtype=np.int64),
+            np.concatenate(group_epochs),
+            np.concatenate(held),
+            any(state[4] for state in states),
+        ]
+
     def snapshot(self) -> State:
         keys = self.table.keys
         parts: list[State] = [keys[:, 0].copy()] if self.partitioned else []
@@ -141,6 +177,23 @@ class Groups:
 
     def restore(self, state: State) -> None:
         parts, self._epochs, self._group_epochs, self._held, self._was_reset = state
-        arrays = [part.array if isinstance(part, Codes) else part for part in parts]
+        arrays = [_array(part) for part in parts]
         if arrays:
             self.table.restore(np.column_stack(arrays))
+
+
+def _array(part: State) -> Int64Array:
+    array: Int64Array = part.array if isinstance(part, Codes) else part
+    return array
+
+
+def key_values(bits: Int64Array, type_: AttributeType, pool: StringPool) -> pa.Array:
+    """The keys that `bits` stand for: floats and doubles as such, all others as their texts."""
+    if type_ is AttributeType.STRING:
+        return pool.decode(bits)
+    null = bits == NULL_KEY
+    if type_ in (AttributeType.FLOAT, AttributeType.DOUBLE):
+        reals = pa.array(bits.view(np.float64), mask=null)
+        return reals.cast(pa.float32()) if type_ is AttributeType.FLOAT else reals
+    numbers = pa.array(bits, mask=null)
+    return (numbers.cast(pa.bool_()) if type_ is AttributeType.BOOL else numbers).cast(pa.utf8())

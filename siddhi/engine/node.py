@@ -79,6 +79,10 @@ class Node:
     def snapshot(self) -> State:
         return [part.snapshot() for part in self.parts]
 
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """One state of all `states`, as for operators."""
+        return [part.joined([state[place] for state in states], ids) for place, part in enumerate(self.parts)]
+
     def restore(self, state: State) -> None:
         for part, saved in zip(self.parts, state, strict=True):
             part.restore(saved)

@@ -23,7 +23,7 @@ import numpy as np
 
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.state import CodeChange, State, codes_in, map_codes
+from siddhi.engine.state import CodeChange, NotByKeyError, State, codes_in, map_codes, same_state
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 
@@ -176,6 +176,18 @@ class Stateful(ABC):
     @abstractmethod
     def restore(self, state: State) -> None:
         """Takes the place of the operator whose `snapshot` this is."""
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """One state that holds what all `states` hold, of operators like this one, which holds nothing.
+
+        Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is not there any more; the
+        new ids are dense and rise with k and i. `NotByKeyError` when something goes by no key: what has no
+        instances, as this, must hold nothing.
+        """
+        own = self.snapshot()
+        if not all(same_state(state, own) for state in states):
+            raise NotByKeyError
+        return own
 
     def state_size(self) -> StateSize:
         """How much is held now; asked often, so it looks at counts, not at rows."""

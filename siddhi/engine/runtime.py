@@ -12,40 +12,24 @@ import pyarrow as pa
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.engine.aggregation.node import AggregationNode
+from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
-from siddhi.engine.matching import RestoreReport, match_parts, name_of
+from siddhi.engine.matching import RestoreReport
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operator import MAX_PARTIAL_MATCHES, OperatorContext
 from siddhi.engine.outlet import Outlet
-from siddhi.engine.part_definitions import (
-    PartKind,
-    aggregation_definition,
-    partition_definition,
-    query_definition,
-    table_definition,
-    trigger_definition,
-    window_definition,
-)
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
 from siddhi.engine.seal import fingerprint, unusable
-from siddhi.engine.snapshot import (
-    Part,
-    SavedApp,
-    making_sense,
-    read_snapshot,
-    restore_parts,
-    save_parts,
-    write_snapshot,
-)
+from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
 from siddhi.engine.steps import Stage, StepRunner
@@ -111,7 +95,7 @@ class AppRuntime:
         parts = [part for node in self._nodes for part in node.parts]
         self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
-        self._parts = tuple(self._build_parts())
+        self.state = AppState(app, self.pool, self.tables, self._places, self._nodes)
         self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = 0
         self._clock_is_set = False
@@ -153,24 +137,6 @@ class AppRuntime:
             source = self._junctions[stream]
             self._junctions[node.name] = Junction(node.name, source.schema, self.pool, partitioned=True)
         return [*nodes, *queries]
-
-    def _build_parts(self) -> Iterator[Part]:
-        """What a snapshot holds: everything that has state, with its definition."""
-        app = self.app
-        for name, table in app.tables.items():
-            yield Part(table_definition(table), self.tables[name])
-        for name, window in app.windows.items():
-            yield Part(window_definition(app, window), self.windows[name])
-        aggregations = {node.aggregation.id: node for node in self._nodes if isinstance(node, AggregationNode)}
-        for name, aggregation in app.aggregations.items():
-            yield Part(aggregation_definition(app, aggregation), aggregations[name])
-        for place in self._places:
-            yield Part(partition_definition(app, place.analysed), place.instances)
-        for query in self._queries.values():
-            partition = None if query.partition is None else query.partition.name
-            yield Part(query_definition(app, query.analysed, partition), query)
-        for trigger in (node for node in self._nodes if isinstance(node, Trigger)):
-            yield Part(trigger_definition(app, app.triggers[trigger.name]), trigger)
 
     # ---- life
 
@@ -318,10 +284,11 @@ class AppRuntime:
 
     def snapshot(self) -> bytes:
         """The whole state of the app between two batches."""
-        parts = save_parts(self._parts)
-        strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
-        clock = self._clock if self._clock_is_set else None
-        return write_snapshot(SavedApp(self._fingerprint, clock, strings, parts))
+        return write_snapshot(self.saved())
+
+    def saved(self) -> SavedApp:
+        """What `snapshot` writes."""
+        return self.state.saved(self._fingerprint, self._clock if self._clock_is_set else None)
 
     def restore(self, data: Buffer) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
@@ -329,10 +296,14 @@ class AppRuntime:
         `SnapshotError` for bytes that are no snapshot of this app.
         """
         saved = read_snapshot(data)
-        if saved.app != self._fingerprint or len(saved.parts) != len(self._parts):
+        if saved.app != self._fingerprint:
             raise unusable("snapshot-of-another-app", "it is of another app")
-        self._take_up(saved)
-        restore_parts([(part, one.state) for part, one in zip(self._parts, saved.parts, strict=True)])
+        self.go_on(saved)
+
+    def go_on(self, saved: SavedApp) -> None:
+        """As `restore`, for an app with the same parts, whatever else its text says."""
+        self._take_up_clock(saved)
+        self.state.restore(saved)
 
     def restore_matching(self, data: Buffer) -> RestoreReport:
         """The app, freshly built from an edited text, goes on with the state of all its parts that are the same in the
@@ -341,30 +312,16 @@ class AppRuntime:
         Tells which these are. `SnapshotError` for bytes that are no snapshot.
         """
         saved = read_snapshot(data)
-        report = match_parts([one.definition for one in saved.parts], [part.definition for part in self._parts])
-        self._take_up(saved)
-        for node in self._nodes:
-            node.start(self._clock)
-        states = {name_of(one.definition): one.state for one in saved.parts}
-        parts = {name_of(part.definition): part for part in self._parts}
-        restore_parts([(parts[name], states[name]) for name in report.taken])
-        for place in self._places:
-            place.instances.watch(self._clock)
-        begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)
-        for query in self._queries.values():
-            if query.partition is not None and query.name in begun:
-                query.partition.instances.tell_again(query.name, self._clock)
+        self._take_up_clock(saved)
+        report = self.state.restore_matching(saved, self._clock)
         with making_sense("strings"):
             self.compact()
         return report
 
-    def _take_up(self, saved: SavedApp) -> None:
-        """The app runs, with the clock and the strings of `saved`."""
+    def _take_up_clock(self, saved: SavedApp) -> None:
         self._clock = saved.clock or 0
         self._clock_is_set = saved.clock is not None
         self._started = True
-        with making_sense("the strings"):
-            self.pool.restore(saved.strings)
 
     def compact(self) -> None:
         """The string pool has only strings that are in use; otherwise this happens when the pool has grown enough."""

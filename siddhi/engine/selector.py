@@ -8,7 +8,10 @@ What comes out of a chunk depends on the query:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
@@ -23,7 +26,7 @@ from siddhi.engine.kernels import grown, kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Operator, OperatorContext, Step
 from siddhi.engine.sorting import sort_positions
-from siddhi.engine.state import State
+from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.language.ast import AttributeType, EventType
 
@@ -225,6 +228,29 @@ class Selector(Operator):
         None when none had to go."""
         gone = self.groups.of_partitions(partitions)
         return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
+
+    def keys_of_groups(self, attribute: str) -> tuple[Int64Array, pa.Array]:
+        """The number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
+        return np.arange(self.groups.count), self.groups.key(attribute)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        """All groups but `kept` (ascending) are forgotten; no limiter knows their numbers."""
+        self._keep_groups(kept, self.groups.count)
+
+    def group_count(self, state: State) -> int:
+        """How many groups there are in `state`, which is one of this selector's."""
+        keys, *_ = state["groups"]
+        return len(keys[0].array if isinstance(keys[0], Codes) else keys[0]) if keys else 1
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        if not self.groups.table.width:
+            return super().joined(states, ids)
+        counts = list(map(self.group_count, states))
+        aggregates = [
+            node.aggregator.joined([state["aggregates"][place] for state in states], counts)
+            for place, node in enumerate(self.aggregates)
+        ]
+        return {"groups": self.groups.joined([state["groups"] for state in states], ids), "aggregates": aggregates}
 
     def _forget_empty(self) -> None:
         """Groups without rows are forgotten; the next look is when there are twice as many as are left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,11 +49,6 @@ class SavedApp:
     parts: tuple[SavedPart, ...]
 
 
-def save_parts(parts: Iterable[Part]) -> tuple[SavedPart, ...]:
-    """The state of every one of `parts` now."""
-    return tuple(SavedPart(part.definition, part.holder.snapshot()) for part in parts)
-
-
 def write_snapshot(saved: SavedApp) -> bytes:
     """The bytes of `saved`."""
     parts = [[part.definition.saved(), part.state] for part in saved.parts]
@@ -71,13 +66,6 @@ def read_snapshot(data: Buffer) -> SavedApp:
     if not (clock is None or type(clock) is int):
         raise unusable("snapshot-damaged", "its clock is no time")
     return SavedApp(app, clock, strings, saved)
-
-
-def restore_parts(parts: Sequence[tuple[Part, State]]) -> None:
-    """Every part has its state; `SnapshotError` when one cannot be what this part once was."""
-    for part, state in parts:
-        with making_sense(f"the {part.definition.kind.value} {part.definition.name}"):
-            part.holder.restore(state)
 
 
 @contextmanager

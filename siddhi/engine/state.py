@@ -52,6 +52,10 @@ class StateError(ValueError):
     """Bytes that cannot be read as what they should be."""
 
 
+class NotByKeyError(Exception):
+    """State that goes by no key, so that it cannot be shared out or put together by key."""
+
+
 def encode_state(state: State) -> list[Buffer]:
     """The bytes of `state`, in pieces that go one after the other; large arrays are pieces without a copy."""
     arrays: list[Buffer] = []
@@ -175,6 +179,11 @@ def _objects(items: list[object]) -> AnyArray:
     for position, item in enumerate(items):
         array[position] = item
     return array
+
+
+def same_state(one: State, other: State) -> bool:
+    """True when both states are written alike."""
+    return b"".join(encode_state(one)) == b"".join(encode_state(other))
 
 
 CodeChange: TypeAlias = Callable[[Int64Array], Int64Array]

@@ -24,6 +24,7 @@ NULL_CODE = -1
 _LARGEST_BATCH_BYTES = 2**31 - 1
 _SMALL_BYTES = 65_536
 """Up to this size nobody counts how much of an array is taken: room for all of it is made."""
+_STRINGS_AT_ONCE = 65_536
 _UTF8 = pa.utf8()
 
 
@@ -137,6 +138,14 @@ class StringPool:
         copy_strings(kept, self._starts, self._heap, heap)
         self._reset(heap, starts, len(kept))
         return remap
+
+    def absorb(self, other: StringPool) -> Int64Array:
+        """All strings of `other` are in this pool too; returns their codes here, with `NULL_CODE` behind them."""
+        codes: Int64Array = np.full(len(other) + 1, NULL_CODE, dtype=np.int64)
+        for start in range(0, len(other), _STRINGS_AT_ONCE):
+            part = np.arange(start, min(start + _STRINGS_AT_ONCE, len(other)))
+            codes[part] = self.encode(other.decode(part))
+        return codes
 
     def snapshot(self) -> State:
         starts = self._starts[: self._count + 1].copy()

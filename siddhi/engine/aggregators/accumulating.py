@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.analysis import model
@@ -78,6 +80,9 @@ class AccumulatingAggregator(Aggregator):
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.state.keep_groups(kept)
+
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        return self.state.joined(states, counts)
 
     def snapshot(self) -> State:
         return self.state.snapshot()

@@ -239,6 +239,27 @@ class Accumulators:
         columns = [shortened(column) for column in nodes.T]
         return [cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy(), columns, counted]
 
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        """One state of all `states`: the groups of each, `counts[k]` of them, and its nodes are numbered on behind
+        those of the one before."""
+        cells: Int64Array = np.zeros((sum(counts), self.cells.shape[1]), dtype=np.int64)
+        nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
+        counted: list[State] = []
+        first = 0
+        for (own_cells, columns, own_counted), count in zip(states, counts, strict=True):
+            own_nodes = np.stack(columns, axis=1).astype(np.int64)
+            own, shift = own_cells[:count].copy(), len(nodes) - 1
+            for kind, cell in self.plan[:, [loops.KIND, loops.CELL]].tolist():
+                if kind == loops.EXTREME:
+                    own[:, cell : cell + 2] += shift * (own[:, cell : cell + 2] > 0)
+            cells[first : first + len(own)] = own
+            for link in (loops.NEXT, loops.BEFORE):
+                own_nodes[:, link] += shift * (own_nodes[:, link] > 0)
+            nodes = np.concatenate([nodes, own_nodes[1:]])
+            counted += [[number, groups + np.int64(first), *more] for number, groups, *more in own_counted]
+            first += count
+        return [cells, list(nodes.T), counted]
+
     def restore(self, state: State) -> None:
         cells, columns, counted = state
         self.cells = grown(cells, 8)

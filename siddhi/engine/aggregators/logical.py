@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.analysis import model
@@ -52,6 +54,9 @@ class _Truths(Aggregator):
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.counts = regrouped(self.counts, kept)
+
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        return np.concatenate([grown(state, count)[:count] for state, count in zip(states, counts, strict=True)])
 
     def snapshot(self) -> State:
         return self.counts.copy()

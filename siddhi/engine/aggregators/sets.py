@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.column import objects
-from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
+from siddhi.engine.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator, numbered_on
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext
@@ -49,6 +51,9 @@ class UnionSet(Aggregator):
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.counts = {number: self.counts[group] for number, group in enumerate(kept.tolist()) if group in self.counts}
+
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        return numbered_on(states, counts)
 
     def snapshot(self) -> State:
         return [[group, list(counts), list(counts.values())] for group, counts in self.counts.items()]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,28 @@ class Aggregator(ABC):
         """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
 
     @abstractmethod
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        """One state that holds what all `states` hold, of aggregators like this one: the groups of each, `counts[k]`
+        of them, are numbered on behind those of the one before."""
+
+    @abstractmethod
     def snapshot(self) -> State:
         """The state as a tree that shares no array with the aggregator."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
         """Takes the place of the aggregator whose `snapshot` this is."""
+
+
+def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:
+    """As `Aggregator.joined`, of states that are lists of items with the number of a group in front."""
+    firsts = itertools.accumulate(counts, initial=0)
+    return [
+        [first + group, *item]
+        for state, count, first in zip(states, counts, firsts, strict=False)
+        for group, *item in state
+        if group < count
+    ]
 
 
 AggregatorFactory = Callable[[model.Aggregate, OperatorContext], Aggregator]

@@ -9,7 +9,7 @@ import numpy as np
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.hashing import mix
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
-from siddhi.engine.state import Codes, State
+from siddhi.engine.state import Codes, NotByKeyError, State
 
 ONE_GROUP, BY_CODE, BY_HASH = 0, 1, 2
 """How a row finds its group: there is one only, the string code of its key is a place in `index`, or the hash is."""
@@ -172,6 +172,27 @@ class GroupTable:
         elif self.state[HOW] == BY_HASH:
             self.index = np.full(1 << (2 * len(keys)).bit_length(), _NOBODY, dtype=np.int32)
             _place_groups(kept, keys, self.index)
+
+    def keep(self, kept: Int64Array) -> None:
+        """Only the groups `kept` (ascending) are left, which are numbered from 0 in this order from now on."""
+        keys = np.zeros((max(len(kept), 16), self.keys.shape[1]), dtype=np.int64)
+        keys[: len(kept)] = self.keys[kept]
+        self._fill(np.arange(len(kept)), keys, int(keys.max(initial=0)) + 1)
+
+    def joined(self, states: Sequence[State]) -> State:
+        """One state that has the groups of all `states`, each numbered from 0 without a gap, one after the other."""
+        arrays = [[part.array if isinstance(part, Codes) else part for part in parts] for _, _, parts, _ in states]
+        whole = [np.concatenate(parts) for parts in zip(*arrays, strict=True)]
+        count = len(whole[0])
+        if len(np.unique(np.column_stack(whole), axis=0)) < count:
+            raise NotByKeyError
+        null_code = max(int(code.array[0]) for _, _, _, code in states)
+        return [
+            np.arange(count),
+            max(count, 16),
+            [Codes(part) if coded else part for part, coded in zip(whole, self.coded, strict=True)],
+            Codes(np.array([null_code])),
+        ]
 
     def snapshot(self) -> State:
         used = self.used()

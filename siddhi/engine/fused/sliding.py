@@ -19,9 +19,11 @@ given out again. This does not hold for the forever aggregates, which outlive th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from siddhi.analysis import model
 from siddhi.engine.aggregators.accumulators import SOURCES
@@ -35,6 +37,7 @@ from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, N
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import HeldRows
 from siddhi.engine.fused.shape import Shape
+from siddhi.engine.groups import key_values
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import last_of_each_group
@@ -232,6 +235,31 @@ class SlidingSelection(FusedSelection):
         seen, slots = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
         used = last_of_each_group(positions, kernel_array(chunks), groups, seen, slots, out)
         return out[:used]
+
+    def keys_of_groups(self, attribute: str) -> tuple[Int64Array, pa.Array]:
+        """The number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
+        place = [name for name, _ in self.shape.keys].index(attribute)
+        used = self.groups.used()
+        return used, key_values(self.groups.keys[used, place], self.shape.keys[place][1], self.pool)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        """All groups but `kept` (ascending), which are numbered from 0 from now on, are forgotten; no row is held."""
+        self.accumulators.grow_groups(self.groups.capacity)
+        self.accumulators.keep_groups(kept)
+        self.groups.keep(kept)
+        self.accumulators.grow_groups(self.groups.capacity)
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for all operators, of states whose groups are numbered without a gap."""
+        if self.holds or not self.shape.keys:
+            return super().joined(states, ids)
+        aggregates = [state["aggregates"] for state in states]
+        counts = [len(state["groups"][0]) for state in states]
+        return {
+            **states[0],
+            "groups": self.groups.joined([state["groups"] for state in states]),
+            "aggregates": self.accumulators.joined(aggregates, counts),
+        }
 
     def snapshot(self) -> State:
         first = int(self.state[FIRST])

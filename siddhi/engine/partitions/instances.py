@@ -85,6 +85,14 @@ class _Copies(Generic[Part]):
     def snapshot(self) -> State:
         return [[instance, copy.snapshot()] for instance, copy in self.by_id.items()]
 
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        return [
+            [int(numbers[instance]), copy]
+            for state, numbers in zip(states, ids, strict=True)
+            for instance, copy in state
+            if numbers[instance] >= 0
+        ]
+
     def restore(self, state: State) -> None:
         self.by_id = {}
         self._deadlines = []
@@ -193,6 +201,9 @@ class PerInstance(Operator):
     def snapshot(self) -> State:
         return self.copies.snapshot()
 
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        return self.copies.joined(states, ids)
+
     def restore(self, state: State) -> None:
         self.copies.restore(state)
 
@@ -241,6 +252,9 @@ class HeadPerInstance(MergingOperator):
 
     def snapshot(self) -> State:
         return self.copies.snapshot()
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        return self.copies.joined(states, ids)
 
     def restore(self, state: State) -> None:
         self.copies.restore(state)

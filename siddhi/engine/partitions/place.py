@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.node import Node
@@ -61,7 +62,14 @@ class PartitionPlace:
 
     def purge(self, clock: int) -> None:
         """The instances that are idle at `clock` are gone, with all that is known of them inside."""
-        gone = self.instances.give_up(clock)
+        self._close(self.instances.give_up(clock))
+
+    def drop(self, instances: Int64Array) -> None:
+        """These instances are gone, with all that is known of them inside."""
+        self.instances.drop(instances)
+        self._close(instances)
+
+    def _close(self, gone: Int64Array) -> None:
         if len(gone):
             for node in self._nodes:
                 node.close_partitions(gone)

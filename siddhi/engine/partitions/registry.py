@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from siddhi.engine.arrays import NO_POSITIONS, Int64Array, filled
+from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.kernels import grown
 from siddhi.engine.operator import NEVER, Stateful, Step
-from siddhi.engine.state import CodeChange, State
+from siddhi.engine.state import CodeChange, NotByKeyError, State
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 
@@ -154,6 +154,73 @@ class Instances(Stateful):
             self._seen = filled(self._size, clock)
             self._oldest = clock if len(self) else None
 
+    # ---- shared out and put together
+
+    @property
+    def settled(self) -> bool:
+        """True when every listener knows of all instances."""
+        return not any(self._untold.values())
+
+    def keys(self) -> tuple[list[str], Int64Array]:
+        """The text of every key there is, and its id."""
+        return [text or "" for text in self._keys.texts(np.arange(len(self)))], self._ids[: len(self)]
+
+    def drop(self, ids: Int64Array) -> None:
+        """The instances `ids` are gone; everyone has been told of all."""
+        self._keep(~np.isin(self._ids[: len(self)], ids), ids)
+        if self.purge is not None:
+            self._note_oldest()
+
+    def _keep(self, kept: BoolArray, gone: Int64Array) -> None:
+        """Of all keys only those that are `kept` have an instance from now on, the ids `gone` are free."""
+        self._ids = self._ids[: len(self)][kept]
+        self._keys.compact(np.flatnonzero(kept))
+        self._free = np.concatenate([self._free, gone])
+        self._order = None
+
+    def _note_oldest(self) -> None:
+        ids = self._ids[: len(self)]
+        self._oldest = int(self._seen[ids].min()) if len(ids) else None
+
+    def numbers(self, first: int) -> Int64Array:
+        """For each id the new one when those there are are numbered from `first` on, -1 for ids that are free."""
+        ids = np.sort(self._ids[: len(self)])
+        numbers: Int64Array = filled(self._size, _NONE)
+        numbers[ids] = np.arange(first, first + len(ids))
+        return numbers
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for all operators. Purges come at the times at which those who came first have them, and no sooner after
+        the last than they should. `NotByKeyError` when two states have one key."""
+        size = int(max(numbers.max(initial=_NONE) for numbers in ids)) + 1
+        keys, seen = StringPool(), np.zeros(size, dtype=np.int64)
+        own = []
+        for state, numbers in zip(states, ids, strict=True):
+            part = StringPool()
+            part.restore(state["keys"])
+            keys.absorb(part)
+            own.append(numbers[state["ids"]])
+            if len(state["seen"]):
+                there = np.flatnonzero(numbers >= 0)
+                seen[numbers[there]] = state["seen"][there]
+        if len(keys) < size:
+            raise NotByKeyError
+        oldest, origins, purged = zip(*(state["clocks"] for state in states), strict=True)
+        return {
+            "keys": keys.snapshot(),
+            "ids": np.concatenate(own),
+            "size": size,
+            "free": NO_POSITIONS.copy(),
+            "opened": _NOTHING_OPENED.copy(),
+            "untold": {},
+            "seen": seen if self.purge is not None else NO_POSITIONS.copy(),
+            "clocks": [
+                min((time for time in oldest if time is not None), default=None),
+                min(origins),
+                max((time for time in purged if time is not None), default=None),
+            ],
+        }
+
     # ---- what instances see
 
     def note_events(self, batch: EventBatch, step: Step) -> None:
@@ -201,11 +268,8 @@ class Instances(Stateful):
         ids = self._ids[: len(self)]
         gone = ids[idle[ids]]
         if len(gone):
-            self._keys.compact(np.flatnonzero(~idle[ids]))
-            self._ids = ids = ids[~idle[ids]]
-            self._free = np.concatenate([self._free, gone])
-            self._order = None
-        self._oldest = int(self._seen[ids].min()) if len(ids) else None
+            self._keep(~idle[ids], gone)
+        self._note_oldest()
         return gone
 
     def state_size(self) -> StateSize:

@@ -28,6 +28,7 @@ from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
 from siddhi.engine.pattern.chain_sequence import run_sequence
 from siddhi.engine.pattern.deliveries import gathers_matches
+from siddhi.engine.pattern.joining import joined_chains
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
@@ -285,6 +286,9 @@ class ChainOperator(MergingOperator):
             "instances": state.lists[:: self._count, : memory.INSTANCE_WIDTH].copy(),
             "kept": self._output.snapshot(order),
         }
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        return joined_chains(states, ids, self._count)
 
     def restore(self, state: State) -> None:
         count = len(state["partials"])

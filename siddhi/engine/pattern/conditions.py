@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import BoolArray
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node
+from siddhi.engine.kernels import grown
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern.columns import Layout, SlotReader
@@ -166,6 +167,19 @@ class SlotCondition:
         """Aggregates start anew for these instances when they come again."""
         if self._aggregates:
             self._closed.update(partition for partition in partitions if partition < self._groups)
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for operators; instances are the groups of the aggregates."""
+        counts = [max(len(numbers), groups) for numbers, (_, groups, _) in zip(ids, states, strict=True)]
+        closed = [int(numbers[one]) for numbers, (_, _, gone) in zip(ids, states, strict=True) for one in gone]
+        dense = [grown(numbers, count, -1)[:count] for numbers, count in zip(ids, counts, strict=True)]
+        kept = np.flatnonzero(np.concatenate(dense) >= 0)
+        aggregators = []
+        for place, aggregate in enumerate(self._aggregates):
+            aggregate.aggregator.restore(aggregate.aggregator.joined([state[0][place] for state in states], counts))
+            aggregate.aggregator.keep_groups(kept)
+            aggregators.append(aggregate.aggregator.snapshot())
+        return [aggregators, max(len(kept), 1), sorted(one for one in closed if one >= 0)]
 
     def snapshot(self) -> State:
         aggregators = [aggregate.aggregator.snapshot() for aggregate in self._aggregates]

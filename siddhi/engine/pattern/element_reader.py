@@ -73,6 +73,13 @@ class ElementReader:
         for function in self._functions:
             function.operator.close_partitions(partitions)
 
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for operators."""
+        return [
+            function.operator.joined([state[place] for state in states], ids)
+            for place, function in enumerate(self._functions)
+        ]
+
     def snapshot(self) -> State:
         return [function.operator.snapshot() for function in self._functions]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from siddhi.engine.pattern.columns import SlotReader, layouts
 from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
 from siddhi.engine.pattern.deliveries import gathers_matches
 from siddhi.engine.pattern.element_reader import ElementReader
+from siddhi.engine.pattern.joining import joined_machines
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
 from siddhi.engine.pattern.partial import Match, PatternEvent
@@ -150,6 +151,20 @@ class EventMachineOperator(MergingOperator):
             "machines": snapshot_machines(self._machines, self._layouts, self._plan.places),
             "conditions": [condition.snapshot() for condition in self._conditions],
             "elements": [element.snapshot() for element in self._elements],
+        }
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        slot_of_place = {place: slot for slot, place in enumerate(self._plan.places)}
+        return {
+            "machines": joined_machines([state["machines"] for state in states], ids, slot_of_place),
+            "conditions": [
+                condition.joined([state["conditions"][place] for state in states], ids)
+                for place, condition in enumerate(self._conditions)
+            ],
+            "elements": [
+                element.joined([state["elements"][place] for state in states], ids)
+                for place, element in enumerate(self._elements)
+            ],
         }
 
     def restore(self, state: State) -> None:

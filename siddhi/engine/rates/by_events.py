@@ -6,7 +6,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import grown, regrouped
+from siddhi.engine.kernels import grown
 from siddhi.engine.kinds import RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.rates.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
@@ -77,7 +77,10 @@ class FirstByEvents(RateLimiter):
         return without_groups(batch).take(np.flatnonzero(kept))
 
     def renumber_own(self, numbers: Int64Array) -> None:
-        self.counts = regrouped(self.counts, np.flatnonzero(numbers >= 0))
+        kept = np.flatnonzero(numbers >= 0)
+        old = grown(self.counts, len(numbers))
+        self.counts = np.zeros(max(int(numbers.max(initial=-1)) + 1, 8), dtype=np.int64)
+        self.counts[numbers[kept]] = old[kept]
 
     def own_state(self) -> State:
         return self.counts.copy()

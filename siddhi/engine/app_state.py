@@ -1,0 +1,109 @@
+"""The state of a running app, part by part: how it is saved, and how an app goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from siddhi.analysis import model
+from siddhi.engine.aggregation.node import AggregationNode
+from siddhi.engine.matching import RestoreReport, match_parts, name_of
+from siddhi.engine.named_window import NamedWindow
+from siddhi.engine.node import Node
+from siddhi.engine.part_definitions import (
+    PartKind,
+    aggregation_definition,
+    partition_definition,
+    query_definition,
+    table_definition,
+    trigger_definition,
+    window_definition,
+)
+from siddhi.engine.partitions.place import PartitionPlace
+from siddhi.engine.query import Query
+from siddhi.engine.seal import unusable
+from siddhi.engine.snapshot import Part, SavedApp, SavedPart, making_sense
+from siddhi.engine.state import State
+from siddhi.engine.strings import StringPool
+from siddhi.engine.tables.table import Table
+from siddhi.engine.trigger import Trigger
+
+
+class AppState:
+    """Everything of an app that a snapshot holds."""
+
+    def __init__(
+        self,
+        app: model.AnalysedApp,
+        pool: StringPool,
+        tables: Mapping[str, Table],
+        places: Sequence[PartitionPlace],
+        nodes: Sequence[Node],
+    ) -> None:
+        self.pool = pool
+        self.places = tuple(places)
+        self.queries = tuple(node for node in nodes if isinstance(node, Query))
+        self._app = app
+        self._tables = tables
+        self._nodes = tuple(nodes)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What holds state, with its definition."""
+        app = self._app
+        places = (Part(partition_definition(app, place.analysed), place.instances) for place in self.places)
+        return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
+
+    def saved(self, app: bytes, clock: int | None) -> SavedApp:
+        """The state now, of the app with the fingerprint `app` at `clock`."""
+        parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
+        strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
+        return SavedApp(app, clock, strings, parts)
+
+    def restore(self, saved: SavedApp) -> None:
+        """Every part goes on as `saved` says, which is of the same parts. `SnapshotError` when it cannot."""
+        if len(saved.parts) != len(self.parts):
+            raise unusable("snapshot-damaged", f"it has {len(saved.parts)} parts, and the app has {len(self.parts)}")
+        self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
+
+    def restore_matching(self, saved: SavedApp, clock: int) -> RestoreReport:
+        """The parts that are the same in `saved` go on as it says, all others begin at `clock`; tells which."""
+        report = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
+        for node in self._nodes:
+            node.start(clock)
+        states = {name_of(one.definition): one.state for one in saved.parts}
+        parts = {name_of(part.definition): part for part in self.parts}
+        self._restore(saved.strings, [(parts[name], states[name]) for name in report.taken])
+        for place in self.places:
+            place.instances.watch(clock)
+        begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)
+        for query in self.queries:
+            if query.partition is not None and query.name in begun:
+                query.partition.instances.tell_again(query.name, clock)
+        return report
+
+    def _restore(self, strings: State, states: Iterable[tuple[Part, State]]) -> None:
+        with making_sense("the strings"):
+            self.pool.restore(strings)
+        for part, state in states:
+            with making_sense(f"the {name_of(part.definition)}"):
+                part.holder.restore(state)
+
+
+def _tables(app: model.AnalysedApp, tables: Mapping[str, Table]) -> Iterator[Part]:
+    for name, table in app.tables.items():
+        yield Part(table_definition(table), tables[name])
+
+
+def _nodes(app: model.AnalysedApp, nodes: Sequence[Node]) -> Iterator[Part]:
+    for node in nodes:
+        match node:
+            case NamedWindow():
+                yield Part(window_definition(app, app.windows[node.name]), node)
+            case AggregationNode():
+                yield Part(aggregation_definition(app, app.aggregations[node.aggregation.id]), node)
+            case Query():
+                partition = None if node.partition is None else node.partition.name
+                yield Part(query_definition(app, node.analysed, partition), node)
+            case Trigger():
+                yield Part(trigger_definition(app, app.triggers[node.name]), node)

@@ -1,0 +1,34 @@
+"""Who owns which key of a stage: what the engine must know to share its state out anew."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from query_plan.model import GroupingKind, ProcessingStage
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.redistribute import KeyShare
+from topology.grouping import key_hashes
+
+
+def key_shares(stage: ProcessingStage) -> dict[str, KeyShare]:
+    """How the instances of `stage` share those of its inputs that they share by key: as their events are routed."""
+    shares = {}
+    for one in stage.inputs:
+        match one.grouping.kind:
+            case GroupingKind.FIELDS | GroupingKind.EXPRESSION:
+                shares[one.stream.id] = KeyShare(one.grouping.key, partial(_by_value, stage.parallel))
+            case GroupingKind.RANGES:
+                shares[one.stream.id] = KeyShare(None, partial(_by_label, stage))
+    return shares
+
+
+def _by_value(instances: int, keys: pa.Array) -> Int64Array:
+    owners: Int64Array = key_hashes(keys).astype(np.int64) % instances
+    return owners
+
+
+def _by_label(stage: ProcessingStage, labels: pa.Array) -> Int64Array:
+    return np.array([stage.owner(label) for label in labels.to_pylist()], dtype=np.int64)
