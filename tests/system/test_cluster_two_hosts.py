@@ -1,4 +1,4 @@
-"""Two hosts, each with a Spark worker and a worker of ours: whoever can be served at home is."""
+"""Two hosts, each with a Spark worker and a worker of ours, all with keys and tokens: who can be served at home is."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from cep_cli.processes import LEAVES_WITH_PARENT
 from cep_cli.rest import ManagerClient
 from cep_common.errors import PeerError
 from cep_common.ids import Endpoint
+from cep_common.security.access import AccessRole
+from cep_common.security.config import SecurityConfig
+from cep_common.security.keys import write_keys
+from cep_common.security.tokens import TokenFile
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 
@@ -50,10 +54,16 @@ def test_workers_and_stages_are_joined_within_their_host_and_across_when_there_i
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:
     ports = Ports.free()
+    keys = SecurityConfig(str(tmp_path / "keys"))
+    write_keys(Path(keys.keys))
+    tokens = tmp_path / "tokens.json"
+    token = TokenFile(tokens).create("test", AccessRole.ADMIN, None, 0)
     with StandaloneCluster(tmp_path, workers=2, hosts=hosts) as cluster, ExitStack() as processes:
         home, there = (host.address for host in hosts)
         manager = {
             "CEP_MANAGER__HOST": home,
+            "CEP_MANAGER__SECURITY__KEYS": keys.keys,
+            "CEP_MANAGER__SECURITY__TOKENS": str(tokens),
             "CEP_MANAGER__HTTP__HOST": home,
             "CEP_MANAGER__CONTROL__PORT": str(ports.control),
             "CEP_MANAGER__HTTP__PORT": str(ports.console),
@@ -62,23 +72,24 @@ def test_workers_and_stages_are_joined_within_their_host_and_across_when_there_i
         driver = {
             **cluster.driver_settings(),
             "CEP_DRIVER__HOST": home,
+            "CEP_DRIVER__SECURITY__KEYS": keys.keys,
             "CEP_DRIVER__MANAGERS": f"[{home}:{ports.control}]",
         }
-        client = ManagerClient(f"http://{home}:{ports.console}")
+        client = ManagerClient(f"http://{home}:{ports.console}", token=token)
         processes.enter_context(_process("manager", hosts[0], manager, tmp_path))
         processes.enter_context(_process("driver", hosts[0], driver, tmp_path))
         _until(client.is_healthy)
-        processes.enter_context(_process("worker", hosts[0], _worker(hosts[0], home, ports), tmp_path))
-        with _process("worker", hosts[1], _worker(hosts[1], home, ports), tmp_path) as away:
+        processes.enter_context(_process("worker", hosts[0], _worker(hosts[0], home, ports, keys, tokens), tmp_path))
+        with _process("worker", hosts[1], _worker(hosts[1], home, ports, keys, tokens), tmp_path) as away:
             _until(lambda: len(client.cluster()["workers"]) == 2 and (client.cluster()["driver"] or {}).get("live"))
             client.deploy(SPREAD, replace=False)
             _until(lambda: client.plan(PLAN)["status"]["connected"])
 
             _until_equal(lambda: _ends(client, "outflow"), [(home, home), (there, there)])
-            came = [_through(hosts, host, ports) for host in hosts]
+            came = [_through(hosts, host, ports, keys, token) for host in hosts]
             away.kill()
             _until_equal(lambda: _ends(client, "outflow"), [(home, home), (home, there)])
-        processes.enter_context(_process("worker", hosts[1], _worker(hosts[1], home, ports), tmp_path))
+        processes.enter_context(_process("worker", hosts[1], _worker(hosts[1], home, ports, keys, tokens), tmp_path))
         _until(lambda: (there, there) in _ends(client, "inflow"))
 
     assert came == [["UA"], ["UA"]], "what enters at a host comes out at one of both"
@@ -92,14 +103,15 @@ def _ends(client: ManagerClient, direction: str) -> list[tuple[str, str]]:
     return sorted((one["host"], hosts.get(one["peer"], "?")) for one in standing)
 
 
-def _through(hosts: tuple[Host, Host], host: Host, ports: Ports) -> list[Any]:
+def _through(hosts: tuple[Host, Host], host: Host, ports: Ports, keys: SecurityConfig, token: str) -> list[Any]:
     """What comes out at either host of an event that is late, and one that is not, which enter at `host`."""
-    schema = fetch_schema(f"http://{host.address}:{ports.http}", f"{PLAN}/Departures")
+    schema = fetch_schema(f"http://{host.address}:{ports.http}", f"{PLAN}/Departures", token=token)
     with ExitStack() as opened:
         listeners = [
-            opened.enter_context(EventListener(Endpoint(one.address, ports.egress), f"{PLAN}/Late")) for one in hosts
+            opened.enter_context(EventListener(Endpoint(one.address, ports.egress), f"{PLAN}/Late", security=keys))
+            for one in hosts
         ]
-        sender = opened.enter_context(EventSender(Endpoint(host.address, ports.ingress), schema))
+        sender = opened.enter_context(EventSender(Endpoint(host.address, ports.ingress), schema, security=keys))
         sender.send(departures(sender, ("B6", 60), ("UA", 61)))
         deadline = time.monotonic() + READY_S
         found: list[Any] = []
@@ -111,11 +123,13 @@ def _through(hosts: tuple[Host, Host], host: Host, ports: Ports) -> list[Any]:
     return found
 
 
-def _worker(host: Host, manager: str, ports: Ports) -> dict[str, str]:
+def _worker(host: Host, manager: str, ports: Ports, keys: SecurityConfig, tokens: Path) -> dict[str, str]:
     address = host.address
     return {
         "CEP_WORKER__NAME": f"worker-{address}",
         "CEP_WORKER__HOST": address,
+        "CEP_WORKER__SECURITY__KEYS": keys.keys,
+        "CEP_WORKER__SECURITY__TOKENS": str(tokens),
         "CEP_WORKER__MANAGERS": f"[{manager}:{ports.control}]",
         **{f"CEP_WORKER__{part}__HOST": address for part in ("HTTP", "INGRESS", "EGRESS", "OUTFLOW")},
         "CEP_WORKER__HTTP__PORT": str(ports.http),
