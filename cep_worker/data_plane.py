@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -173,9 +174,7 @@ class DataPlane:
                 "inflows": len(snapshot.report.inflow),
                 "inflows_connected": sum(inflow.connected for inflow in snapshot.report.inflow),
                 "publishers": len(snapshot.report.publishers),
-                "held_events": snapshot.held.events,
-                "held_bytes": snapshot.held.size_bytes,
-                "held_oldest_ms": snapshot.held.oldest_ms,
+                "held": None if snapshot.held is None else dataclasses.asdict(snapshot.held),
                 "last_error": snapshot.report.last_error,
             }
             for snapshot in self._snapshots
@@ -185,8 +184,10 @@ class DataPlane:
         return {"status": status, "worker": self._worker, "insecure": insecure, "plans": plans}
 
     def figures(self) -> WorkerFigures:
-        reports = tuple(snapshot.report for snapshot in self._snapshots)
-        return WorkerFigures(reports, self._connectors, self._taken, self._leaving)
+        snapshots = self._snapshots
+        reports = tuple(snapshot.report for snapshot in snapshots)
+        held = tuple((snapshot.report.key, snapshot.held) for snapshot in snapshots if snapshot.held is not None)
+        return WorkerFigures(reports, held, self._connectors, self._taken, self._leaving)
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
 from cep_worker.connectors import Declared
 
@@ -24,10 +25,22 @@ class ConnectorFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldFigures:
+    """Results of a plan that wait on disk, for their checkpoint or for sinks: events, the bytes of their files, and for
+    how long the oldest have waited."""
+
+    events: int = 0
+    size_bytes: int = 0
+    oldest_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFigures:
-    """`taken` are the events that were taken in for each tenant since the worker started."""
+    """`held` is told of plans that deliver exactly once. `taken` are the events that were taken in for each tenant since
+    the worker started."""
 
     plans: tuple[WorkerPlanReport, ...]
+    held: tuple[tuple[PlanKey, HeldFigures], ...]
     connectors: tuple[ConnectorFigures, ...]
     taken: tuple[tuple[int, int], ...]
     leaving: bool

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import Metric
 
+from cep_common.ids import PlanKey
 from cep_common.metric_families import Labelled, counter, gauge
-from cep_worker.figures import ConnectorFigures, WorkerFigures
+from cep_worker.figures import ConnectorFigures, HeldFigures, WorkerFigures
 
 PLAN = ("tenant", "plan")
 STREAM = (*PLAN, "stream")
@@ -30,6 +31,7 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     )
     yield from _inflows(figures)
     yield from _outflows(figures)
+    yield from _held(figures.held)
     yield from _connectors(figures.connectors)
 
 
@@ -71,6 +73,27 @@ def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
             for plan in figures.plans
             for one in plan.outflow
         ),
+    )
+
+
+def _held(held: tuple[tuple[PlanKey, HeldFigures], ...]) -> Iterator[Metric]:
+    yield gauge(
+        "cep_held_events",
+        "Results on disk that wait for their checkpoint or for sinks",
+        PLAN,
+        (((key.tenant, key.plan), one.events) for key, one in held),
+    )
+    yield gauge(
+        "cep_held_bytes",
+        "Bytes of the files that hold them",
+        PLAN,
+        (((key.tenant, key.plan), one.size_bytes) for key, one in held),
+    )
+    yield gauge(
+        "cep_held_oldest_seconds",
+        "For how long the oldest of them have waited",
+        PLAN,
+        (((key.tenant, key.plan), one.oldest_ms / 1_000) for key, one in held),
     )
 
 

@@ -132,8 +132,9 @@ class Outflow:
             return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
         if opening.epoch != self._plan.epoch:
             return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
-        if opening.attempt < self._attempt:
-            return Rejected("stale-epoch", f"attempt {opening.attempt} where {self._attempt} has begun")
+        newest = self._newest_attempt()
+        if opening.attempt < newest:
+            return Rejected("stale-epoch", f"attempt {opening.attempt} where {newest} has begun")
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
@@ -156,6 +157,12 @@ class Outflow:
                 case LinkGone():
                     self._gone(event)
         self._reactor.defer(self._flush)
+
+    def _newest_attempt(self) -> int:
+        """Of those that have linked here, and those of whom there are results or news."""
+        if self._held is None:
+            return self._attempt
+        return max(self._attempt, self._held.newest_attempt(self._plan.epoch))
 
     def _end_older(self, attempt: int) -> None:
         """A publisher of `attempt` has come: those of former attempts are leftovers."""

@@ -13,7 +13,8 @@ from cep_common.ids import Endpoint
 from cep_common.messages import CheckpointSpan, DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.config import WorkerConfig
 from cep_worker.consumers import Consumers
-from cep_worker.held.held_results import HeldReport, HeldResults
+from cep_worker.figures import HeldFigures
+from cep_worker.held.held_results import HeldResults
 from cep_worker.held.store import HeldStore
 from cep_worker.inflow import Inflow
 from cep_worker.outflow import Outflow
@@ -62,7 +63,7 @@ class PlanSnapshot:
     report: WorkerPlanReport
     outflow: Endpoint | None
     unconnected: tuple[Unconnected, ...]
-    held: HeldReport
+    held: HeldFigures | None
 
 
 class PlanFlow:
@@ -142,7 +143,7 @@ class PlanFlow:
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
         )
-        held = self._held.report() if self._held is not None else HeldReport()
+        held = self._held.figures() if self._held is not None else None
         return PlanSnapshot(report, outflow.endpoint if outflow is not None else None, unconnected, held)
 
     def drained(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from cep_common.messages import CheckpointSpan, Data, DeployedPlan, OpenLink
 from cep_worker.consumers import Consumers
+from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Verdict, verdict
 from cep_worker.held.group_file import Group
 from cep_worker.held.publisher_log import PublisherLog
@@ -25,15 +25,6 @@ from cep_worker.spool.folder import safe_component
 logger = logging.getLogger(__name__)
 
 TRY_AGAIN_MS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class HeldReport:
-    """Events that are on disk and not delivered, the bytes of their files, and for how long the oldest are there."""
-
-    events: int = 0
-    size_bytes: int = 0
-    oldest_ms: int = 0
 
 
 class HeldResults:
@@ -61,7 +52,7 @@ class HeldResults:
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
         self._closed = False
-        self._report = HeldReport()
+        self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.update(plan)
         self._recover(plan.epoch)
@@ -69,6 +60,12 @@ class HeldResults:
     def update(self, plan: DeployedPlan) -> None:
         """The plan is deployed in this form from now on."""
         self._exported = {binding.stream: binding.attributes for binding in plan.exported}
+
+    def newest_attempt(self, epoch: int) -> int:
+        """The newest attempt of `epoch` that is known of here; 0 when none is."""
+        runs = {group.header.run() for log in self._logs.values() for group in log.groups}
+        runs |= {(span.epoch, span.attempt) for span in self._spans}
+        return max((attempt for of, attempt in runs if of == epoch), default=0)
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
@@ -100,7 +97,7 @@ class HeldResults:
             self._pump_later()
 
     def tick(self, now_ms: int) -> None:
-        """The report is brought up to date."""
+        """The figures are brought up to date."""
         since_ms = now_ms
         for log in self._logs.values():
             for group in log.groups:
@@ -109,11 +106,11 @@ class HeldResults:
                     since_ms = min(since_ms, group.since_ms)
         logs = self._logs.values()
         rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
-        self._report = HeldReport(rows, size if rows else 0, now_ms - since_ms)
+        self._figures = HeldFigures(rows, size if rows else 0, now_ms - since_ms)
 
-    def report(self) -> HeldReport:
+    def figures(self) -> HeldFigures:
         """How much is held, as of the last tick."""
-        return self._report
+        return self._figures
 
     def close(self) -> None:
         """Nothing more is taken or released; what is held stays on the disk."""

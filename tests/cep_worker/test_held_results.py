@@ -190,13 +190,13 @@ def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_p
     assert not held.has_room()
     held.tick(5_000)
     held.tick(6_000)
-    assert (held.report().events, held.report().oldest_ms) == (100, 1_000)
-    assert held.report().size_bytes > 1_000
+    assert (held.figures().events, held.figures().oldest_ms) == (100, 1_000)
+    assert held.figures().size_bytes > 1_000
     sink.settle()
     reactor.turn(0, lambda: 0)
     assert held.has_room()
     held.tick(7_000)
-    assert held.report().events == 0
+    assert held.figures().events == 0
     held.close()
     sync.close()
     reactor.close()

@@ -35,11 +35,16 @@ def complete(world: World, *spans: tuple[int, int, int]) -> None:
     world.manager.checkpoints = (PlanCheckpoints(KEY, tuple(CheckpointSpan(*span) for span in spans)),)
 
 
+def held(world: World) -> dict[str, int]:
+    found: dict[str, int] = world.health()["plans"][0]["held"]
+    return found
+
+
 def numbered(*numbers: int) -> object:
     return alerts(*[(number, "UA", number) for number in numbers])
 
 
-def late(file: Path) -> list[int]:
+def lines(file: Path) -> list[int]:
     return [json.loads(line)["late"] for line in file.read_text().splitlines()]
 
 
@@ -59,13 +64,13 @@ def test_results_are_delivered_when_their_checkpoint_is_complete(world: World, t
     publisher.mark(1)
     publisher.send("Alerts", numbered(4))
     until(lambda: not publisher.link.unacknowledged(), publisher)
-    until(lambda: world.health()["plans"][0]["held_events"] == 4)
-    assert world.health()["plans"][0]["held_bytes"] > 0
+    until(lambda: held(world)["events"] == 4)
+    assert held(world)["size_bytes"] > 0
     assert file.read_text() == ""
 
     complete(world, (7, 0, 1))
-    until(lambda: world.health()["plans"][0]["held_events"] == 1)
-    assert late(file) == [1, 2, 3]
+    until(lambda: held(world)["events"] == 1)
+    assert lines(file) == [1, 2, 3]
     assert [event["event"]["late"] for event in hook.events()] == [1, 2, 3]
     keys = [headers["Idempotency-Key"] for headers in hook.headers]
     assert keys == [f"-1234/KnockOnDelays/publisher%230/7.0/1/1.{row}" for row in (0, 2)]
@@ -93,12 +98,15 @@ def test_results_that_a_restart_undid_never_come(world: World, tmp_path: Path) -
     running = FakePublisher(world.context, former.link.endpoint, ONCE, attempt=1).open()
     world.closing.append(running)
     until(lambda: former.link.state is LinkState.REFUSED, former)
+    late = FakePublisher(world.context, former.link.endpoint, ONCE, "publisher#1")
+    world.closing.append(late)
+    until(lambda: late.link.state is LinkState.REFUSED, late)
     running.send("Alerts", numbered(2))
     running.mark(3)
     until(lambda: not running.link.unacknowledged(), running)
     complete(world, (7, 0, 1), (7, 1, 3))
-    until(lambda: late(file) == [1, 2])
-    until(lambda: world.health()["plans"][0]["held_events"] == 0)
+    until(lambda: lines(file) == [1, 2])
+    until(lambda: held(world)["events"] == 0)
 
 
 def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_peer_has(world: World) -> None:
@@ -115,7 +123,7 @@ def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_pee
     until(lambda: len(receiver.rows()) == 2, receiver, publisher)
     assert [row[0] for row in receiver.rows()] == [3, 4]
     assert [frame.message.position for frame in receiver.frames] == [3, 4]
-    assert world.health()["plans"][0]["held_events"] == 4, "the peer has not secured them"
+    assert held(world)["events"] == 4, "the peer has not secured them"
     for link in receiver.server.links.values():
         receiver.server.secure(link, 4)
-    until(lambda: world.health()["plans"][0]["held_events"] == 0, receiver)
+    until(lambda: held(world)["events"] == 0, receiver)
