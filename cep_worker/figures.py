@@ -36,8 +36,8 @@ class HeldFigures:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
-    """`held` is told of plans that deliver exactly once. `taken` are the events that were taken in for each tenant since
-    the worker started."""
+    """`held` is told of plans that deliver exactly once. `taken` are the events that were taken in for each tenant
+    since the worker started."""
 
     plans: tuple[WorkerPlanReport, ...]
     held: tuple[tuple[PlanKey, HeldFigures], ...]
