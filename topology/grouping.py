@@ -48,7 +48,7 @@ def split(
         return [whole if index == turn else None for index in range(instances)]
     shares: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(instances)]
     for stream, batch in batches:
-        for index, part in _shares(batch, groupings[stream], instances, turn, keys.get(stream)):
+        for index, part in share_rows(batch, groupings[stream], instances, turn, keys.get(stream)):
             shares[index].append((stream, part))
     return [bundle.with_batches(tuple(share)) for share in shares]
 
@@ -64,9 +64,11 @@ def _place(origin: str, instances: int) -> int:
     return (zlib.crc32(component.encode()) + int(index)) % instances
 
 
-def _shares(
+def share_rows(
     batch: pa.RecordBatch, grouping: Grouping, instances: int, turn: int, keys: KeySharer | None
 ) -> Iterable[tuple[int, pa.RecordBatch]]:
+    """Which of `instances` get which rows of `batch`; `turn` is whose turn it is where it goes by turns, `keys` compute
+    the key of an expression or of ranges. Instances that get nothing are left out."""
     match grouping.kind:
         case GroupingKind.ALL:
             return [(index, batch) for index in range(instances)]

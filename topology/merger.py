@@ -12,7 +12,7 @@ others is not waited for: it may be silent because its rows, held here, fill its
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -170,10 +170,7 @@ class EventTimeMerger:
     def restore(self, state: bytes, schemas: Mapping[str, pa.Schema], now_ms: int) -> None:
         """What `snapshot` told is held again; the channels that there were are waited for like those that have not
         spoken yet. Raises TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
-        try:
-            held = msgspec.msgpack.decode(state, type=_HeldState)
-        except msgspec.DecodeError as error:
-            raise TopologyError("state-unreadable", f"what waited to be merged cannot be read: {error}") from error
+        held = _decoded(state)
         self._released_ms = held.released_ms
         self._channels = {
             name: _Channel(rank, watermark_ms, idle, heard_ms=now_ms)
@@ -244,6 +241,34 @@ class EventTimeMerger:
         self.late_rows += late
         start = late if self._drop_late else 0
         return batch.slice(start, count - start) if count > start else None
+
+
+def share_out(
+    states: Sequence[bytes],
+    schemas: Mapping[str, pa.Schema],
+    everywhere: Collection[str],
+    share: Callable[[str, pa.RecordBatch], Iterable[tuple[int, pa.RecordBatch]]],
+    instances: int,
+) -> list[bytes]:
+    """The states of `instances` mergers that hold what those of `states` held; `share` says which of them get which
+    rows of a stream. All mergers of a stage are told the same of their channels, and have all of the streams in
+    `everywhere`."""
+    held = [_decoded(state) for state in states]
+    batches: list[list[_HeldBatch]] = [[] for _ in range(instances)]
+    for number, one in enumerate(held):
+        for batch in one.batches:
+            if number == 0 or batch.stream not in everywhere:
+                for index, part in share(batch.stream, decode_batch(batch.body, schemas[batch.stream], batch.rows)):
+                    batches[index].append(_HeldBatch(batch.stream, part.num_rows, encode_batch(part).to_pybytes()))
+    released_ms = max(one.released_ms for one in held)
+    return [msgspec.msgpack.encode(_HeldState(released_ms, held[0].channels, tuple(own))) for own in batches]
+
+
+def _decoded(state: bytes) -> _HeldState:
+    try:
+        return msgspec.msgpack.decode(state, type=_HeldState)
+    except msgspec.DecodeError as error:
+        raise TopologyError("state-unreadable", f"what waited to be merged cannot be read: {error}") from error
 
 
 def _unopened(stream: str) -> str:

@@ -1,34 +1,62 @@
-"""What each instance of a topology begins from, given the states of the topology that was there before. Pure."""
+"""What each instance of a topology begins from, given the states of the topology that was there before.
+
+An instance goes on from its namesake's state. Where a stage has another number of instances, its state is shared out
+anew; and since a worker may come to any receiver, each of these gets what all of them had taken.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from topology.model import PUBLISHER, RECEIVER, Topology
+from siddhi.scripts.language import ScriptPolicy
+from topology.model import PROCESSOR, PUBLISHER, RECEIVER, Component, Topology
 from topology.positions import Positions
 from topology.stages.contract import Parts
 from topology.stages.receiver import POSITIONS
+from topology.stages.rescaling import rescaled
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """The states from which instances begin, by name; `left` is what could not be taken over, for people."""
+
+    states: Mapping[str, Parts]
+    left: tuple[str, ...] = ()
 
 
 def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -> set[str]:
     """Which of the `former` instances' states are needed to open the instances `mine`."""
     names: set[str] = set()
-    for name in mine:
-        names |= {one for one in former if one == name or _shares_positions(topology, name, one)}
+    for component in _components(topology, mine):
+        before = _of(component.name, former)
+        needs_all = component.kind == RECEIVER or _is_rescaled(component, before)
+        names |= before if needs_all else before.intersection(mine)
     return names
 
 
-def beginnings(topology: Topology, mine: Collection[str], former: Mapping[str, Parts]) -> dict[str, Parts]:
-    """The states from which the instances `mine` begin. A worker may come to any receiver, so each of them gets what
-    all receivers had taken. Raises TopologyError when a state cannot be read."""
+def beginnings(
+    topology: Topology, mine: Collection[str], former: Mapping[str, Parts], scripts: ScriptPolicy
+) -> Beginnings:
+    """What the instances `mine` begin from. Raises TopologyError when a state cannot be read."""
     found: dict[str, Parts] = {}
-    for name in mine:
-        shared = [former[one][POSITIONS] for one in sorted(former) if _shares_positions(topology, name, one)]
-        if shared:
-            found[name] = {POSITIONS: Positions.restored(shared).snapshot()}
-        elif name in former:
-            found[name] = former[name]
-    return found
+    left: list[str] = []
+    for component in _components(topology, mine):
+        before = _of(component.name, former)
+        here = [name for name in component.instances() if name in mine]
+        if component.kind == RECEIVER and before:
+            taken = Positions.restored(former[name][POSITIONS] for name in sorted(before)).snapshot()
+            found.update({name: {POSITIONS: taken} for name in here})
+        elif _is_rescaled(component, before):
+            stage = topology.plan.processor(component.name)
+            shared = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
+            if shared.left:
+                left.append(shared.left)
+            states = dict(zip(component.instances(), shared.states, strict=bool(shared.states)))
+            found.update({name: states[name] for name in here if name in states})
+        else:
+            found.update({name: former[name] for name in here if name in before})
+    return Beginnings(found, tuple(left))
 
 
 def keeps_state(topology: Topology, name: str) -> bool:
@@ -36,6 +64,13 @@ def keeps_state(topology: Topology, name: str) -> bool:
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
 
 
-def _shares_positions(topology: Topology, name: str, former: str) -> bool:
-    component = name.rpartition("#")[0]
-    return topology.component(component).kind == RECEIVER and former.rpartition("#")[0] == component
+def _components(topology: Topology, mine: Collection[str]) -> list[Component]:
+    return [component for component in topology.components if not set(component.instances()).isdisjoint(mine)]
+
+
+def _of(component: str, instances: Collection[str]) -> set[str]:
+    return {name for name in instances if name.rpartition("#")[0] == component}
+
+
+def _is_rescaled(component: Component, before: Collection[str]) -> bool:
+    return component.kind == PROCESSOR and bool(before) and set(before) != set(component.instances())

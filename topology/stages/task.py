@@ -74,7 +74,8 @@ class Task:
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
         self._order: TaskOrder = "stand-by" if stands_by else "work"
-        self._brought: dict[str, Parts] | None = None
+        self._brought: Mapping[str, Parts] | None = None
+        self._left: tuple[str, ...] = ()
         self._opened = False
         self.hand_over: HandOver = ""
         """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
@@ -113,7 +114,8 @@ class Task:
     def bring(self, former: Mapping[str, Parts]) -> None:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
         `wants`; called before `run`, or by the control thread."""
-        self._brought = beginnings(self.topology, self.state_keepers(), former)
+        begins = beginnings(self.topology, self.state_keepers(), former, self._settings.scripts)
+        self._brought, self._left = begins.states, begins.left
 
     def wants(self, former: Collection[str]) -> set[str]:
         """Which of the `former` instances' states it needs to go on from them."""
@@ -125,9 +127,8 @@ class Task:
 
     def left(self) -> tuple[str, ...]:
         """State that its instances could not take over, for people."""
-        return tuple(
-            text for instance in self._instances.values() if isinstance(instance, Processor) for text in instance.left
-        )
+        processors = (instance for instance in self._instances.values() if isinstance(instance, Processor))
+        return (*self._left, *(text for processor in processors for text in processor.left))
 
     def stop(self, failure: BaseException | None = None) -> None:
         """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
