@@ -16,7 +16,7 @@ from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
 from cep_common.messages import DriverRegistered, Message, Rejected, WorkerRegistered
-from cep_common.security.context import guard_connecting, guard_listening
+from cep_common.security.context import about_silence, guard_connecting, guard_listening
 from cep_common.security.roles import Door, Role, may_send
 from cep_common.task_messages import TaskRegistered
 
@@ -168,7 +168,8 @@ class ControlClient:
         names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
         if standing_by:
             raise PeerError(f"no manager leads at the moment, of {names}")
-        raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each)")
+        hint = about_silence(self._context)
+        raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each); {hint}")
 
     def leave(self) -> None:
         """The manager that was asked last is asked after all others."""

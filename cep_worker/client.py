@@ -19,7 +19,7 @@ from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.messages import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
-from cep_common.security.context import open_context
+from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role
 from cep_common.security.tokens import bearer
 from topology.frames import arrow_schema, encode_batch
@@ -114,7 +114,8 @@ class EventSender:
         while not done():
             left_ms = STEP_MS if deadline_ms is None else min(STEP_MS, deadline_ms - _now_ms())
             if left_ms <= 0:
-                raise PeerError(f"the worker at {self._where()} did not answer within {timeout_ms} ms")
+                hint = about_silence(self._context)
+                raise PeerError(f"the worker at {self._where()} did not answer within {timeout_ms} ms; {hint}")
             self._poller.poll(left_ms)
             self._look()
 

@@ -19,7 +19,7 @@ from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Rejected, StreamSchema, Subscribe, Subscribed
 from cep_common.security.config import SecurityConfig
-from cep_common.security.context import open_context
+from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role
 from cep_common.transport import connecting_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch
@@ -117,7 +117,8 @@ class EventListener:
     def _subscribe(self, wanted: Subscribe, timeout_ms: int) -> StreamSchema:
         self._socket.send_multipart(encode(wanted))
         if not self._socket.poll(timeout_ms):
-            raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms)")
+            hint = about_silence(self._context)
+            raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms); {hint}")
         answer = decode(self._socket.recv_multipart()).message
         if isinstance(answer, Rejected):
             raise InputError(answer.code, answer.reason)

@@ -112,6 +112,14 @@ def guard_connecting(socket: Socket, context: zmq.Context[Any], door: Door) -> N
     socket.setsockopt(zmq.CURVE_SECRETKEY, keyring.secret)
 
 
+def about_silence(context: zmq.Context[Any]) -> str:
+    """What to think of when a peer does not answer: it says nothing to those whom it does not let in."""
+    keyring = context.keyring if isinstance(context, GuardedContext) else None
+    if keyring is None:
+        return "if it has keys, it answers nobody without"
+    return f"if it has other keys, or lets in no {keyring.role.value}, it does not answer"
+
+
 def is_loopback(host: str) -> bool:
     """True when nobody on another host can reach what listens at `host`."""
     try:
