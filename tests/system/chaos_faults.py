@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 
 from chaos_system import ChaosSystem
 from standalone_cluster import parent_of
-from two_hosts import ITS_END, NAMESPACE
 
 HANG_S = 8.0
 CUT_S = 8.0
@@ -76,13 +74,11 @@ def _to(choose: Callable[[ChaosSystem, random.Random], int], act: Callable[[int]
     return do
 
 
-def _cut(_system: ChaosSystem, _chance: random.Random) -> str:
+def _cut(system: ChaosSystem, _chance: random.Random) -> str:
     """The second host is away for a while."""
-    for state in ("down", "up"):
-        command = ["ip", "-n", NAMESPACE, "link", "set", ITS_END, state]
-        subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own
-        if state == "down":
-            time.sleep(CUT_S)
+    system.network.cut()
+    time.sleep(CUT_S)
+    system.network.join()
     return "the second host"
 
 

@@ -68,7 +68,7 @@ class Chaos:
     def run(self) -> Outcome:
         """Everything has been done, and judged."""
         chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret
-        with two_hosts() as hosts, ChaosSystem(self.folder, hosts, Ports.free()) as system:
+        with two_hosts() as network, ChaosSystem(self.folder, network, Ports.free()) as system:
             for plan in PLANS:
                 system.client().deploy(plan.deployed(self.delivery), replace=False)
             system.until(lambda: self._all_connected(system))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from standalone_cluster import Host, StandaloneCluster
+from two_hosts import Network
 
 from cep_cli.local_system import Ports
 from cep_cli.processes import LEAVES_WITH_PARENT
@@ -82,10 +83,10 @@ class Supervised:
 
 @dataclass(slots=True)
 class ChaosSystem:
-    """Runs on `hosts` in `folder` while its context is open."""
+    """Runs on the hosts of `network` in `folder` while its context is open."""
 
     folder: Path
-    hosts: tuple[Host, Host]
+    network: Network
     ports: Ports
     processes: dict[str, Supervised] = field(default_factory=dict)
     cluster: StandaloneCluster | None = None
@@ -105,6 +106,11 @@ class ChaosSystem:
     def __exit__(self, *_: object) -> None:
         self._leaving.set()
         self._opened.close()
+
+    @property
+    def hosts(self) -> tuple[Host, Host]:
+        """This host, where managers and driver run too, and the other one."""
+        return self.network.hosts
 
     def client(self) -> ManagerClient:
         """The manager that leads, or any that answers."""

@@ -44,7 +44,7 @@ STOP_S = 15.0
 def hosts() -> Iterator[tuple[Host, Host]]:
     with ExitStack() as opened:
         try:
-            found = opened.enter_context(two_hosts())
+            found = opened.enter_context(two_hosts()).hosts
         except NoSecondHostError as error:
             pytest.skip(f"no second host can be simulated here: {error}")
         yield found
