@@ -1,0 +1,280 @@
+"""What it costs that accepted events are on disk: the log alone, and a worker with a log beside one without.
+
+    .venv/bin/python benchmarks/spool.py [--rounds 5] [--folder FOLDER] [--json]
+
+Prints appends and megabytes per second of the log for each fsync policy, and of reading it back; and of a client, a
+worker and a receiver in processes of their own: events per second in batches of 4,096 rows, and how long a lone event
+takes from the client to the receiver, with each policy and without a log, best of the rounds. Ratios are of the same
+run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import zmq
+
+from cep_common.clock import SystemClock
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import Data, DeployedPlan, EndpointAssigned, StreamBinding, StreamSchema
+from cep_common.security.roles import Door
+from cep_worker.client import EventSender
+from cep_worker.config import EgressConfig, HttpConfig, IngressConfig, SpoolConfig, WorkerConfig
+from cep_worker.data_plane import DataPlane
+from cep_worker.spool.folder import Spool
+from cep_worker.spool.log import Log
+from cep_worker.spool.upkeep import open_upkeep
+from topology.frames import arrow_schema, encode_batch
+from topology.link_server import FrameArrived, LinkArrived, LinkServer
+
+ATTRIBUTES = (("carrier", "string"), ("flight", "string"), ("delay", "int"), ("distance", "double"))
+BINDING = StreamBinding("Departures", "Departures:1.0.0", ATTRIBUTES)
+PLAN = DeployedPlan(PlanKey(-1234, "Benchmark"), 1, (BINDING,), ())
+SCHEMA = arrow_schema(StreamSchema("Departures", ATTRIBUTES))
+POLICIES = ("no log", "none", "interval", "always")
+LARGE_ROWS = 4_096
+SECURED_EVERY_MS = 200
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where the logs are; a temporary folder by default")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        figures = {
+            "log": {policy: _best(lambda policy=policy: _log(Path(folder), policy), options.rounds)  # type: ignore[misc]
+                    for policy in POLICIES[1:]},
+            "worker": _workers(Path(folder), options.rounds),
+        }  # fmt: skip
+    if options.json:
+        print(json.dumps(figures))
+        return
+    for policy, values in figures["log"].items():
+        print(f"log, fsync {policy}: {values['small_appends_per_s']:,.0f} small appends/s, "
+              f"{values['large_megabytes_per_s']:,.0f} MB/s in large ones, read back {values['read_megabytes_per_s']:,.0f} MB/s")  # fmt: skip  # noqa: E501
+    for policy, values in figures["worker"].items():
+        print(f"worker, {policy}: {values['events_per_s']:,.0f} events/s ({values['events_ratio']:.2f}), "
+              f"a lone event {values['lone_us']:,.0f} us ({values['lone_more_us']:+,.0f} us)")  # fmt: skip
+
+
+def _batch(rows: int) -> pa.RecordBatch:
+    numbers = np.arange(rows)
+    columns = [
+        pa.array(numbers, pa.int64()),
+        pa.array(np.zeros(rows, np.int8)),
+        pa.array([f"C{number % 20}" for number in numbers]),
+        pa.array([f"F{number:06d}" for number in numbers]),
+        pa.array(numbers % 90, pa.int32()),
+        pa.array(numbers * 1.5),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _best(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, float]:
+    found = [measure() for _ in range(rounds)]
+    return {name: max(one[name] for one in found) for name in found[0]}
+
+
+# ---- the log alone --------------------------------------------------------------------------------------------------
+
+
+def _log(folder: Path, policy: str) -> dict[str, float]:
+    config = SpoolConfig(str(folder / "log"), fsync=policy)  # type: ignore[arg-type]
+    committing: list[Callable[[int], None]] = []
+    upkeep = open_upkeep(config, committing.append)
+    upkeep.start()
+    spool = Spool(config, "benchmark")
+    log = spool.open_log(PLAN.key, BINDING, upkeep)
+
+    def commit() -> None:
+        upkeep.when_safe(lambda: None)
+        for call in committing:
+            call(0)
+        committing.clear()
+
+    small, large = encode_batch(_batch(1)), encode_batch(_batch(LARGE_ROWS))
+    small_s = _append(log, small, 1, 20_000, commit)
+    began = log.size_bytes
+    large_s = _append(log, large, LARGE_ROWS, 1_000, commit)
+    written = log.size_bytes - began
+    start = time.perf_counter()
+    reader = log.reader(0)
+    read = sum(len(record.body) for records in iter(reader.read, []) for record in records)
+    read_s = time.perf_counter() - start
+    reader.close()
+    log.secure(log.last_position)
+    log.close()
+    spool.keep_only([], upkeep)
+    upkeep.stop()
+    spool.close()
+    return {
+        "small_appends_per_s": 20_000 / small_s,
+        "large_megabytes_per_s": written / large_s / 1e6,
+        "read_megabytes_per_s": read / read_s / 1e6,
+    }
+
+
+def _append(log: Log, body: Any, rows: int, times: int, commit: Callable[[], None]) -> float:
+    """Seconds for so many appends, ten to a turn of the reactor."""
+    start = time.perf_counter()
+    for number in range(times):
+        log.reserve(body.size)
+        log.append(body, body.size, rows, 0)
+        if number % 10 == 9:
+            commit()
+    return time.perf_counter() - start
+
+
+# ---- a worker between a client and a receiver --------------------------------------------------------------------
+
+
+def _workers(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
+    """For each policy the best of all rounds; the policies take turns, so that all see the same machine."""
+    processes = multiprocessing.get_context("spawn")
+    here, there = processes.Pipe()
+    receiver = processes.Process(target=_receive, args=(there,))
+    receiver.start()
+    endpoint = here.recv()
+    throughput: dict[str, list[float]] = {policy: [] for policy in POLICIES}
+    lone: dict[str, list[float]] = {policy: [] for policy in POLICIES}
+    for _ in range(rounds):
+        for policy in POLICIES:
+            with tempfile.TemporaryDirectory(dir=folder) as own, _worker(processes, own, policy, endpoint) as sender:
+                throughput[policy].append(_events_per_s(sender))
+                here.send("forget")
+                _send_lone(sender, 1_000)
+                here.send("latencies")
+                lone[policy].append(float(np.median(here.recv())))
+    here.send("stop")
+    receiver.join()
+    best, quickest = max(throughput["no log"]), min(lone["no log"])
+    return {
+        policy: {
+            "events_per_s": max(throughput[policy]),
+            "events_ratio": max(throughput[policy]) / best,
+            "lone_us": min(lone[policy]),
+            "lone_more_us": min(lone[policy]) - quickest,
+        }
+        for policy in POLICIES
+    }
+
+
+@contextmanager
+def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Iterator[EventSender]:
+    """A client of a worker in a process of its own, which is linked to the receiver."""
+    here, there = processes.Pipe()
+    process = processes.Process(target=_run_worker, args=(there, folder, policy, endpoint))
+    process.start()
+    try:
+        with EventSender(here.recv(), StreamSchema("Departures", ATTRIBUTES)) as sender:
+            yield sender
+    finally:
+        here.send("stop")
+        process.join()
+
+
+def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None:
+    config = WorkerConfig(
+        spool=SpoolConfig(folder, fsync="none" if policy == "no log" else policy),  # type: ignore[arg-type]
+        ingress=IngressConfig(port=_free_port()),
+        egress=EgressConfig(port=_free_port()),
+        http=HttpConfig(port=_free_port()),
+    )
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    spool = Spool(config.spool, "benchmark")
+    data = DataPlane(config, "benchmark", spool, context, SystemClock(), ((), ()), lambda: None)
+    data.open()
+    thread = threading.Thread(target=data.run)
+    thread.start()
+    data.apply((PLAN if policy != "no log" else msgspec.structs.replace(PLAN, delivery="at-most-once"),))
+    data.connect(PLAN.key, PLAN.epoch, "Departures", EndpointAssigned(endpoint, "receiver#0"))
+    while not any(inflow.connected for snapshot in data.snapshots() for inflow in snapshot.report.inflow):
+        time.sleep(0.01)
+    pipe.send(Endpoint("127.0.0.1", config.ingress.port))
+    pipe.recv()
+    data.stop()
+    thread.join()
+    spool.close()
+    context.destroy(linger=0)
+
+
+def _events_per_s(sender: EventSender, batches: int = 600) -> float:
+    batch = _batch(LARGE_ROWS)
+    start = time.perf_counter()
+    for _ in range(batches):
+        sender.send(batch)
+    sender.flush(60_000)
+    return batches * LARGE_ROWS / (time.perf_counter() - start)
+
+
+def _send_lone(sender: EventSender, events: int) -> None:
+    """So many events, each when the one before was accepted; they carry the time at which they were sent."""
+    one = _batch(1)
+    for _ in range(events):
+        times = pa.array([time.monotonic_ns()], pa.int64())
+        sender.send(pa.RecordBatch.from_arrays([times, *one.columns[1:]], schema=SCHEMA))
+        sender.flush(5_000)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _receive(pipe: Any) -> None:
+    """A receiver stage that takes everything at once and secures it now and then."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    server = LinkServer.listen(
+        context, Door.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: 0
+    )
+    pipe.send(server.endpoint)
+    latencies: list[float] = []
+    secured_ms = 0
+    while True:
+        server.socket.poll(1)
+        for event in server.receive(_now_ms()):
+            if isinstance(event, LinkArrived):
+                event.link.attachment = 0
+            elif isinstance(event, FrameArrived) and event.batch is not None and isinstance(event.message, Data):
+                if event.batch.num_rows == 1:
+                    latencies.append((time.monotonic_ns() - event.batch.column(0)[0].as_py()) / 1_000)
+                server.done(event.link, event.sequence)
+                event.link.attachment = event.message.position
+        server.flush()
+        if _now_ms() - secured_ms >= SECURED_EVERY_MS:
+            secured_ms = _now_ms()
+            for link in server.links.values():
+                server.secure(link, link.attachment)
+        match pipe.recv() if pipe.poll() else "":
+            case "forget":
+                latencies.clear()
+            case "latencies":
+                pipe.send(latencies)
+            case "stop":
+                break
+    server.close()
+    context.destroy(linger=0)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    main()
