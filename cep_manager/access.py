@@ -12,6 +12,7 @@ CALLS: dict[str, Permission] = {
     "api.show_status": Permission.SEE,
     "api.show_query_plan": Permission.SEE,
     "api.show_topology": Permission.SEE,
+    "api.show_statistics": Permission.SEE,
     "api.show_event_flow": Permission.SEE,
     "console.show_event_flow": Permission.SEE,
     "api.validate_plan": Permission.SEE,

@@ -9,6 +9,7 @@ from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
 from cep_manager.api.requests import read_flag, read_json, read_tenant, read_text
+from cep_manager.api.statistics_routes import statistics_routes
 from cep_manager.authoring.model import Trial
 from cep_manager.manager_view import ManagerView, PlanSummary
 
@@ -44,6 +45,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     _plan_routes(api, view)
     _life_cycle_routes(api, view)
     _topology_routes(api, view)
+    statistics_routes(api, view)
     _authoring_routes(api, view)
     _cluster_routes(api, view)
     return api

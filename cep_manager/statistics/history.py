@@ -7,7 +7,7 @@ For each window a ring of samples is kept, each of which holds all counters as t
                       └ now − window: between two samples, told as if events had come evenly
 
 What happened in the window is the totals less what stood there. An instance takes 171 samples of 8 bytes for each
-counter and 80 bytes besides: some 30 KB for a stage with four streams, at most 1 MB for one with `MOST_COUNTERS`.
+counter and 80 bytes besides: some 35 KB for a stage with four streams, at most 0.8 MB for one with `MOST_COUNTERS`.
 """
 
 from __future__ import annotations

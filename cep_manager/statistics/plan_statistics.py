@@ -1,0 +1,147 @@
+"""What a plan and each of its stages did, by window. Pure: told from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.latency import percentile_ms
+from cep_common.task_messages import ComponentKind, StreamCount
+from cep_manager.compiled_plan import PlannedComponent
+from cep_manager.snapshot import Snapshot
+from cep_manager.statistics.figures import Figures, added_up, capacity, figures
+from cep_manager.statistics.history import WINDOWS_S, History
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """How long events took from their arrival in the topology until all that came of them had gone on, to a worker or
+    into a state; percentiles to within 10 %. None while none has."""
+
+    events: int
+    mean_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """What a stage, or an instance of one, did in a window. `execute_ms` is the mean time that working on an event
+    took, `bundle_ms` on a piece of events, `stay_ms` the mean time that an event stayed, waiting included; None without
+    events. `capacity` is the share of the last ten minutes that the busiest instance spent working."""
+
+    name: str
+    received: tuple[StreamCount, ...]
+    emitted: tuple[StreamCount, ...]
+    received_per_second: float
+    emitted_per_second: float
+    execute_ms: float | None
+    bundle_ms: float | None
+    stay_ms: float | None
+    capacity: float
+    dropped: int
+    errors: int
+
+
+class ComponentActivity(msgspec.Struct, frozen=True):
+    """A stage with its instances."""
+
+    kind: ComponentKind
+    all: Activity
+    instances: tuple[Activity, ...]
+
+
+class WindowStatistics(msgspec.Struct, frozen=True):
+    """The last `window_s` seconds (None: all time), of which `covered_ms` were counted. `received` are the events that
+    came into the topology, `emitted` those that it gave to workers."""
+
+    window_s: int | None
+    covered_ms: int
+    received: int
+    emitted: int
+    dropped: int
+    latency: Latency
+    components: tuple[ComponentActivity, ...]
+
+
+class PlanStatistics(msgspec.Struct, frozen=True):
+    """A plan's windows, the shortest first and all time last."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    windows: tuple[WindowStatistics, ...]
+
+
+def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
+    """The statistics of a deployed plan; without components when its text cannot be compiled. KeyError when it is not
+    deployed."""
+    record = snapshot.plans[key]
+    planned = record.compiled.components if record.compiled is not None else ()
+    windows = tuple(_window(snapshot, key, planned, window_s) for window_s in (*WINDOWS_S, None))
+    return PlanStatistics(key.plan, key.tenant, record.epoch, windows)
+
+
+def _window(
+    snapshot: Snapshot, key: PlanKey, planned: tuple[PlannedComponent, ...], window_s: int | None
+) -> WindowStatistics:
+    histories = snapshot.histories.get(key, {})
+    now_ms = snapshot.now_ms
+    components: list[ComponentActivity] = []
+    totals: list[tuple[PlannedComponent, Figures]] = []
+    for component in planned:
+        names = [instance_name(component.name, index) for index in range(component.parallel)]
+        mine = {name: histories[name] for name in names if name in histories}
+        told = {name: figures(history, window_s, now_ms) for name, history in mine.items()}
+        total = added_up(told.values())
+        totals.append((component, total))
+        components.append(
+            ComponentActivity(
+                kind=component.kind,
+                all=_activity(component.name, total, mine.values(), now_ms),
+                instances=tuple(_activity(name, told[name], [history], now_ms) for name, history in mine.items()),
+            )
+        )
+    receivers = added_up(total for component, total in totals if component.kind == "receiver")
+    publishers = added_up(total for component, total in totals if component.kind == "publisher")
+    return WindowStatistics(
+        window_s=window_s,
+        covered_ms=max((total.covered_ms for _, total in totals), default=0),
+        received=receivers.events_received(),
+        emitted=publishers.events_emitted(),
+        dropped=sum(total.dropped for _, total in totals),
+        latency=_latency(receivers),
+        components=tuple(components),
+    )
+
+
+def _activity(name: str, told: Figures, histories: Iterable[History], now_ms: int) -> Activity:
+    covered_s = told.covered_ms / 1_000
+    return Activity(
+        name=name,
+        received=_counts(told.received),
+        emitted=_counts(told.emitted),
+        received_per_second=round(told.events_received() / covered_s, 3) if covered_s else 0.0,
+        emitted_per_second=round(told.events_emitted() / covered_s, 3) if covered_s else 0.0,
+        execute_ms=_rounded(told.execute_latency_ms()),
+        bundle_ms=_rounded(told.bundle_latency_ms()),
+        stay_ms=_rounded(told.stay_latency_ms()),
+        capacity=round(capacity(histories, now_ms), 4),
+        dropped=told.dropped,
+        errors=told.errors,
+    )
+
+
+def _latency(receivers: Figures) -> Latency:
+    p50_ms, p95_ms, p99_ms = (_rounded(percentile_ms(receivers.latencies, share)) for share in (0.5, 0.95, 0.99))
+    events = sum(receivers.latencies.values())
+    return Latency(events, _rounded(receivers.stay_latency_ms()), p50_ms, p95_ms, p99_ms)
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 4)
+
+
+def _counts(counts: dict[str, int]) -> tuple[StreamCount, ...]:
+    return tuple(StreamCount(stream, events) for stream, events in counts.items())
