@@ -74,6 +74,14 @@ class TrialConfig(msgspec.Struct, frozen=True):
     most_rows: Annotated[int, Meta(ge=1, le=20_000)] = 1_000
 
 
+class TailConfig(msgspec.Struct, frozen=True):
+    """How event streams are watched; with `at_once` 0 they are not."""
+
+    at_once: Count = 6
+    events_per_s: Annotated[int, Meta(ge=1, le=500)] = 20
+    longest_ms: Annotated[int, Meta(ge=1_000)] = 600_000
+
+
 class PlanFolderConfig(msgspec.Struct, frozen=True):
     """A folder whose files are deployed; an empty path is none."""
 
@@ -116,6 +124,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
     trial: TrialConfig = TrialConfig()
+    tail: TailConfig = TailConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)

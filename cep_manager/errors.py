@@ -10,12 +10,19 @@ CepError
     ├── BadRequestError         a request that cannot be understood
     ├── TrialsBusyError         no more plans are tried out at the moment
     ├── TrialFailedError        a plan that was tried out needed too much time or memory
+    ├── UnknownStreamError      no such event stream
+    ├── NoWorkerError           no worker serves an event stream
+    ├── WorkerFailedError       a worker did not do what it was asked for
+    ├── EventsRefusedError      a worker refused events; carries its reasons
+    ├── TailsBusyError          no more event streams are watched at the moment
     ├── StoreError              the plan store cannot be read or written
     ├── NotLeaderError          another manager leads, or none does at the moment
     └── ManagerUnavailableError the control loop does not answer
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from cep_common.errors import CepError
 from cep_manager.compiled_plan import PlanProblem
@@ -79,6 +86,41 @@ class TrialFailedError(ManagerError):
     """A plan that was tried out needed more time or memory than it may, or its process died."""
 
     code = "trial-failed"
+
+
+class UnknownStreamError(ManagerError):
+    """No plan of the tenant imports, or exports, an event stream of that name."""
+
+    code = "unknown-stream"
+
+
+class NoWorkerError(ManagerError):
+    """No worker that lives serves the event stream."""
+
+    code = "no-worker"
+
+
+class WorkerFailedError(ManagerError):
+    """A worker cannot be reached, or does not let the manager in."""
+
+    code = "worker-failed"
+
+
+class EventsRefusedError(ManagerError):
+    """A worker refused events and took none of them: `reason_code` and `problems` are its own."""
+
+    code = "events-refused"
+
+    def __init__(self, message: str, reason_code: str, problems: list[Any]) -> None:
+        super().__init__(message)
+        self.reason_code = reason_code
+        self.problems = problems
+
+
+class TailsBusyError(ManagerError):
+    """As many event streams are being watched as may be at once."""
+
+    code = "tails-busy"
 
 
 class StoreError(ManagerError):

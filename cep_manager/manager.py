@@ -16,7 +16,12 @@ from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
+from cep_manager.errors import NoWorkerError
 from cep_manager.event_flow import EventFlow, event_flow
+from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
+from cep_manager.events.sending import send_events
+from cep_manager.events.streams import event_streams, find_stream, workers_of
+from cep_manager.events.tails import Tail, Tails, listen_with
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import (
     Cluster,
@@ -48,6 +53,7 @@ class Manager(PlanCommands):
         super().__init__(service.store, service, clock, config)
         self._database = database
         self._config = config
+        self._tails = Tails(config.tail, clock, listen_with(config.security))
         self._trials = Trials(config.trial, config.scripts, clock)
         self._started_ms = clock.monotonic_ms()
         self.folder = PlanFolderWatch(config.plan_folder, self)
@@ -80,6 +86,22 @@ class Manager(PlanCommands):
 
     def event_flow(self, tenant: int) -> EventFlow:
         return event_flow(self._live_snapshot(), tenant)
+
+    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
+        return event_streams(self._live_snapshot(), tenant)
+
+    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
+        snapshot = self._live_snapshot()
+        stream = find_stream(snapshot, tenant, "exported", name)
+        endpoints = tuple(one.egress for one in workers_of(snapshot, tenant, stream) if one.egress is not None)
+        if not endpoints:
+            raise NoWorkerError(f"no worker lets listeners in for {name}; see egress in their configuration")
+        return self._tails.open(endpoints, name, tenant, wanted)
+
+    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
+        snapshot = self._live_snapshot()
+        stream = find_stream(snapshot, tenant, "imported", name)
+        return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, authorization)
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)

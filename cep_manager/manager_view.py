@@ -14,6 +14,7 @@ from cep_common.messages import RunState, StreamBinding
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.event_flow import EventFlow
+from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.plan_folder import FileProblem
 from cep_manager.snapshot import Snapshot
@@ -220,6 +221,16 @@ class Health(msgspec.Struct, frozen=True):
     leads: bool = True
 
 
+class Tail(Protocol):
+    """Events of a stream as they pass."""
+
+    def take(self, timeout_s: float) -> TailReport:
+        """What has come since the last call, as soon as there is something, or after `timeout_s`."""
+
+    def close(self) -> None:
+        """Nothing is listened to any more."""
+
+
 class ManagerView(Protocol):
     """All that console and REST API need. Any thread may call; errors are `ManagerError`s."""
 
@@ -237,6 +248,17 @@ class ManagerView(Protocol):
 
     def event_flow(self, tenant: int) -> EventFlow:
         """Through what events of the tenant go: sources, streams, plans, sinks."""
+
+    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
+        """The tenant's event streams."""
+
+    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
+        """A live tail of an exported event stream; close it. Raises UnknownStreamError, NoWorkerError, TailsBusyError,
+        WorkerFailedError, BadRequestError for the filter."""
+
+    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
+        """A worker has taken the events in `body` for an imported event stream, on behalf of whoever `authorization`
+        (a header) shows. Raises UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError."""
 
     def validate(self, text: str) -> Validation:
         """Everything that is wrong with a plan's text."""

@@ -8,6 +8,7 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
+from cep_manager.api.event_routes import event_routes
 from cep_manager.api.requests import read_flag, read_json, read_tenant, read_text
 from cep_manager.api.statistics_routes import statistics_routes
 from cep_manager.authoring.model import Trial
@@ -47,6 +48,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     _topology_routes(api, view)
     statistics_routes(api, view)
     _authoring_routes(api, view)
+    event_routes(api, view)
     _cluster_routes(api, view)
     return api
 

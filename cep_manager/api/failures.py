@@ -13,15 +13,20 @@ from cep_common.errors import CepError
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
+    EventsRefusedError,
     ManagerUnavailableError,
     NotLeaderError,
+    NoWorkerError,
     PlanExistsError,
     PlanInvalidError,
     QuotaError,
     StoreError,
+    TailsBusyError,
     TrialFailedError,
     TrialsBusyError,
     UnknownPlanError,
+    UnknownStreamError,
+    WorkerFailedError,
 )
 
 logger = logging.getLogger(__name__)
@@ -35,6 +40,11 @@ HTTP_STATUS: dict[type[CepError], int] = {
     PlanInvalidError: 422,
     TrialsBusyError: 429,
     TrialFailedError: 422,
+    UnknownStreamError: 404,
+    NoWorkerError: 503,
+    WorkerFailedError: 502,
+    EventsRefusedError: 422,
+    TailsBusyError: 503,
     StoreError: 503,
     NotLeaderError: 503,
     ManagerUnavailableError: 503,
@@ -81,6 +91,8 @@ def answer_known(error: CepError) -> Response:
     details: dict[str, Any] = {}
     if isinstance(error, PlanInvalidError):
         details = {"problems": [msgspec.to_builtins(problem) for problem in error.problems]}
+    if isinstance(error, EventsRefusedError):
+        details = {"code": error.reason_code, "problems": error.problems}
     return failure(status_of(error), error.code, error.message, details)
 
 

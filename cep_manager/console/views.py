@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
@@ -17,7 +17,8 @@ from cep_manager.api.requests import read_number, read_tenant, read_text
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.highlight import siddhi_lines, xml_lines
 from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
-from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError
+from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, UnknownStreamError
+from cep_manager.events.model import Side
 from cep_manager.manager_view import ManagerView, Outcome
 
 Page = tuple[str, int] | str | AnyResponse
@@ -64,6 +65,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     _editor_fragments(console, view)
     _plan_pages(console, view)
     _life_cycle_actions(console, view)
+    _event_pages(console, view)
     _flow_pages(console)
     _cluster_pages(console, view)
     return console
@@ -217,6 +219,24 @@ def _flow_pages(console: Blueprint) -> None:
     @_page
     def show_event_flow() -> Page:
         return render_template("event_flow.html")
+
+
+def _event_pages(console: Blueprint, view: ManagerView) -> None:
+    @console.get("/events")
+    @_page
+    def list_event_streams() -> Page:
+        streams = view.event_streams(read_tenant(request))
+        sides = [(side, [one for one in streams if one.side == side]) for side in get_args(Side)]
+        return render_template("events.html", sides=sides)
+
+    @console.get("/events/<any(imported, exported):side>/<path:name>")
+    @_page
+    def show_event_stream(side: str, name: str) -> Page:
+        tenant = read_tenant(request)
+        found = [one for one in view.event_streams(tenant) if (one.side, one.name) == (side, name)]
+        if not found:
+            raise UnknownStreamError(f"there is no {side} event stream {name}")
+        return render_template("event_stream.html", stream=found[0])
 
 
 def _cluster_pages(console: Blueprint, view: ManagerView) -> None:

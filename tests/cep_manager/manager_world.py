@@ -25,8 +25,10 @@ from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig
 from cep_manager.control_plane import ControlPlane
-from cep_manager.errors import PlanExistsError, PlanInvalidError, UnknownPlanError
+from cep_manager.errors import EventsRefusedError, PlanExistsError, PlanInvalidError, UnknownPlanError
 from cep_manager.event_flow import EventFlow, event_flow
+from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
+from cep_manager.events.streams import event_streams, find_stream
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
 from cep_manager.manager_view import (
@@ -286,6 +288,24 @@ LEADER = ManagerMember(
 )
 
 
+class FakeTail:
+    """Two reports of a hostile event, then the end."""
+
+    def __init__(self, stream: EventStreamView, wanted: EventFilter | None) -> None:
+        self.stream = stream
+        self.wanted = wanted
+        self.taken = 0
+        self.closed = False
+
+    def take(self, timeout_s: float) -> TailReport:
+        self.taken += 1
+        event = {"_timestamp": 1_767_225_600_000, **dict.fromkeys((n for n, _ in self.stream.attributes), "<b>x</b>")}
+        return TailReport([event], 10 * self.taken, self.taken, self.taken, "that was all" if self.taken == 2 else "")
+
+    def close(self) -> None:
+        self.closed = True
+
+
 class FakeView:
     """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
 
@@ -299,6 +319,8 @@ class FakeView:
         self.undeployed: list[PlanKey] = []
         self.done: list[tuple[PlanKey, str]] = []
         self.tried: list[Trial] = []
+        self.tails: list[FakeTail] = []
+        self.sent: list[tuple[str, bytes, str, str]] = []
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -326,6 +348,22 @@ class FakeView:
 
     def event_flow(self, tenant: int) -> EventFlow:
         return event_flow(self._look(), tenant)
+
+    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
+        return event_streams(self._look(), tenant)
+
+    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> FakeTail:
+        stream = find_stream(self._look(), tenant, "exported", name)
+        self.tails.append(FakeTail(stream, wanted))
+        return self.tails[-1]
+
+    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
+        find_stream(self._look(), tenant, "imported", name)
+        if b"broken" in body:
+            problems = [{"index": 0, "attribute": "delay", "problem": "must be a number"}]
+            raise EventsRefusedError("events do not fit", "bad-events", problems)
+        self.sent.append((name, body, kind, authorization))
+        return SentEvents(name, 1, "worker-1")
 
     def validate(self, text: str) -> Validation:
         self._look()

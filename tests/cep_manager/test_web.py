@@ -1,14 +1,16 @@
 """REST API and console over a made-up cluster, through Flask's test client."""
 
+import json
 import re
 
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from manager_world import KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
+from manager_world import COMPILED, KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
 from cep_manager.api.failures import HTTP_STATUS, status_of
 from cep_manager.errors import (
     BadRequestError,
@@ -18,10 +20,21 @@ from cep_manager.errors import (
     QuotaError,
     StoreError,
 )
+from cep_manager.events.model import EventFilter
 from cep_manager.web import create_app
 
 BODY_BYTES = 2_000
-PAGES = ["/", "/deploy", "/deploy?plan=Storms", "/plans/Storms", "/plans/Storms/undeploy", "/event-flow", "/cluster"]
+EVENT_PAGES = ["/events", "/events/imported/Arrivals:1.0.0", "/events/exported/KnockOns:1.0.0"]
+PAGES = [
+    "/",
+    "/deploy",
+    "/deploy?plan=Storms",
+    "/plans/Storms",
+    "/plans/Storms/undeploy",
+    "/event-flow",
+    "/cluster",
+    *EVENT_PAGES,
+]
 FRAGMENTS = ["/fragments/plans", "/fragments/plans/Storms", "/fragments/cluster"]
 READS = [
     "/api/v1/plans",
@@ -31,6 +44,7 @@ READS = [
     "/api/v1/plans/Storms/topology",
     "/api/v1/language",
     "/api/v1/event-flow",
+    "/api/v1/event-streams",
     "/api/v1/cluster",
     "/api/v1/health",
 ]
@@ -138,6 +152,39 @@ def test_a_trial_that_cannot_be_understood_is_refused(client: FlaskClient, view:
     answer = client.post("/api/v1/try", json=body)
     assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-request")
     assert view.tried == []
+
+
+def test_a_stream_is_watched_by_server_sent_events_until_its_end(client: FlaskClient, view: FakeView) -> None:
+    answer = client.get("/api/v1/event-streams/KnockOns:1.0.0/tail?attribute=tailnum&operator=contains&value=N1")
+    assert answer.mimetype == "text/event-stream"
+    beat, first, last = answer.get_data(as_text=True).strip().split("\n\n")
+    assert beat == ": watching"
+    report = json.loads(first.removeprefix("data: "))
+    assert (report["events"][0]["tailnum"], report["seen"]) == ("<b>x</b>", 10)
+    assert last.startswith("event: ended\ndata: {")
+    answer.close()
+    (tail,) = view.tails
+    assert (tail.closed, tail.wanted) == (True, EventFilter("tailnum", "contains", "N1"))
+
+
+def test_a_look_at_a_stream_is_one_report(client: FlaskClient, view: FakeView) -> None:
+    found = client.get("/api/v1/event-streams/KnockOns:1.0.0/look?wait_ms=10").get_json()
+    assert (found["seen"], found["ended"]) == (10, "")
+    assert view.tails[0].closed
+    for query in ("wait_ms=5001", "wait_ms=x", "attribute=a&operator=like"):
+        assert client.get(f"/api/v1/event-streams/KnockOns:1.0.0/look?{query}").status_code == 400
+    assert client.get("/api/v1/event-streams/Arrivals:1.0.0/tail").status_code == 404
+    assert len(view.tails) == 1
+
+
+def test_events_are_handed_to_a_worker_with_the_senders_own_authorisation(client: FlaskClient, view: FakeView) -> None:
+    headers = {"Authorization": "Bearer mine", "Content-Type": "application/x-ndjson"}
+    answer = client.post("/api/v1/event-streams/Arrivals:1.0.0/events", data="{}", headers=headers)
+    assert answer.get_json() == {"stream": "Arrivals:1.0.0", "accepted": 1, "worker": "worker-1"}
+    assert view.sent == [("Arrivals:1.0.0", b"{}", "application/x-ndjson", "Bearer mine")]
+    refused = client.post("/api/v1/event-streams/Arrivals:1.0.0/events", data="broken")
+    assert (refused.status_code, refused.get_json()["code"]) == (422, "events-refused")
+    assert refused.get_json()["details"]["problems"][0]["problem"] == "must be a number"
 
 
 def test_undeploying_answers_without_a_body(client: FlaskClient, view: FakeView) -> None:
@@ -378,6 +425,20 @@ def test_what_users_write_is_shown_as_text(client: FlaskClient, view: FakeView) 
     assert "no query plan" in client.get("/plans/Storms").get_data(as_text=True)
 
 
+def test_names_of_attributes_stay_text_and_values_for_scripts_stay_data(client: FlaskClient, view: FakeView) -> None:
+    hostile = (("\"><script>alert(1)</script>'", "string"),)
+    bindings = (StreamBinding("S", "<img src=x>:1.0.0", hostile),)
+    compiled = msgspec.structs.replace(COMPILED, imported=bindings, exported=bindings)
+    view.world.put(plan(key=PlanKey(KEY.tenant, "<b>Hostile</b>"), compiled=compiled))
+    name = "%3Cimg%20src%3Dx%3E:1.0.0"
+    for address in ("/events", f"/events/imported/{name}", f"/events/exported/{name}"):
+        page = client.get(address).get_data(as_text=True)
+        assert "alert(1)" in page
+        assert "<script>alert" not in page
+        assert "<img" not in page.partition("</header>")[2]
+        assert "<b>Hostile" not in page
+
+
 def test_a_page_that_is_not_there_is_said_in_a_page(client: FlaskClient) -> None:
     for address in ("/plans/None", "/nothing"):
         answer = client.get(address)
@@ -406,6 +467,7 @@ def test_a_page_says_when_the_manager_cannot_answer(client: FlaskClient, view: F
         ("POST", "/plans/Storms/undeploy"),
         ("POST", "/plans/Storms/restart"),
         ("POST", "/api/v1/try"),
+        ("POST", "/api/v1/event-streams/Arrivals:1.0.0/events"),
     ],
 )
 def test_other_sites_cannot_change_anything(
@@ -413,7 +475,7 @@ def test_other_sites_cannot_change_anything(
 ) -> None:
     answer = client.open(address, method=method, headers=headers, data={"text": "text", "action": "deploy"})
     assert (answer.status_code, answer.get_json()["code"]) == (403, "cross-site")
-    assert (view.deployed, view.undeployed, view.tried) == ([], [], [])
+    assert (view.deployed, view.undeployed, view.tried, view.sent) == ([], [], [], [])
 
 
 def test_the_consoles_own_pages_and_scripts_may(client: FlaskClient, view: FakeView) -> None:

@@ -8,11 +8,11 @@ export function ask(address) {
   return reach(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store" });
 }
 
-/** Sends `body`, a text or something to be said as JSON, to `address`; else as `ask`. `signal` may call it off. */
-export function send(address, body, signal) {
+/** Sends `body`, a text or something to be said as JSON, to `address`; else as `ask`. `type` is the media type of a text. */
+export function send(address, body, { type = "text/plain; charset=utf-8" } = {}) {
   const text = typeof body === "string";
-  const headers = { Accept: "text/html, application/json", "Content-Type": text ? "text/plain; charset=utf-8" : "application/json" };
-  return reach(address, { method: "POST", headers, body: text ? body : JSON.stringify(body), cache: "no-store", signal });
+  const headers = { Accept: "text/html, application/json", "Content-Type": text ? type : "application/json" };
+  return reach(address, { method: "POST", headers, body: text ? body : JSON.stringify(body), cache: "no-store" });
 }
 
 async function reach(address, options) {
@@ -20,10 +20,7 @@ async function reach(address, options) {
     const answer = await fetch(address, options);
     tell(answer.status < 500 || answer.status === 503);
     return answer;
-  } catch (error) {
-    if (error.name === "AbortError") {
-      return null;
-    }
+  } catch {
     tell(false);
     return null;
   }

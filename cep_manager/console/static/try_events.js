@@ -57,9 +57,14 @@ function valueOf(name, type, random) {
 
 /** The events of a file, as lines: CSV by the name's end, with a line of names first, else JSON, an object a line or a list. */
 export function fromFile(name, text, stream) {
-  const rows = /\.csv$/i.test(name) ? fromCsv(text, stream) : fromJson(text);
+  const rows = eventsOf(name, text, stream);
   const lines = rows.slice(0, MOST_FROM_FILE).map((row) => JSON.stringify(stream && row.stream === undefined ? { stream: stream.name, ...apart(row) } : row));
   return { lines, count: rows.length };
+}
+
+/** The events of a file as objects of attributes; those of CSV are typed by `stream.attributes`. */
+export function eventsOf(name, text, stream) {
+  return /\.csv$/i.test(name) ? fromCsv(text, stream) : fromJson(text);
 }
 
 function fromJson(text) {

@@ -1,0 +1,54 @@
+"""What the manager tells of event streams and of the events that pass on them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Side = Literal["imported", "exported"]
+Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "contains"]
+
+
+class StreamMember(msgspec.Struct, frozen=True):
+    """A stream of a plan that is tied to an event stream, by its name in the plan."""
+
+    plan: str
+    stream: str
+
+
+class EventStreamView(msgspec.Struct, frozen=True):
+    """An event stream of a tenant: `imported` ones take events in, `exported` ones give results. Where plans define its
+    attributes differently there is one for each plan, called `PLAN/STREAM`."""
+
+    name: str
+    side: Side
+    attributes: tuple[tuple[str, str], ...]
+    members: tuple[StreamMember, ...]
+
+
+class EventFilter(msgspec.Struct, frozen=True):
+    """Only events whose `attribute` compares so with `value` (as a person wrote it)."""
+
+    attribute: str
+    operator: Operator
+    value: str
+
+
+class TailReport(msgspec.Struct, frozen=True):
+    """Events since the last report, at most some each second; `seen` passed since the beginning, `matched` of them the
+    filter, `shown` were told. `ended` says why no more will come."""
+
+    events: list[dict[str, Any]]
+    seen: int
+    matched: int
+    shown: int
+    ended: str = ""
+
+
+class SentEvents(msgspec.Struct, frozen=True):
+    """A worker has accepted events."""
+
+    stream: str
+    accepted: int
+    worker: str

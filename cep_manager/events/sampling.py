@@ -1,0 +1,100 @@
+"""Which events of a stream are shown: those that pass a filter, and of them so many a second. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cep_manager.errors import BadRequestError
+from cep_manager.events.model import EventFilter
+from topology.frames import KIND
+
+LARGEST_WHOLE = 2**53
+LONGEST_TEXT = 1_000
+"""Longer texts are cut."""
+
+_COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "lt": pc.less,
+    "le": pc.less_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+}
+
+
+class Filter:
+    """A filter made ready for the events of one stream."""
+
+    def __init__(self, wanted: EventFilter, schema: pa.Schema) -> None:
+        """Raises BadRequestError for an attribute that is none, or a value that is none of its type."""
+        self._wanted = wanted
+        if wanted.attribute not in schema.names:
+            raise BadRequestError(f"the stream has no attribute {wanted.attribute[:80]!r} to filter by")
+        type_ = schema.field(wanted.attribute).type
+        if pa.types.is_binary(type_) or (wanted.operator == "contains" and not pa.types.is_string(type_)):
+            raise BadRequestError(f"{wanted.attribute} is {type_}, which cannot be filtered by {wanted.operator}")
+        try:
+            self._value = pa.scalar(wanted.value).cast(type_)
+        except pa.ArrowInvalid as error:
+            raise BadRequestError(f"{wanted.attribute} is {type_}, and {wanted.value[:80]!r} is none") from error
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The events that pass; null never does."""
+        column = batch.column(self._wanted.attribute)
+        if self._wanted.operator == "contains":
+            return batch.filter(pc.match_substring(column, self._wanted.value, ignore_case=True))
+        return batch.filter(_COMPARE[self._wanted.operator](column, self._value))
+
+
+class Allowance:
+    """How many events may be shown: `per_second` on average, at most so many at once."""
+
+    def __init__(self, per_second: int, now_ms: int) -> None:
+        self._per_second = per_second
+        self._left = float(per_second)
+        self._since_ms = now_ms
+
+    def take(self, wanted: int, now_ms: int) -> int:
+        """How many of `wanted` events may be shown at `now_ms`."""
+        earned = (now_ms - self._since_ms) * self._per_second / 1_000
+        self._left = min(float(self._per_second), self._left + earned)
+        self._since_ms = now_ms
+        granted = min(wanted, int(self._left))
+        self._left -= granted
+        return granted
+
+
+def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    """`count` events from all over `batch`, in order; all when there are no more."""
+    if count >= batch.num_rows:
+        return batch
+    return batch.take(pa.array([place * batch.num_rows // count for place in range(count)], pa.int64()))
+
+
+def as_events(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
+    return [{name: _told(value) for name, value in row.items()} for row in batch.drop_columns([KIND]).to_pylist()]
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        return str(value)
+    if isinstance(value, bytes):
+        text = value.decode("utf-8", "replace")
+        if len(text) > LONGEST_TEXT:
+            return f"{text[:LONGEST_TEXT]}…"
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"{value[:LONGEST_TEXT]}…"
+    return value

@@ -1,0 +1,42 @@
+"""Sends events that somebody wrote by hand, or a file of them, to a worker's HTTP interface."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from cep_common.messages import RegisterWorker
+from cep_manager.errors import EventsRefusedError, NoWorkerError, WorkerFailedError
+from cep_manager.events.model import SentEvents
+
+TIMEOUT_S = 10.0
+TAKEN = "application/json"
+
+
+def send_events(
+    workers: tuple[RegisterWorker, ...], stream: str, tenant: int, body: bytes, kind: str, authorization: str
+) -> SentEvents:
+    """The first of `workers` that takes events by HTTP has accepted those in `body`, of the media type `kind`.
+
+    `authorization` is the header of whoever asked: the worker judges by itself what they may. Raises NoWorkerError,
+    WorkerFailedError when it does not answer, EventsRefusedError with its own words when it refuses.
+    """
+    worker = next((one for one in workers if one.http_address), None)
+    if worker is None:
+        raise NoWorkerError(f"no worker takes events of {stream} by HTTP")
+    headers = {"Content-Type": kind or TAKEN, "tenant": str(tenant)}
+    if authorization:
+        headers["Authorization"] = authorization
+    url = f"{worker.http_address}/events/{quote(stream, safe='/:')}"
+    try:
+        answer = requests.post(url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
+        told: Any = answer.json()
+    except (requests.RequestException, ValueError) as error:
+        raise WorkerFailedError(
+            f"{worker.worker} at {worker.http_address} does not answer: {type(error).__name__}"
+        ) from error
+    if not answer.ok:
+        raise EventsRefusedError(told["message"], told["code"], told["details"])
+    return SentEvents(stream, int(told["accepted"]), worker.worker)

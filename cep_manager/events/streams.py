@@ -1,0 +1,63 @@
+"""The event streams of a tenant, and who serves them. Pure: told from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterWorker, StreamBinding
+from cep_manager.errors import NoWorkerError, UnknownStreamError
+from cep_manager.events.model import EventStreamView, Side, StreamMember
+from cep_manager.snapshot import Snapshot
+from cep_manager.status import worker_reports
+
+_Bound = tuple[PlanKey, StreamBinding]
+
+
+def event_streams(snapshot: Snapshot, tenant: int) -> tuple[EventStreamView, ...]:
+    """Every event stream once, imported ones first, in order of name."""
+    return (*_streams("imported", snapshot, tenant), *_streams("exported", snapshot, tenant))
+
+
+def find_stream(snapshot: Snapshot, tenant: int, side: Side, name: str) -> EventStreamView:
+    """The event stream of that name. Raises UnknownStreamError."""
+    found = [one for one in _streams(side, snapshot, tenant) if one.name == name]
+    if not found:
+        raise UnknownStreamError(f"tenant {tenant} has no {side} event stream {name}")
+    return found[0]
+
+
+def workers_of(snapshot: Snapshot, tenant: int, stream: EventStreamView) -> tuple[RegisterWorker, ...]:
+    """The live workers that serve a plan of `stream`, each once. Raises NoWorkerError when there is none."""
+    found: dict[str, RegisterWorker] = {}
+    for member in stream.members:
+        key = PlanKey(tenant, member.plan)
+        record = snapshot.plans.get(key)
+        if record is not None:
+            found |= {worker.latest.worker: worker.latest for worker, _ in worker_reports(snapshot, key, record.epoch)}
+    if not found:
+        raise NoWorkerError(f"no worker serves {stream.name} now; its plans may not run yet, or no worker is alive")
+    return tuple(found[name] for name in sorted(found))
+
+
+def _streams(side: Side, snapshot: Snapshot, tenant: int) -> Iterator[EventStreamView]:
+    bound = sorted(_bound(side, snapshot, tenant), key=lambda one: (one[1].event_stream, one[0].plan, one[1].stream))
+    for name in sorted({binding.event_stream for _, binding in bound}):
+        mine = [(key, binding) for key, binding in bound if binding.event_stream == name]
+        if len({frozenset(binding.attributes) for _, binding in mine}) == 1:
+            yield _view(name, side, mine)
+        else:
+            for key, binding in mine:
+                yield _view(f"{key.plan}/{binding.stream}", side, [(key, binding)])
+
+
+def _bound(side: Side, snapshot: Snapshot, tenant: int) -> Iterator[_Bound]:
+    for key, record in snapshot.plans.items():
+        if key.tenant == tenant and record.compiled is not None:
+            bindings = record.compiled.imported if side == "imported" else record.compiled.exported
+            yield from ((key, binding) for binding in bindings)
+
+
+def _view(name: str, side: Side, mine: list[_Bound]) -> EventStreamView:
+    members = tuple(StreamMember(key.plan, binding.stream) for key, binding in mine)
+    return EventStreamView(name, side, mine[0][1].attributes, members)
