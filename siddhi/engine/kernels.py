@@ -36,6 +36,12 @@ def state_kernel(function: Any) -> Any:
     return keep_on_disk(numba.njit(**_NO_COUNTS)(function))
 
 
+def long_kernel(function: Any) -> Any:
+    """As `state_kernel`, for a loop that runs so long that other threads must run beside it; nobody changes its arrays
+    meanwhile."""
+    return keep_on_disk(numba.njit(nogil=True, **_NO_COUNTS)(function))
+
+
 def kernel_part(function: Any) -> Any:
     """A part of state kernels that becomes part of their code where it is called."""
     return numba.njit(forceinline=True, **_PART)(function)
