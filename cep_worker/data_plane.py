@@ -34,7 +34,8 @@ from cep_worker.http_fronts import HttpFronts
 from cep_worker.inflow import Inflow
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.plan_flow import PlanFlow, PlanSnapshot, Surroundings, keeps_logs
+from cep_worker.plan_flow import PlanFlow, PlanSnapshot, keeps_logs
+from cep_worker.plan_outflows import PlanOutflows
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.sinks.running import RunningSinks
@@ -43,6 +44,7 @@ from cep_worker.sources.running import RunningSources
 from cep_worker.spool.folder import Spool
 from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
+from cep_worker.surroundings import Surroundings
 from cep_worker.tenant_limits import TenantLimits
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,8 @@ class DataPlane:
         self._reactor = Reactor()
         self._upkeep = open_upkeep(config.spool, self._reactor.defer)
         self._flows: dict[PlanKey, PlanFlow] = {}
+        self._ending: dict[PlanKey, PlanFlow] = {}
+        """Of plans that are not deployed any more: results that their topologies still give are delivered."""
         self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
         self._imported = StreamDirectory()
         self._exported = StreamDirectory()
@@ -90,7 +94,7 @@ class DataPlane:
         self._held = HeldStore(config.results, worker, self._reactor)
         self._checkpoints: dict[PlanKey, tuple[CheckpointSpan, ...]] = {}
         self._surroundings = Surroundings(
-            worker, config, self._reactor, context, self._spool, self._upkeep, self._changed, self._room, self._held
+            worker, config, self._reactor, context, self._spool, self._upkeep, self._held, self._changed, self._room
         )
         self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
@@ -202,8 +206,10 @@ class DataPlane:
         self._limits.refill(now_ms)
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
-        for flow in self._flows.values():
+        for flow in (*self._flows.values(), *self._ending.values()):
             flow.tick(now_ms)
+        if self._finish_ended(now_ms):
+            self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
         self._retry(now_ms)
@@ -214,7 +220,11 @@ class DataPlane:
         wanted = {plan.key: plan for plan in plans}
         for key in [key for key in self._flows if key not in wanted]:
             logger.info("plan ended: plan=%s", key.topology())
-            self._flows.pop(key).remove()
+            ending = self._ending[key] = self._flows.pop(key)
+            ending.close_inflows()
+            ending.outflows.end(now_ms)
+        for key in self._ending.keys() & wanted:
+            self._ending.pop(key).outflows.close()
         for key, plan in wanted.items():
             flow = self._flows.get(key)
             if flow is None:
@@ -222,31 +232,44 @@ class DataPlane:
                 self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms)
             else:
                 flow.update(plan, now_ms)
-            self._flows[key].judge(self._checkpoints.get(key, ()))
+            self._flows[key].outflows.judge(self._checkpoints.get(key, ()))
         self._inflows = {
             (key, stream): inflow for key, flow in self._flows.items() for stream, inflow in flow.inflows.items()
         }
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
-        self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.exported)
         self._spool.keep_only(
             [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
             self._upkeep,
         )
-        self._reroute(plans, now_ms)
+        self._finish_ended(now_ms)
+        self._reroute(now_ms)
         self._changed()
 
-    def _reroute(self, plans: tuple[DeployedPlan, ...], now_ms: int) -> None:
-        """Everything that knows inflows and exported streams learns of the change."""
+    def _finish_ended(self, now_ms: int) -> bool:
+        """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
+        finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
+        for key in finished:
+            self._ending.pop(key).outflows.discard()
+        return bool(finished)
+
+    def _reroute(self, now_ms: int) -> None:
+        """Everything that knows inflows and exported streams learns of the change. Sinks of plans that are being ended
+        stay for what comes yet."""
+        plans = [flow.plan for flow in self._flows.values()]
+        exporting = [*plans, *(flow.plan for flow in self._ending.values())]
+        self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
         self._intake.reroute()
         sinks = declared_by_artefacts(self._sink_artefacts, self._exported)
         sources = declared_by_artefacts(self._source_artefacts, self._imported)
         self._connector_problems = {}
-        for plan in plans:
+        for plan in exporting:
             own_sinks, sink_problem = declared_by_plan(plan, "sink")
-            own_sources, source_problem = declared_by_plan(plan, "source")
             sinks += own_sinks
+            self._connector_problems[plan.key] = sink_problem
+        for plan in plans:
+            own_sources, source_problem = declared_by_plan(plan, "source")
             sources += own_sources
-            self._connector_problems[plan.key] = sink_problem or source_problem
+            self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
         self._sinks.apply(sinks, now_ms)
         self._sources.apply(sources, now_ms)
         self._ingress.reroute(now_ms)
@@ -257,7 +280,7 @@ class DataPlane:
         for key, spans in self._checkpoints.items():
             flow = self._flows.get(key)
             if flow is not None:
-                flow.judge(spans)
+                flow.outflows.judge(spans)
 
     def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         inflow = self._inflows.get((key, stream))
@@ -273,15 +296,19 @@ class DataPlane:
         self._sources.close()
         deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
         self._turn_until(lambda: all(flow.drained() for flow in self._flows.values()), deadline_ms)
-        flows = list(self._flows.values())
-        for flow in flows:
-            flow.leave_outflow()
+        outflows = self._outflows()
+        for outflow in outflows:
+            outflow.leave()
         self._turn_until(
-            lambda: self._sinks.drained() and self._egress.drained() and all(flow.delivered() for flow in flows),
+            lambda: self._sinks.drained() and self._egress.drained() and all(one.delivered() for one in outflows),
             deadline_ms,
         )
-        for flow in flows:
-            flow.close_outflow()
+        for outflow in outflows:
+            outflow.close_services()
+
+    def _outflows(self) -> list[PlanOutflows]:
+        """Those of all plans, also of those that are being ended."""
+        return [flow.outflows for flow in (*self._flows.values(), *self._ending.values())]
 
     def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
         while not done() and self._clock.monotonic_ms() < deadline_ms:
@@ -293,7 +320,9 @@ class DataPlane:
         self._ingress.close()
         self._sources.close()
         for flow in self._flows.values():
-            flow.close()
+            flow.close_inflows()
+        for outflow in self._outflows():
+            outflow.close()
         self._upkeep.stop()
         self._sinks.close()
         self._egress.close()
@@ -347,8 +376,8 @@ class DataPlane:
         self._sources.retry(now_ms)
         if self._intake.waiting():
             self._intake.retry(now_ms)
-        for flow in self._flows.values():
-            flow.retry(now_ms)
+        for outflows in self._outflows():
+            outflows.retry(now_ms)
 
     def _changed(self) -> None:
         self._reactor.defer(self._snapshot_and_tell)

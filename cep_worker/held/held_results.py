@@ -14,7 +14,7 @@ import pyarrow as pa
 from cep_common.messages import CheckpointSpan, Data, DeployedPlan, OpenLink
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
-from cep_worker.held.decisions import Verdict, verdict
+from cep_worker.held.decisions import Attempt, Verdict, verdict
 from cep_worker.held.group_file import Group
 from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.release import Release
@@ -25,6 +25,8 @@ from cep_worker.spool.folder import safe_component
 logger = logging.getLogger(__name__)
 
 TRY_AGAIN_MS = 1_000
+LAST_CHECKPOINT = 2**63 - 1
+"""What a topology that is gone for good gave behind its last marker belongs to this."""
 
 
 class HeldResults:
@@ -51,6 +53,7 @@ class HeldResults:
         self._logs: dict[tuple[int, str], PublisherLog] = {}
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
+        self._ended = False
         self._closed = False
         self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -63,9 +66,7 @@ class HeldResults:
 
     def newest_attempt(self, epoch: int) -> int:
         """The newest attempt of `epoch` that is known of here; 0 when none is."""
-        runs = {group.header.run() for log in self._logs.values() for group in log.groups}
-        runs |= {(span.epoch, span.attempt) for span in self._spans}
-        return max((attempt for of, attempt in runs if of == epoch), default=0)
+        return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
@@ -90,6 +91,22 @@ class HeldResults:
         if spans != self._spans:
             self._spans = spans
             self._pump_later()
+
+    def end(self) -> None:
+        """The plan's topology is gone for good: all that its last run gave stands."""
+        if self._ended:
+            return
+        self._ended = True
+        newest = max(self._runs(), default=(0, 0))
+        for log in self._logs.values():
+            if log.groups and log.groups[-1].header.run() == newest:
+                log.mark(LAST_CHECKPOINT, lambda: None)
+        self._spans += (CheckpointSpan(*newest, LAST_CHECKPOINT),)
+        self._pump_later()
+
+    def is_empty(self) -> bool:
+        """Nothing is held."""
+        return not any(log.held_rows() for log in self._logs.values())
 
     def retry(self) -> None:
         """Consumers may have room again."""
@@ -150,6 +167,11 @@ class HeldResults:
         if rows:
             logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
         self._pump_later()
+
+    def _runs(self) -> set[Attempt]:
+        """Those of which there are results or news."""
+        held = {group.header.run() for log in self._logs.values() for group in log.groups}
+        return held | {(span.epoch, span.attempt) for span in self._spans}
 
     def _pump_later(self) -> None:
         self._reactor.defer(self._pump)

@@ -10,6 +10,7 @@ import pytest
 from worker_hook import Hook
 from worker_world import PLAN, FakePublisher, World, alerts, until
 
+from cep_common.errors import InputError
 from cep_common.messages import Connector, DeployedPlan
 from cep_worker.config import EgressConfig, OutflowConfig, SinkConfig
 from topology.link_sender import LinkState
@@ -123,3 +124,20 @@ def test_a_worker_that_leaves_acknowledges_what_its_sinks_deliver_and_takes_no_m
     delivered = [event["event"]["late"] for event in hook.events()]
     unacknowledged = len(publisher.link.unacknowledged())
     assert delivered == list(range(20 - unacknowledged)), "what was not acknowledged was not delivered"
+
+
+def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_is_gone(
+    world: World, hook: Hook
+) -> None:
+    world.start(hooked(hook))
+    publisher = world.publisher().open()
+    world.manager.deploy()
+    until(lambda: world.health()["plans"] == [], publisher)
+    publisher.send("Alerts", TWO)
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    assert len(hook.events()) == 2
+    listener = world.listener()
+    publisher.close()
+    world.closing.remove(publisher)
+    with pytest.raises(InputError, match="there is no stream Alerts"):
+        until(lambda: listener.receive(20))

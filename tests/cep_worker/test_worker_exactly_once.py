@@ -127,3 +127,25 @@ def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_pee
     for link in receiver.server.links.values():
         receiver.server.secure(link, 4)
     until(lambda: held(world)["events"] == 0, receiver)
+
+
+def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_is_gone(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "alerts.ndjson"
+    world.start(with_sinks(("file", {"file.uri": str(file)})))
+    publisher = world.publisher(ONCE).open()
+    publisher.send("Alerts", numbered(1))
+    publisher.mark(1)
+    publisher.send("Alerts", numbered(2))
+    until(lambda: held(world)["events"] == 2, publisher)
+    world.manager.deploy()
+    until(lambda: world.health()["plans"] == [], publisher)
+    publisher.send("Alerts", numbered(3))
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    assert lines(file) == []
+    publisher.close()
+    world.closing.remove(publisher)
+    until(lambda: lines(file) == [1, 2, 3])
+    folder = Path(world.config.results.path)
+    until(lambda: not any(path.is_file() and path.name != "lock" for path in folder.rglob("*")))

@@ -1,0 +1,183 @@
+"""The outgoing half of what a worker runs for a plan: its outflow services and the results that it holds."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from cep_common.errors import ConfigError, PortInUseError
+from cep_common.messages import CheckpointSpan, DeployedPlan
+from cep_worker.consumers import Consumers
+from cep_worker.figures import HeldFigures
+from cep_worker.held.held_results import HeldResults
+from cep_worker.outflow import Outflow
+from cep_worker.surroundings import Surroundings
+
+logger = logging.getLogger(__name__)
+
+FINISHING_MS = 1_000
+"""For so long publishers of a topology that is being ended may still come."""
+LONGEST_FINISHING_MS = 30_000
+"""For so long they may give results, and consumers take to deliver these."""
+
+
+@dataclass(slots=True)
+class _Former:
+    """The outflow of an earlier epoch: what publishers have for it must still go on."""
+
+    outflow: Outflow
+    since_ms: int
+
+
+class PlanOutflows:
+    """The outflow service of a plan's present epoch, and those of earlier ones as long as results come. Belongs to the
+    reactor's thread."""
+
+    def __init__(self, surroundings: Surroundings, plan: DeployedPlan, consumers: Consumers) -> None:
+        self._around = surroundings
+        self._plan = plan
+        self._consumers = consumers
+        self._held: HeldResults | None = None
+        self._spans: tuple[CheckpointSpan, ...] = ()
+        self._former: list[_Former] = []
+        self._ending_since_ms: int | None = None
+        self._error = ""
+        self.present: Outflow | None = None
+        """Where publishers of the present epoch connect to, if it could be opened."""
+        self._open()
+
+    def update(self, plan: DeployedPlan, now_ms: int) -> None:
+        """`plan` is another deployment, whose publishers will come."""
+        self._plan = plan
+        if self._held is not None:
+            self._held.update(plan)
+        if self.present is not None:
+            self._former.append(_Former(self.present, now_ms))
+            self.present = None
+        self._open()
+
+    def trace(self, on: bool) -> None:
+        """Results are written to the log from now on, or not any more."""
+        for trace in self.present.traces.values() if self.present is not None else ():
+            trace.on = on
+
+    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
+        """Results that are held stand, and were undone, as `spans` say."""
+        self._spans = spans
+        if self._held is not None:
+            self._held.judge(spans)
+
+    def retry(self, now_ms: int) -> None:
+        """Consumers have room again."""
+        if self._held is not None:
+            self._held.retry()
+        for outflow in self._all():
+            if outflow.parked():
+                outflow.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        self._tick_former(now_ms)
+        if self._held is not None:
+            self._held.tick(now_ms)
+        if self.present is not None:
+            self.present.tick(now_ms)
+        elif self._ending_since_ms is None:
+            self._open()
+
+    def problem(self) -> str:
+        """Why results cannot be taken now, or nothing."""
+        return self._error or (self.present.problem if self.present is not None else "")
+
+    def figures(self) -> HeldFigures | None:
+        """What is held; None of a plan whose results are not."""
+        return self._held.figures() if self._held is not None else None
+
+    def leave(self) -> None:
+        """Nothing more is taken from publishers."""
+        for outflow in self._all():
+            outflow.leave()
+
+    def delivered(self) -> bool:
+        """All results that were taken have been delivered and acknowledged."""
+        return all(outflow.delivered() for outflow in self._all())
+
+    def end(self, now_ms: int) -> None:
+        """The plan is not deployed any more: what its topology still gives is taken until that is gone, see `ended`."""
+        self._ending_since_ms = now_ms
+
+    def ended(self, now_ms: int) -> bool:
+        """The topology is gone and everything is delivered, or that has taken too long. Once the topology is gone all
+        that its last run gave stands, since nobody will undo it."""
+        since_ms = now_ms if self._ending_since_ms is None else self._ending_since_ms
+        if now_ms - since_ms >= LONGEST_FINISHING_MS:
+            return True
+        if any(outflow.publishers() or outflow.parked() or not outflow.delivered() for outflow in self._all()):
+            return False
+        if self._held is None:
+            return True
+        self._held.end()
+        return self._held.is_empty()
+
+    def close_services(self) -> None:
+        """Publishers must look for another worker."""
+        for outflow in self._all():
+            outflow.close()
+        self._former.clear()
+        self.present = None
+
+    def close(self) -> None:
+        """Everything is closed; what is held stays on the disk."""
+        self.close_services()
+        if self._held is not None:
+            self._held.close()
+
+    def discard(self) -> None:
+        """As `close`, and what is held is given up."""
+        self.close_services()
+        if self._held is not None:
+            self._held.discard()
+
+    def _all(self) -> list[Outflow]:
+        """Those of earlier epochs, then the present one."""
+        former = [former.outflow for former in self._former]
+        return former if self.present is None else [*former, self.present]
+
+    def _tick_former(self, now_ms: int) -> None:
+        """An outflow of an earlier epoch is closed when nothing can be on its way to it any more and all has gone on,
+        or when that has taken too long."""
+        for former in list(self._former):
+            outflow = former.outflow
+            outflow.tick(now_ms)
+            waited_ms = now_ms - former.since_ms
+            unfinished = outflow.publishers() or outflow.parked() or not outflow.delivered()
+            if waited_ms < FINISHING_MS or (unfinished and waited_ms < LONGEST_FINISHING_MS):
+                continue
+            if outflow.parked():
+                logger.warning("results of an earlier epoch lost: plan=%s", self._plan.key.topology())
+            outflow.close()
+            self._former.remove(former)
+
+    def _open(self) -> None:
+        around = self._around
+        try:
+            self._open_held()
+            self.present = Outflow(
+                around.reactor, around.context, self._plan, around.config.outflow, around.config.host,
+                self._consumers, self._held if self._plan.delivery == "exactly-once" else None, around.changed,
+            )  # fmt: skip
+        except (PortInUseError, ConfigError) as error:
+            if error.message != self._error:
+                logger.error("outflow cannot listen: plan=%s reason=%s", self._plan.key.topology(), error)  # noqa: TRY400 - expected, the text says it all
+            self._error = error.message
+        else:
+            self._error = ""
+            self.trace(self._plan.trace)
+        around.changed()
+
+    def _open_held(self) -> None:
+        """What was held is found again. Raises ConfigError."""
+        store = self._around.held
+        if self._held is None and store.wanted(self._plan):
+            self._held = store.open(self._plan, self._consumers)
+            self._held.judge(self._spans)

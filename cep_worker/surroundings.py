@@ -1,0 +1,29 @@
+"""What everything that a worker runs for a plan works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import zmq
+
+from cep_worker.config import WorkerConfig
+from cep_worker.held.store import HeldStore
+from cep_worker.reactor import Reactor
+from cep_worker.spool.folder import Spool
+from cep_worker.spool.upkeep import Upkeep
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again."""
+
+    worker: str
+    config: WorkerConfig
+    reactor: Reactor
+    context: zmq.Context[zmq.Socket[bytes]]
+    spool: Spool
+    upkeep: Upkeep
+    held: HeldStore
+    changed: Callable[[], None]
+    room: Callable[[], None]
