@@ -5,6 +5,7 @@ What it takes is kept in a log on disk until the topology needs it no more, unle
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -21,9 +22,12 @@ from cep_worker.event_trace import EventTrace
 from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
+from cep_worker.spool.identity import Former
 from cep_worker.spool.log import Log
 from cep_worker.watermarks import InflowWatermark
 from topology.frames import TIMESTAMP, arrow_schema
+
+logger = logging.getLogger(__name__)
 
 
 class Inflow:
@@ -52,7 +56,8 @@ class Inflow:
         self.trace = EventTrace(plan.key, binding, "before")
         self._receiver = ""
         """The receiver instance that was assigned last."""
-        self._former = ""
+        self._log = log
+        self._former = log.former(plan.epoch) if log is not None else ""
         """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
@@ -163,9 +168,18 @@ class Inflow:
         self._out.close()
 
     def _changed(self) -> None:
-        if self._out.connected:
+        if self._out.connected and self._former != self._receiver:
             self._former = self._receiver
+            self._keep_former()
         self._tell()
+
+    def _keep_former(self) -> None:
+        """The next process of this worker will ask for the same receiver."""
+        if self._log is not None:
+            try:
+                self._log.keep_former(Former(self.epoch, self._former))
+            except OSError as error:  # a full disk; what was sent may come twice if the worker dies now
+                logger.warning("the receiver cannot be noted: stream=%s reason=%s", self.binding.stream, error.strerror)
 
     def _promise(self) -> None:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)

@@ -1,10 +1,11 @@
-"""What a log is, in a file beside its segments."""
+"""What a log is, and who got its events last, in files beside its segments."""
 
 from __future__ import annotations
 
 import os
 import uuid
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -12,6 +13,10 @@ from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
 
 IDENTITY_FILE = "log.json"
+FORMER_FILE = "receiver.json"
+
+
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -25,6 +30,13 @@ class Identity(msgspec.Struct, frozen=True):
     format: int = 1
 
 
+class Former(msgspec.Struct, frozen=True):
+    """The receiver instance to which the worker was linked last, in `epoch`: it alone knows all that it was sent."""
+
+    epoch: int
+    receiver: str
+
+
 def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
     """That of a log that begins now."""
     return Identity(uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes)
@@ -32,18 +44,37 @@ def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
 
 def read_identity(folder: Path) -> Identity | None:
     """The identity of the log in `folder`; None when there is none that can be read."""
-    try:
-        return msgspec.json.decode((folder / IDENTITY_FILE).read_bytes(), type=Identity)
-    except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+    return _read(folder / IDENTITY_FILE, Identity)
 
 
 def write_identity(folder: Path, identity: Identity) -> None:
     """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    passing = folder / f"{IDENTITY_FILE}.new"
+    _write(folder / IDENTITY_FILE, identity)
+
+
+def read_former(folder: Path, epoch: int) -> str:
+    """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
+    former = _read(folder / FORMER_FILE, Former)
+    return former.receiver if former is not None and former.epoch == epoch else ""
+
+
+def write_former(folder: Path, former: Former) -> None:
+    """As `write_identity`, for `former`."""
+    _write(folder / FORMER_FILE, former)
+
+
+def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _write(path: Path, value: msgspec.Struct) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    passing = path.with_name(f"{path.name}.new")
     with passing.open("wb") as file:
-        file.write(msgspec.json.encode(identity))
+        file.write(msgspec.json.encode(value))
         file.flush()
         os.fsync(file.fileno())
-    passing.replace(folder / IDENTITY_FILE)
+    passing.replace(path)

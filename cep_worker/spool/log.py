@@ -18,7 +18,14 @@ from typing import Any
 from zlib import crc32
 
 from cep_worker.spool.errors import SpoolFullError
-from cep_worker.spool.identity import Identity, write_identity
+from cep_worker.spool.identity import (
+    Former,
+    Identity,
+    read_former,
+    read_identity,
+    write_former,
+    write_identity,
+)
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import (
     SEGMENT_HEADER_BYTES,
@@ -146,6 +153,16 @@ class Log:
         """A duplicate of the descriptor of the file that is written, which the caller closes; any thread may ask."""
         with self._lock:
             return os.dup(self._writer.descriptor) if self._writer is not None else None
+
+    def former(self, epoch: int) -> str:
+        """The receiver instance to which the worker was linked last in `epoch`, or nothing."""
+        return read_former(self.folder, epoch)
+
+    def keep_former(self, former: Former) -> None:
+        """The next process of the worker will know it, too. Raises OSError."""
+        if read_identity(self.folder) is None:
+            write_identity(self.folder, self.identity)
+        write_former(self.folder, former)
 
     def close(self) -> None:
         """All files are closed; what is there stays."""

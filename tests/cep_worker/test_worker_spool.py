@@ -330,6 +330,10 @@ def test_the_receiver_of_before_is_asked_for_again_in_the_same_epoch(
     del world.manager.receivers["Departures"]
     first.close()
     until(lambda: world.manager.last(RequestEndpoint).former == "receiver#0")
+    restart(world)
+    world.manager.heard.clear()
+    until(lambda: world.manager.last(RequestEndpoint))
+    assert world.manager.last(RequestEndpoint).former == "receiver#0", "it alone knows all that it was sent"
     world.manager.deploy(msgspec.structs.replace(PLAN, epoch=8))
     until(lambda: world.manager.last(RequestEndpoint).epoch == 8)
     assert world.manager.last(RequestEndpoint).former == ""

@@ -144,7 +144,7 @@ def _process(name: str, host: Host, settings: Mapping[str, str], folder: Path) -
     with (folder / f"{name}-{host.address}.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [*host.prefix, sys.executable, "-m", "cep_cli", name],
-            env={**os.environ, LEAVES_WITH_PARENT: "1", **settings},
+            env={**os.environ, LEAVES_WITH_PARENT: "1", "CEP_WORKER__SPOOL__PATH": str(folder / "spool"), **settings},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
