@@ -21,6 +21,9 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 PREPARING_LOCK = 0x43_45_50
 """PostgreSQL's advisory lock under which tables are made, so that managers that start together do not both do it."""
 
+SURVIVES = "cep_survives_power_loss"
+"""The option of a connection that says so of its transaction."""
+
 SHORTEST_CONNECT_S = 2
 """The PostgreSQL library waits for a connection at least so long."""
 
@@ -46,6 +49,7 @@ class Database:
         except (ArgumentError, NoSuchModuleError, OSError) as error:
             raise StoreError(f"database.url: {self._shown} cannot be used: {error}") from error
         if self.kind == SQLITE:
+            event.listen(self._engine, "connect", _write_ahead)
             event.listen(self._engine, "begin", _take_write_lock)
         self._prepare()
 
@@ -54,11 +58,14 @@ class Database:
         return self._shown
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """All that is done over the connection comes about at the end, or nothing of it."""
+    def transaction(self, survives_power_loss: bool = True) -> Iterator[Connection]:
+        """All that is done over the connection comes about at the end, or nothing of it. What need not survive the loss
+        of the host's power does not wait for its disk (SQLite)."""
         try:
-            with self._engine.begin() as connection:
-                yield connection
+            with self._engine.connect() as connection:
+                options = {SURVIVES: survives_power_loss}
+                with connection.execution_options(**options).begin():
+                    yield connection
         except SQLAlchemyError as error:
             raise self._explained(error) from error
 
@@ -119,7 +126,13 @@ def _options(kind: str, config: DatabaseConfig, idle_ms: int) -> dict[str, Any]:
     return {"connect_args": connect_args, "pool_pre_ping": True}
 
 
+def _write_ahead(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+
+
 def _take_write_lock(connection: Connection) -> None:
+    waits = connection.get_execution_options().get(SURVIVES, True)
+    connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
     # The driver is told (isolation_level) to begin none itself. A transaction that reads before it writes would fail
     # instead of waiting when another one writes in between, so each takes the lock at its start.
     connection.exec_driver_sql("BEGIN IMMEDIATE")

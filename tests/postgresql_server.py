@@ -28,7 +28,8 @@ class NoServerError(Exception):
 class PostgresqlServer:
     """A server that listens on 127.0.0.1; whoever reaches it may do anything."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, server: subprocess.Popen[bytes]) -> None:
+        self._server = server
         self.url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
         self._engine = sqlalchemy.create_engine(self.url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
 
@@ -45,6 +46,26 @@ class PostgresqlServer:
                 return True
         except sqlalchemy.exc.OperationalError:
             return False
+
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """The server, with all its connections, does not answer until the context ends."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """The server has the signal, then each of its processes, which serve one connection each."""
+        self._server.send_signal(number)
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self._server.pid:
+                    os.kill(int(process.name), number)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
 
     def close(self) -> None:
         self._engine.dispose()
@@ -73,7 +94,7 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
                 command, user=user, cwd="/", stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
         try:
-            started = PostgresqlServer(port)
+            started = PostgresqlServer(port, server)
             _wait_for(started, server, folder / "log")
             yield started
             started.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import requests
 import zmq
 from databases import KINDS, open_database, take_lease, url_of
 from manager_world import free_port, task
+from postgresql_server import PostgresqlServer
 from test_manager_process import KEY, PLAN, eventually, running
 
 from cep_common.errors import PeerError, RequestRejectedError
@@ -29,17 +31,31 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.transport import ControlClient
+from cep_manager.compiler import compile_plan
 from cep_manager.config import ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
+from siddhi.scripts.language import ScriptPolicy
 
-ELECTION = ElectionConfig(heartbeat_ms=200, retries=2, poll_ms=100)
+ELECTION = ElectionConfig(heartbeat_ms=750, retries=2, poll_ms=200)
 
 Start = Callable[[], ManagerProcess]
 
 
-@pytest.fixture(params=KINDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return url_of(request.param, request, tmp_path)
+ON_BOTH = pytest.mark.parametrize("kind", KINDS)
+ON_POSTGRESQL = pytest.mark.parametrize("kind", ["postgresql"])
+
+
+@pytest.fixture
+def kind() -> str:
+    """What most tests run on."""
+    return "sqlite"
+
+
+@pytest.fixture
+def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    # Loading the compiler takes a moment that should not fall into a lease.
+    compile_plan(PLAN, ScriptPolicy())
+    return url_of(kind, request, tmp_path)
 
 
 def config_of(url: str) -> ManagerConfig:
@@ -130,6 +146,7 @@ def _deaf_to_names(client: ControlClient) -> ControlClient:
     return client
 
 
+@ON_BOTH
 def test_the_standby_takes_over_from_a_dead_leader_with_all_plans_and_disturbs_nothing_that_runs(
     start: Start, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +195,7 @@ def test_a_leader_that_ends_in_order_is_followed_at_once(start: Start) -> None:
     assert [member.control for member in second.manager.election().managers] == [control(second)]
 
 
+@ON_POSTGRESQL
 def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Start, url: str) -> None:
     """Another process has taken the lease, and this manager does not know yet."""
     leader = start()
@@ -205,3 +223,21 @@ def test_orders_and_plans_of_a_manager_that_has_resigned_are_nobodys(start: Star
         ControlClient.request(_deaf_to_names(ask(leader)), task(key=KEY))
     assert list(driver.pushed(50)) == []
     database.close()
+
+
+@ON_POSTGRESQL
+def test_a_leader_that_the_database_does_not_answer_resigns_in_time_and_leads_again_when_it_does(
+    start: Start, postgresql: PostgresqlServer
+) -> None:
+    manager = start()
+    deploy(manager)
+    with postgresql.hung():
+        since = time.monotonic()
+        eventually(lambda: not manager.service.leads())
+        waited_s = time.monotonic() - since
+        answer = requests.get(f"{address(manager)}/api/v1/plans", timeout=5)
+    assert waited_s <= ELECTION.lease_ms / 1_000
+    assert (answer.status_code, answer.json()["code"]) == (503, "not-leader")
+    eventually(manager.service.leads)
+    assert manager.service.standing().token > 1
+    assert [plan.plan for plan in manager.manager.plans(KEY.tenant)] == ["Storms"]
