@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,8 +13,10 @@ import zmq
 from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 
 from cep_common.clock import Clock, SystemClock
+from cep_common.latency import upper_bound_ms
 from cep_common.messages import EndpointAssigned, MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.security.roles import Door
+from cep_common.task_messages import ComponentReport
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -321,3 +324,33 @@ def test_counters_tell_what_every_instance_took_and_gave(launch: Callable[..., R
     assert sorted(counts for name, counts in counted.items() if name.startswith("filtering")) == [(0, 0), (3, 2)]
     assert counted["joined#0"] == counted["EventPublisher#0"] == (2, 2)
     assert reports()["EventPublisher#0"].peers == ("worker",)
+
+
+def test_the_latency_of_an_event_lasts_from_its_arrival_until_its_result_is_with_a_worker(
+    launch: Callable[..., Running],
+) -> None:
+    running = launch()
+
+    def received() -> ComponentReport | None:
+        reports = [report for task in running.tasks for report in task.reports if report.kind == "receiver"]
+        return reports[0] if reports and reports[0].received else None
+
+    running.link("A")
+    sent_ns = time.perf_counter_ns()
+    running.send("A", [(1, 1), (2, 2)])
+    running.until(received)
+    arrived_ns = time.perf_counter_ns()
+    running.until_every_task_has_ticked()
+    waited_ms = (time.perf_counter_ns() - arrived_ns) / 1e6
+    running.listen()
+    running.until(lambda: len(running.out) == 2)
+    most_ms = (time.perf_counter_ns() - sent_ns) / 1e6
+    running.until(lambda: (report := received()) is not None and report.latencies)
+    report = received()
+    assert report is not None
+    ((index, events),) = report.latencies
+    assert events == 2
+    assert waited_ms < upper_bound_ms(index)
+    assert upper_bound_ms(index - 1) < most_ms
+    assert waited_ms <= report.stay_ms / 2 + 1
+    assert report.stay_ms / 2 <= most_ms
