@@ -157,6 +157,8 @@ class PlanOutflows:
                 logger.warning("results of an earlier epoch lost: plan=%s", self._plan.key.topology())
             outflow.close()
             self._former.remove(former)
+            if not self._former and self._held is not None:
+                self._held.close_before(self._plan.epoch)
 
     def _open(self) -> None:
         around = self._around

@@ -53,6 +53,7 @@ class HeldResults:
         self._logs: dict[tuple[int, str], PublisherLog] = {}
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
+        self._first_epoch = 0
         self._ended = False
         self._closed = False
         self._figures = HeldFigures()
@@ -63,6 +64,11 @@ class HeldResults:
     def update(self, plan: DeployedPlan) -> None:
         """The plan is deployed in this form from now on."""
         self._exported = {binding.stream: binding.attributes for binding in plan.exported}
+
+    def close_before(self, epoch: int) -> None:
+        """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered."""
+        self._first_epoch = epoch
+        self._pump_later()
 
     def newest_attempt(self, epoch: int) -> int:
         """The newest attempt of `epoch` that is known of here; 0 when none is."""
@@ -161,8 +167,7 @@ class HeldResults:
             if header is not None and (log.held_rows() or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = log
             else:  # a former epoch has left nothing
-                log.close()
-                shutil.rmtree(folder)
+                log.remove()
         rows = sum(log.held_rows() for log in self._logs.values())
         if rows:
             logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
@@ -181,8 +186,11 @@ class HeldResults:
             return
         had_room = self.has_room()
         try:
-            for log in self._logs.values():
+            for (epoch, publisher), log in list(self._logs.items()):
                 self._advance(log)
+                if epoch < self._first_epoch and not log.held_rows():
+                    del self._logs[epoch, publisher]
+                    log.remove()
         except OSError as error:
             logger.error("held results cannot be read or deleted: plan=%s reason=%s", self._key.topology(), error)  # noqa: TRY400 - the text says it all
             self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)

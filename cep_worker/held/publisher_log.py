@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -120,6 +121,11 @@ class PublisherLog:
         if self._writer is not None:
             os.close(self._writer.descriptor)
             self._writer = None
+
+    def remove(self) -> None:
+        """As `close`, and the folder is deleted. Raises OSError."""
+        self.close()
+        shutil.rmtree(self.folder)
 
     def _begin_group(self, header: Header) -> None:
         """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -50,7 +51,8 @@ def _sync(descriptor: int, folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    sync_folders(folder)
+    with contextlib.suppress(FileNotFoundError):  # the folder was deleted meanwhile: nobody needs it
+        sync_folders(folder)
 
 
 def _raiser(error: OSError) -> Task:

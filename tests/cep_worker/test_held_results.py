@@ -215,6 +215,27 @@ def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     reactor.close()
 
 
+def test_a_former_epoch_leaves_nothing_once_its_results_are_delivered(tmp_path: Path) -> None:
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    batch = alerts((1, "UA", 1))
+    for epoch in (7, 8):
+        opening = OpenLink("publisher#0", STREAMS, KEY, epoch)
+        held.append(opening, Data("Alerts", 1, 1, 0, epoch), batch, encode_batch(batch))
+        held.mark(opening, epoch, lambda: None)
+    held.close_before(8)
+    held.judge((CheckpointSpan(7, 0, 7),))
+    reactor.turn(0, lambda: 0)
+    assert sorted(path.name for path in tmp_path.iterdir() if any(path.iterdir())) == ["7", "8"]
+    sink.settle()
+    reactor.turn(0, lambda: 0)
+    assert sorted(path.name for path in tmp_path.iterdir() if any(path.iterdir())) == ["8"]
+    held.close()
+    sync.close()
+    reactor.close()
+
+
 def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
     reactor = Reactor()
     first, second = (HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor) for _ in range(2))
