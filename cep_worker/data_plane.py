@@ -178,6 +178,7 @@ class DataPlane:
                 "inflows": len(snapshot.report.inflow),
                 "inflows_connected": sum(inflow.connected for inflow in snapshot.report.inflow),
                 "publishers": len(snapshot.report.publishers),
+                "spool": [dataclasses.asdict(spool) for spool in snapshot.spools],
                 "held": None if snapshot.held is None else dataclasses.asdict(snapshot.held),
                 "last_error": snapshot.report.last_error,
             }
@@ -190,8 +191,9 @@ class DataPlane:
     def figures(self) -> WorkerFigures:
         snapshots = self._snapshots
         reports = tuple(snapshot.report for snapshot in snapshots)
+        spools = tuple((snapshot.report.key, spool) for snapshot in snapshots for spool in snapshot.spools)
         held = tuple((snapshot.report.key, snapshot.held) for snapshot in snapshots if snapshot.held is not None)
-        return WorkerFigures(reports, held, self._connectors, self._taken, self._leaving)
+        return WorkerFigures(reports, spools, held, self._connectors, self._taken, self._leaving)
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 

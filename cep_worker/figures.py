@@ -35,11 +35,23 @@ class HeldFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class SpoolFigures:
+    """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable, and
+    whether nothing more can be stored now."""
+
+    stream: str
+    size_bytes: int
+    lost_events: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFigures:
-    """`held` is told of plans that deliver exactly once. `taken` are the events that were taken in for each tenant
-    since the worker started."""
+    """`spools` is told of plans that keep logs, `held` of plans that deliver exactly once. `taken` are the events that
+    were taken in for each tenant since the worker started."""
 
     plans: tuple[WorkerPlanReport, ...]
+    spools: tuple[tuple[PlanKey, SpoolFigures], ...]
     held: tuple[tuple[PlanKey, HeldFigures], ...]
     connectors: tuple[ConnectorFigures, ...]
     taken: tuple[tuple[int, int], ...]

@@ -19,6 +19,7 @@ from cep_common.security.roles import Door
 from cep_worker.backlog import MemoryBacklog
 from cep_worker.config import WorkerConfig
 from cep_worker.event_trace import EventTrace
+from cep_worker.figures import SpoolFigures
 from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
@@ -158,6 +159,13 @@ class Inflow:
             waiting_events=self._out.waiting_rows,
             receiver=self._receiver if connected else "",
         )
+
+    def spool(self) -> SpoolFigures | None:
+        """How its log stands, if it has one."""
+        log = self._log
+        if log is None:
+            return None
+        return SpoolFigures(self.binding.stream, log.size_bytes, log.lost_rows, bool(log.problem))
 
     def drained(self) -> bool:
         """Everything was sent and acknowledged."""

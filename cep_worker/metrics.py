@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
 from cep_common.metric_families import Labelled, counter, gauge
-from cep_worker.figures import ConnectorFigures, HeldFigures, WorkerFigures
+from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 
 PLAN = ("tenant", "plan")
 STREAM = (*PLAN, "stream")
@@ -31,6 +31,7 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     )
     yield from _inflows(figures)
     yield from _outflows(figures)
+    yield from _spools(figures.spools)
     yield from _held(figures.held)
     yield from _connectors(figures.connectors)
 
@@ -73,6 +74,28 @@ def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
             for plan in figures.plans
             for one in plan.outflow
         ),
+    )
+
+
+def _spools(spools: tuple[tuple[PlanKey, SpoolFigures], ...]) -> Iterator[Metric]:
+    told = [((key.tenant, key.plan, one.stream), one) for key, one in spools]
+    yield gauge(
+        "cep_spool_bytes",
+        "Bytes of accepted events on disk that the topology may ask for again",
+        STREAM,
+        ((of, one.size_bytes) for of, one in told),
+    )
+    yield gauge(
+        "cep_spool_full",
+        "1 while nothing more can be stored, and sources wait",
+        STREAM,
+        ((of, one.full) for of, one in told),
+    )
+    yield counter(
+        "cep_spool_lost_events_total",
+        "Accepted events that could not be read from the disk again",
+        STREAM,
+        ((of, one.lost_events) for of, one in told),
     )
 
 

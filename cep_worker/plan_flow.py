@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cep_common.ids import Endpoint
 from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.consumers import Consumers
-from cep_worker.figures import HeldFigures
+from cep_worker.figures import HeldFigures, SpoolFigures
 from cep_worker.inflow import Inflow
 from cep_worker.plan_outflows import PlanOutflows
 from cep_worker.surroundings import Surroundings
@@ -26,12 +26,13 @@ class Unconnected:
 
 @dataclass(frozen=True, slots=True)
 class PlanSnapshot:
-    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link, and the
-    results that wait on disk."""
+    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link, the logs
+    of accepted events, and the results that wait on disk."""
 
     report: WorkerPlanReport
     outflow: Endpoint | None
     unconnected: tuple[Unconnected, ...]
+    spools: tuple[SpoolFigures, ...]
     held: HeldFigures | None
 
 
@@ -80,7 +81,8 @@ class PlanFlow:
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
         )
         endpoint = outflow.endpoint if outflow is not None else None
-        return PlanSnapshot(report, endpoint, unconnected, self.outflows.figures())
+        spools = tuple(spool for inflow in self.inflows.values() if (spool := inflow.spool()) is not None)
+        return PlanSnapshot(report, endpoint, unconnected, spools, self.outflows.figures())
 
     def drained(self) -> bool:
         """Whatever has a link to go over has gone and was acknowledged."""

@@ -42,6 +42,8 @@ class Spool:
             self._folder = path / safe_component(self.name)
             self._folder.mkdir(exist_ok=True, mode=0o700)
             self._lock = _lock(self._folder / LOCK_FILE, self.name)
+            self._unfinished = list(self._folder.glob(f"{REMOVED}*"))
+            """Folders that a former process was about to delete."""
         except OSError as error:
             raise ConfigError(f"spool.path: {path} cannot be used: {error.strerror}") from error
 
@@ -61,14 +63,15 @@ class Spool:
     def keep_only(self, wanted: Iterable[tuple[PlanKey, str]], upkeep: Upkeep) -> None:
         """Logs of other streams than `wanted` are deleted; what was not processed of their events is counted."""
         kept = {self._folder_of(key, stream) for key, stream in wanted}
-        for folder in self._folder.glob("*/*/*"):
-            if folder.is_dir() and folder not in kept:
+        tenants = [path for path in self._folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        for folder in (folder for tenant in tenants for folder in tenant.glob("*/*")):
+            if folder not in kept:
                 try:
                     self._give_up(folder, upkeep, "no plan takes the stream any more")
                 except OSError as error:  # tried again when plans change
                     logger.error("a log cannot be deleted: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
-        for removed in self._folder.glob(f"{REMOVED}*"):
-            upkeep.deleted(removed)
+        while self._unfinished:
+            upkeep.deleted(self._unfinished.pop())
 
     def close(self) -> None:
         """Another process may use the folder."""

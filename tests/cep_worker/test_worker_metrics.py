@@ -12,7 +12,7 @@ from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
 from cep_common.messages import Connector, InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
-from cep_worker.figures import ConnectorFigures, HeldFigures, WorkerFigures
+from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
@@ -72,7 +72,7 @@ def connector(direction: str, stream: str = "Alerts", failing: bool = False, dro
 
 def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     connectors = (connector("sink", failing=True, dropped=5), connector("sink", dropped=1), connector("source"))
-    figures = WorkerFigures((), (), connectors, (), leaving=True)
+    figures = WorkerFigures((), (), (), connectors, (), leaving=True)
     text, _ = Metrics(lambda: worker_metrics(figures)).scrape("")
     told = read(text.decode())
     place = ("Plan", "Alerts", "-1234", "http")
@@ -87,7 +87,9 @@ def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
 def test_names_and_labels_follow_prometheus_and_are_not_those_of_the_manager() -> None:
     report = WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",))
     held = ((KEY, HeldFigures(5, 1_000, 1_500)),)
-    figures = WorkerFigures((report,), held, (connector("sink"), connector("source")), ((-1234, 1),), leaving=False)
+    spools = ((KEY, SpoolFigures("In", 1_000, 0, full=True)),)
+    connectors = (connector("sink"), connector("source"))
+    figures = WorkerFigures((report,), spools, held, connectors, ((-1234, 1),), leaving=False)
     for family in worker_metrics(figures):
         assert family.documentation
         assert re.fullmatch(r"cep_(?!worker_)[a-z]+(_[a-z]+)*", family.name), family.name

@@ -218,6 +218,8 @@ def test_a_full_spool_holds_sources_back_and_says_why(
     with pytest.raises(PeerError, match="did not answer within"):
         sender.flush(200)
     until(lambda: "spool.maximum_bytes is 65536" in world.manager.last(RegisterWorker).plans[0].last_error)
+    told = world.health()["plans"][0]["spool"][0]
+    assert (told["stream"], told["full"], told["size_bytes"] >= 65_536) == ("Departures", True, True)
 
     receiver = receiver_of(world)
     until(lambda: len(times(receiver)) == accepted, receiver)

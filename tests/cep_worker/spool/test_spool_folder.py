@@ -103,6 +103,16 @@ def test_logs_that_no_plan_wants_are_deleted_and_their_events_counted(
     spool.close()
 
 
+def test_what_a_former_process_was_about_to_delete_is_deleted(tmp_path: Path) -> None:
+    left = tmp_path / "worker" / ".removed-1"
+    left.mkdir(parents=True)
+    (left / "file").write_text("")
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool.keep_only([], Upkeep())
+    assert not left.exists()
+    spool.close()
+
+
 @given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=2, unique=True))
 def test_any_name_is_one_safe_folder_of_its_own(names: list[str]) -> None:
     encodable = [name for name in names if name.isprintable()]
