@@ -40,6 +40,11 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_client
 
 
+FROM_OPTION = click.option(
+    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
+)
+
+
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -54,25 +59,36 @@ WAIT_OPTION = click.option(
     "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
 )
 @click.option("--rename", "renamed", metavar="OLD", help="Deploy it in place of plan OLD, which had another name.")
+@FROM_OPTION
 @WAIT_OPTION
 @JSON_OPTION
 @manager_options
 @with_readable_errors
 def deploy_command(
-    file: Path, replace: bool, renamed: str | None, wait_s: float, as_json: bool, client: ManagerClient
+    file: Path,
+    replace: bool,
+    renamed: str | None,
+    savepoint: str,
+    wait_s: float,
+    as_json: bool,
+    client: ManagerClient,
 ) -> None:
     """Deploy the execution plan in FILE."""
+    if renamed and savepoint:
+        raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
     text = file.read_text(encoding="utf-8")
-    _tell(client, client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace), wait_s, as_json)
+    outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
+    _tell(client, outcome, wait_s, as_json)
 
 
 @click.command("undeploy")
 @click.argument("plan")
+@click.option("--drain", is_flag=True, help="What it has taken in is worked off and delivered first.")
 @manager_options
 @with_readable_errors
-def undeploy_command(plan: str, client: ManagerClient) -> None:
-    """Remove PLAN and end its topology."""
-    client.undeploy(plan)
+def undeploy_command(plan: str, drain: bool, client: ManagerClient) -> None:
+    """Remove PLAN and its checkpoints, and end its topology; its savepoints stay."""
+    client.undeploy(plan, drain)
     click.echo(f"{plan}: undeployed", err=True)
 
 
@@ -109,13 +125,14 @@ def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) 
 
 @click.command("restart")
 @click.argument("plan")
+@FROM_OPTION
 @WAIT_OPTION
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def restart_command(plan: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """End the topology of PLAN and start it again, with empty state."""
-    _tell(client, client.act(plan, "restart"), wait_s, as_json)
+def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """End the topology of PLAN and start it again, with the state that it has."""
+    _tell(client, client.restart(plan, savepoint), wait_s, as_json)
 
 
 @click.command("rebalance")

@@ -32,9 +32,10 @@ class ManagerClient:
         self.tenant = tenant
         self.token = token
 
-    def deploy(self, text: str, replace: bool) -> Any:
-        """What became of deploying the plan in `text`."""
-        return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower())
+    def deploy(self, text: str, replace: bool, savepoint: str = "") -> Any:
+        """What became of deploying the plan in `text`, to begin from `savepoint` if one is named."""
+        begin = {"from": savepoint} if savepoint else {}
+        return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
 
     def deploy_renamed(self, plan: str, text: str) -> Any:
         """What became of deploying `text`, of another name, in place of `plan`."""
@@ -44,8 +45,33 @@ class ManagerClient:
         """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`) on the plan."""
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
-    def undeploy(self, plan: str) -> None:
-        self._call("DELETE", f"/plans/{quote(plan)}")
+    def restart(self, plan: str, savepoint: str = "") -> Any:
+        """What became of restarting the plan, from `savepoint` if one is named."""
+        begin = {"from": savepoint} if savepoint else {}
+        return self._call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
+
+    def undeploy(self, plan: str, drain: bool = False) -> None:
+        self._call("DELETE", f"/plans/{quote(plan)}", drain=str(drain).lower())
+
+    def checkpoints(self, plan: str) -> Any:
+        """The plan's newest checkpoints."""
+        return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
+
+    def clear_checkpoints(self, plan: str) -> Any:
+        return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
+
+    def savepoints(self, plan: str) -> list[Any]:
+        """The plan's savepoints, oldest first."""
+        savepoints: list[Any] = self._call("GET", f"/plans/{quote(plan)}/savepoints")["savepoints"]
+        return savepoints
+
+    def take_savepoint(self, plan: str, name: str) -> Any:
+        """The savepoint that is being taken."""
+        body = msgspec.json.encode({"name": name})
+        return self._call("POST", f"/plans/{quote(plan)}/savepoints", body=body)
+
+    def delete_savepoint(self, plan: str, name: str) -> None:
+        self._call("DELETE", f"/plans/{quote(plan)}/savepoints/{quote(name)}")
 
     def plans(self) -> list[Any]:
         """Every plan of the tenant with its status."""

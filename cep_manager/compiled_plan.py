@@ -59,8 +59,10 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     delivery: Delivery = "at-least-once"
 
-    def submission(self, key: PlanKey, epoch: int, workers: int, *, beside: bool = False) -> SubmitTopology:
-        """What the driver is told to run, in so many tasks."""
+    def submission(
+        self, key: PlanKey, epoch: int, workers: int, *, beside: bool = False, restore: str = ""
+    ) -> SubmitTopology:
+        """What the driver is told to run, in so many tasks; `restore` says what it begins from (see the protocol)."""
         return SubmitTopology(
             key=key,
             epoch=epoch,
@@ -70,6 +72,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             cores=self.cores,
             memory_bytes=self.memory_bytes,
             labels=self.labels,
+            restore=restore,
         )
 
     def instances(self) -> tuple[str, ...]:

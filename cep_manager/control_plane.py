@@ -25,7 +25,8 @@ from cep_manager.attempts import Attempts
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.deployment import RUNS, Deployments, describe_task, standing_results
-from cep_manager.instructions import Instruction, LogLine
+from cep_manager.errors import NoDriverError
+from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.quotas import share_of_events
@@ -187,10 +188,10 @@ class ControlPlane:
         self._keep_epochs(plan.key)
         return instructions
 
-    def remove_plan(self, key: PlanKey, now_ms: int) -> list[Instruction]:
+    def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
         """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing."""
         self._revision += 1
-        instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms)
+        instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
         return instructions
 
@@ -210,12 +211,20 @@ class ControlPlane:
         self._deployments.set_origin(key, origin)
         return []
 
-    def restart_plan(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """The plan is submitted anew under `epoch`, which the plan store has counted."""
+    def restart_plan(self, key: PlanKey, epoch: int, now_ms: int, restore: str = "") -> list[Instruction]:
+        """The plan is submitted anew under `epoch`, which the plan store has counted, to begin from what `restore`
+        says."""
         self._revision += 1
-        instructions = self._deployments.restart(key, epoch, self._members.live_driver(now_ms), now_ms)
+        instructions = self._deployments.restart(key, epoch, self._members.live_driver(now_ms), now_ms, restore)
         self._keep_epochs(key)
         return instructions
+
+    def order(self, order: DriverOrder, now_ms: int) -> list[Instruction]:
+        """The driver is told to do that. Raises NoDriverError."""
+        driver = self._members.live_driver(now_ms)
+        if driver is None:
+            raise NoDriverError(self._driver_missing(now_ms))
+        return [PushToDriver(driver.peer, order)]
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """The plan store has counted the epoch that a `RaiseEpoch` asked for."""

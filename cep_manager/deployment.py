@@ -51,22 +51,27 @@ class Deployments:
             return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
         changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
         before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
-        if before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver)):
+        before = msgspec.structs.replace(before, restore=plan.restore)
+        runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
+        if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
             trial = Trial(plan.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
             instructions = self._change_in_place(before, version, plan.change, now_ms)
         return [*changing, *instructions]
 
-    def remove(self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
-        """The plan should not run any more."""
+    def remove(
+        self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int, *, drain: bool = False
+    ) -> list[Instruction]:
+        """The plan should not run any more, and its checkpoints are to go."""
         record = self.plans.get(key)
         if record is None:
             return []
         instructions = self._signal(record, Signal.UNDEPLOY, "undeployed", now_ms)
         del self.plans[key]
         if driver is not None:
-            instructions.append(PushToDriver(driver.peer, KillTopology(key=key)))
+            killed = KillTopology(key=key, drain=drain, forget=max(record.epochs()))
+            instructions.append(PushToDriver(driver.peer, killed))
         return instructions
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
@@ -88,7 +93,7 @@ class Deployments:
             self._change(self.plans[key], origin=origin)
 
     def restart(
-        self, key: PlanKey, epoch: int, driver: Member[RegisterDriver] | None, now_ms: int
+        self, key: PlanKey, epoch: int, driver: Member[RegisterDriver] | None, now_ms: int, restore: str = ""
     ) -> list[Instruction]:
         """The plan is submitted again under `epoch`, which the plan store has counted; one that holds slots at once, so
         that they do not go to another plan of its tenant."""
@@ -96,7 +101,7 @@ class Deployments:
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
-        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="")
+        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="", restore=restore)
         instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
         if holds_slots and driver is not None and record.compiled is not None:
             instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
@@ -172,6 +177,7 @@ class Deployments:
             intake=plan.intake,
             origin=plan.origin,
             trace=plan.trace,
+            restore=plan.restore,
         )
 
     def _change_in_place(
@@ -230,7 +236,9 @@ class Deployments:
         self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
         return [
             LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
-            PushToDriver(driver.peer, compiled.submission(record.key, record.epoch, record.workers)),
+            PushToDriver(
+                driver.peer, compiled.submission(record.key, record.epoch, record.workers, restore=record.restore)
+            ),
         ]
 
     def _held_back(self, record: PlanRecord) -> str:
@@ -239,6 +247,9 @@ class Deployments:
     def _observe(
         self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
     ) -> list[Instruction]:
+        if current is not None and current.state == "running" and record.restore:
+            self._change(record, restore="")
+            record = self.plans[record.key]
         if current is not None and current.restarts != record.restarts:
             self._change(record, restarts=current.restarts)
             record = self.plans[record.key]

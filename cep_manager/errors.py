@@ -4,6 +4,8 @@ CepError
 └── ManagerError
     ├── PlanExistsError         a plan of that name is deployed already
     ├── UnknownPlanError        no such plan
+    ├── UnknownSavepointError   the plan has no such savepoint
+    ├── NoDriverError           no driver lives that could do what was asked for
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
     ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
@@ -44,6 +46,18 @@ class UnknownPlanError(ManagerError):
     """No plan of that name is deployed for the tenant."""
 
     code = "unknown-plan"
+
+
+class UnknownSavepointError(ManagerError):
+    """The plan has no savepoint of that name."""
+
+    code = "unknown-savepoint"
+
+
+class NoDriverError(ManagerError):
+    """No driver lives that could do what was asked for."""
+
+    code = "no-driver"
 
 
 class ChangeUnderWayError(ManagerError):

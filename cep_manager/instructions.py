@@ -7,9 +7,13 @@ from typing import Literal
 
 import msgspec
 
+from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, SubmitTopology
 from cep_manager.plan_record import PlanVersion
+
+DriverOrder = SubmitTopology | KillTopology | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
+"""What a driver is told to do; each bears the token under which the manager leads."""
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -29,7 +33,7 @@ class PushToDriver(msgspec.Struct, frozen=True):
     """Send `message` to the driver at `peer` (its routing id)."""
 
     peer: bytes
-    message: SubmitTopology | KillTopology
+    message: DriverOrder
 
 
 class RaiseEpoch(msgspec.Struct, frozen=True):

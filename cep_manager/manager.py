@@ -13,6 +13,7 @@ from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
+from cep_manager.checkpoint_commands import CheckpointCommands
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
@@ -33,7 +34,7 @@ from cep_manager.manager_view import (
     PlanSummary,
     Validation,
 )
-from cep_manager.plan_commands import PlanCommands, unknown_plan
+from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord
 from cep_manager.service import ManagerService
@@ -45,7 +46,7 @@ from siddhi.trial.messages import TrialResult
 logger = logging.getLogger(__name__)
 
 
-class Manager(PlanCommands):
+class Manager(CheckpointCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
     def __init__(self, config: ManagerConfig, database: str, service: ManagerService, clock: Clock) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RunState, StreamBinding
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
+from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
@@ -273,12 +274,20 @@ class ManagerView(Protocol):
     def language(self) -> Language:
         """What plans may write."""
 
-    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
+    def deploy(
+        self,
+        tenant: int,
+        text: str,
+        replace: bool,
+        name: str | None = None,
+        rename: bool = False,
+        restore: str = "",
+    ) -> Outcome:
         """The plan in `text` is stored and should run. In place of a plan that runs it comes as soon as it can; when it
         cannot, that one runs on. Raises PlanInvalidError with all problems; PlanExistsError when another text is
         deployed under its name and `replace` is False; BadRequestError when its name is not `name`. With `rename`
         the plan `name` is gone then, in one step; UnknownPlanError when there was none, PlanExistsError when there is
-        one of the new name."""
+        one of the new name. `restore` names the savepoint that it begins from (UnknownSavepointError), or is `none`."""
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
         """The plan is called `name`, in its text too. Raises UnknownPlanError, PlanExistsError, and BadRequestError or
@@ -290,15 +299,33 @@ class ManagerView(Protocol):
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
 
-    def restart(self, key: PlanKey) -> Outcome:
-        """The plan's topology is ended and started again. Raises UnknownPlanError, ChangeUnderWayError."""
+    def restart(self, key: PlanKey, restore: str = "") -> Outcome:
+        """The plan's topology is ended and started again, from its newest checkpoint, or from the savepoint that
+        `restore` names; `none`: without state. Raises UnknownPlanError, ChangeUnderWayError, UnknownSavepointError."""
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         """The plan should run on `workers` topology workers. Raises UnknownPlanError, ChangeUnderWayError, and
         BadRequestError for a number that cannot be."""
 
-    def undeploy(self, key: PlanKey) -> None:
-        """The plan is not stored and should not run. Raises UnknownPlanError."""
+    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
+        """The plan is not stored and should not run; its checkpoints go, its savepoints stay. When it is to `drain`,
+        its topology delivers what it has taken in before it ends. Raises UnknownPlanError."""
+
+    def checkpoints(self, key: PlanKey) -> CheckpointList:
+        """The newest checkpoints of the plan's topology. Raises UnknownPlanError."""
+
+    def clear_checkpoints(self, key: PlanKey) -> Outcome:
+        """The plan's checkpoints are to be removed, but for its savepoints. Raises UnknownPlanError, NoDriverError."""
+
+    def savepoints(self, key: PlanKey) -> SavepointList:
+        """The plan's savepoints; the plan need not be deployed."""
+
+    def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
+        """A checkpoint of the plan is being taken, to be kept as `name` (empty: named after the time); `savepoints`
+        tells what became of it. Raises UnknownPlanError, NoDriverError, BadRequestError."""
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """The savepoint is to be removed. Raises UnknownSavepointError, NoDriverError."""
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""

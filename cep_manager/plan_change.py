@@ -213,6 +213,7 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
         sent_ms=now_ms,
         fallback=None,
         change_error=reason,
+        restore="",
     )
     what = f"plan={record.key.topology()} epoch={record.epoch} reason={reason!r}"
     return back, [

@@ -9,6 +9,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_manager.checkpoint_view import require_savepoint
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, with_name
 from cep_manager.config import ManagerConfig
@@ -38,6 +39,9 @@ STATE_MATCHES = "windows, patterns and tables of queries that stay as they are g
 FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
 STARTS_EMPTY = "windows, patterns and tables start empty"
 
+BEGIN_ANEW = "none"
+"""Stands for no savepoint where one can be named: what begins so has no state."""
+
 
 class PlanCommands:
     """Deploys, changes and ends plans. Any thread may call; one command is carried out at a time, since what the store
@@ -53,10 +57,19 @@ class PlanCommands:
         self._default_workers = config.topology.workers
         self._one_at_a_time = threading.Lock()
 
-    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
+    def deploy(
+        self,
+        tenant: int,
+        text: str,
+        replace: bool,
+        name: str | None = None,
+        rename: bool = False,
+        restore: str = "",
+    ) -> Outcome:
         """See `ManagerView.deploy`."""
         compiled = compile_plan(text, self._scripts)
         key = PlanKey(tenant, compiled.name)
+        self._check_restore(key, restore)
         if name is not None and compiled.name != name:
             if not rename:
                 asked = f"renaming {name} must be asked for (rename=true)"
@@ -66,12 +79,12 @@ class PlanCommands:
         with self._one_at_a_time:
             before = self._live_snapshot().plans.get(key)
             if before is None:
-                return self._add(key, text, compiled)
+                return self._add(key, text, compiled, restore)
             if before.target()[0] != text and not replace:
                 raise PlanExistsError(
                     f"a plan named {key.plan} is deployed with another text; replace it, or choose another name"
                 )
-            return self._deploy_over(before, text, compiled)
+            return self._deploy_over(before, text, compiled, restore)
 
     def origins(self) -> dict[PlanKey, Origin | None]:
         """See `FilePlans.origins`."""
@@ -103,15 +116,15 @@ class PlanCommands:
         with self._one_at_a_time:
             record = self._record(key)
             if name == key.plan:
-                return _outcome(record.key, record.epoch, f"{key.plan} has that name; nothing was changed")
+                return outcome_of(record.key, record.epoch, f"{key.plan} has that name; nothing was changed")
             text = with_name(record.target()[0], name)
             compiled = compile_plan(text, self._scripts)
             return self._rename(key, text, compiled)
 
-    def undeploy(self, key: PlanKey) -> None:
+    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
         """See `ManagerView.undeploy`."""
         with self._one_at_a_time:
-            self._undeploy(key)
+            self._undeploy(key, drain)
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """See `ManagerView.set_intake`."""
@@ -119,11 +132,11 @@ class PlanCommands:
             record = self._record(key)
             done = "activated" if intake else "deactivated"
             if record.intake is intake:
-                return _outcome(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
+                return outcome_of(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
             self._store.set_intake(key, intake)
             self._service.set_intake(key, intake)
         follows = "workers take events in for it" if intake else "workers take no events in for it, its state is kept"
-        return _outcome(key, record.epoch, f"{key.plan} was {done}: {follows}", changed=True)
+        return outcome_of(key, record.epoch, f"{key.plan} was {done}: {follows}", changed=True)
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         """See `ManagerView.set_trace`."""
@@ -131,16 +144,17 @@ class PlanCommands:
             record = self._record(key)
             done = "traced" if trace else "not traced"
             if record.traced() is trace:
-                return _outcome(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
+                return outcome_of(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
             self._store.set_trace(key, trace)
             self._service.set_trace(key, trace)
         follows = f"workers write {'its' if trace else 'none of its'} events to their logs"
-        return _outcome(key, record.epoch, f"{key.plan} is {done} now: {follows}", changed=True)
+        return outcome_of(key, record.epoch, f"{key.plan} is {done} now: {follows}", changed=True)
 
-    def restart(self, key: PlanKey) -> Outcome:
+    def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         """See `ManagerView.restart`."""
+        self._check_restore(key, restore)
         with self._one_at_a_time:
-            return self._restart(self._record(key), f"{key.plan} is restarted; {FROM_CHECKPOINT}")
+            return self._restart(self._record(key), f"{key.plan} is restarted; {_state_from(restore)}", restore)
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         """See `ManagerView.rebalance`."""
@@ -152,41 +166,56 @@ class PlanCommands:
             text, now_on = record.target()
             if workers == now_on:
                 message = f"{key.plan} has {workers} topology workers already; nothing was changed"
-                return _outcome(key, record.epoch, message)
+                return outcome_of(key, record.epoch, message)
             compiled = compile_plan(text, self._scripts)
             return self._change(record, "rebalance", text, compiled, workers)
 
-    def _undeploy(self, key: PlanKey) -> None:
+    def _undeploy(self, key: PlanKey, drain: bool = False) -> None:
         known = key in self._live_snapshot().plans
         stored = self._store.remove(key)
         if not (known or stored):
             raise unknown_plan(key)
-        self._service.remove_plan(key)
+        self._service.remove_plan(key, drain)
 
-    def _add(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
+    def _check_restore(self, key: PlanKey, restore: str) -> None:
+        if restore and restore != BEGIN_ANEW:
+            require_savepoint(self._live_snapshot(), key, restore)
+
+    def _add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
         self._check_workers(key, compiled.workers, compiled.cores)
         stored = self._store.add(key, text, self._clock.now_ms())
-        self._service.put_plan(plan_to_run(stored, compiled))
-        return _outcome(key, stored.epoch, f"{key.plan} was deployed", created=True, changed=True)
+        # Whatever a former plan of this name may have left behind is none of this one's.
+        self._service.put_plan(plan_to_run(stored, compiled, restore=restore or BEGIN_ANEW))
+        message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
+        return outcome_of(key, stored.epoch, message, created=True, changed=True)
 
-    def _deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan) -> Outcome:
+    def _deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         if before.target()[0] == text:
-            return self._deploy_same(before, text, compiled)
-        return self._change(before, "update", text, compiled, _workers_after_edit(before, compiled))
+            return self._deploy_same(before, text, compiled, restore)
+        workers = _workers_after_edit(before, compiled)
+        return self._change(before, "update", text, compiled, workers, restore)
 
-    def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan) -> Outcome:
+    def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan, restore: str) -> Outcome:
         name = record.key.plan
+        if restore and record.compiled is not None:
+            return self._restart(record, f"{name} is restarted; {_state_from(restore)}", restore)
         if record.trial is not None:
-            return _outcome(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
+            return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
         if record.compiled is None:
             return self._change(record, "update", text, compiled, record.workers_asked)
         if record.state is PlanState.FAILED:
             return self._restart(record, f"{name} was deployed again")
-        return _outcome(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
+        return outcome_of(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
 
     def _change(
-        self, record: PlanRecord, kind: ChangeKind, text: str, compiled: CompiledPlan, workers: int | None
+        self,
+        record: PlanRecord,
+        kind: ChangeKind,
+        text: str,
+        compiled: CompiledPlan,
+        workers: int | None,
+        restore: str = "",
     ) -> Outcome:
         key = record.key
         self._check_workers(key, workers or compiled.workers, compiled.cores)
@@ -195,11 +224,11 @@ class PlanCommands:
         stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
-        self._service.put_plan(plan_to_run(stored, compiled))
+        self._service.put_plan(plan_to_run(stored, compiled, restore=restore))
         done = "updated" if kind == "update" else "rebalanced"
-        state = self._state_after(record, compiled, workers)
+        state = _state_from(restore) if restore else self._state_after(record, compiled, workers)
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
-        return _outcome(key, stored.epoch, message, changed=True)
+        return outcome_of(key, stored.epoch, message, changed=True)
 
     def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
         """What becomes of the plan's state; how many slots are free may yet change."""
@@ -223,14 +252,14 @@ class PlanCommands:
         stored = self._store.rename(key, to, text, workers, self._clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
-        self._service.rename_plan(key, plan_to_run(stored, compiled))
-        return _outcome(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
+        self._service.rename_plan(key, plan_to_run(stored, compiled, restore=BEGIN_ANEW))
+        return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
 
-    def _restart(self, record: PlanRecord, message: str) -> Outcome:
+    def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         _refuse_during(record, "update", "rebalance")
         epoch = self._store.raise_epoch(record.key)
-        self._service.restart_plan(record.key, epoch)
-        return _outcome(record.key, epoch, message, changed=True)
+        self._service.restart_plan(record.key, epoch, restore)
+        return outcome_of(record.key, epoch, message, changed=True)
 
     def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
@@ -249,7 +278,9 @@ class PlanCommands:
         return record
 
 
-def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False) -> PlanToRun:
+def plan_to_run(
+    stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False, restore: str = ""
+) -> PlanToRun:
     """What the control loop is told of a stored plan."""
     return PlanToRun(
         key=stored.key,
@@ -264,6 +295,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         origin=stored.origin,
         trace=stored.trace,
         change=stored.change,
+        restore=restore,
     )
 
 
@@ -276,6 +308,13 @@ def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledP
 def unknown_plan(key: PlanKey) -> UnknownPlanError:
     """There is no such plan."""
     return UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+
+
+def _state_from(restore: str) -> str:
+    """What becomes of the state of a plan that begins so."""
+    if not restore:
+        return FROM_CHECKPOINT
+    return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
 
 
 def _refuse_other_source(record: PlanRecord, source: Origin | None, text: str, files: Collection[str]) -> None:
@@ -309,7 +348,8 @@ def _stored_version(version: PlanVersion) -> StoredVersion:
     return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
 
 
-def _outcome(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
+def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
+    """What a command did to the plan."""
     return Outcome(
         plan=key.plan,
         tenant=key.tenant,

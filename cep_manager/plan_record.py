@@ -31,6 +31,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     comes from, empty for one that was deployed by hand. `sent_before` says that an earlier manager process may have
     submitted it under this epoch. `change` says that the plan was deployed before and that the plan store keeps what
     it was: that runs on until this runs. `former` is what the store kept, when the manager has only just started.
+    `restore` says what its topology begins from (see `submit-topology` in the protocol).
     """
 
     key: PlanKey
@@ -46,6 +47,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     trace: bool | None = None
     change: ChangeKind | None = None
     former: PlanToRun | None = None
+    restore: str = ""
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -84,7 +86,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did.
 
     While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
-    comes back if it does not come to run. `change_error` says why the last change came to nothing.
+    comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
+    `restore` says what its topology begins from; empty: from the newest checkpoint.
     """
 
     key: PlanKey
@@ -111,6 +114,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
+    restore: str = ""
 
     @property
     def slots(self) -> int:

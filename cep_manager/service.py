@@ -24,10 +24,8 @@ from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DriverRegistered,
-    KillTopology,
     Message,
     Rejected,
-    SubmitTopology,
     WorkerRegistered,
 )
 from cep_common.security.context import open_context
@@ -38,7 +36,7 @@ from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
-from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.leadership import Leadership, Led, Resigned, Standing
 from cep_manager.plan_record import PlanToRun
 from cep_manager.plan_store import PlanStore, StoredVersion, WriteRight
@@ -143,14 +141,20 @@ class ManagerService:
         """The stored plan should run, and snapshots show it. Raises ManagerUnavailableError."""
         self._command(lambda now_ms: self._plane.put_plan(plan, now_ms))
 
-    def remove_plan(self, key: PlanKey) -> None:
-        """The plan should not run, and snapshots do not show it. Raises ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.remove_plan(key, now_ms))
+    def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
+        """The plan should not run, and snapshots do not show it. When it is to `drain`, its topology works off what it
+        has taken in before it ends. Raises ManagerUnavailableError."""
+        self._command(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
 
     def rename_plan(self, key: PlanKey, plan: PlanToRun) -> None:
         """The stored plan should run, the one of `key` should not; nothing happens between the two. Raises
         ManagerUnavailableError."""
-        self._command(lambda now_ms: [*self._plane.remove_plan(key, now_ms), *self._plane.put_plan(plan, now_ms)])
+        self._command(
+            lambda now_ms: [
+                *self._plane.remove_plan(key, now_ms, drain=True),
+                *self._plane.put_plan(plan, now_ms),
+            ]
+        )
 
     def set_intake(self, key: PlanKey, intake: bool) -> None:
         """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
@@ -164,9 +168,14 @@ class ManagerService:
         """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_origin(key, origin))
 
-    def restart_plan(self, key: PlanKey, epoch: int) -> None:
-        """The plan is submitted anew under `epoch`. Raises ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms))
+    def restart_plan(self, key: PlanKey, epoch: int, restore: str = "") -> None:
+        """The plan is submitted anew under `epoch`, to begin from what `restore` says. Raises
+        ManagerUnavailableError."""
+        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore))
+
+    def order(self, order: DriverOrder) -> None:
+        """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""
+        self._command(lambda now_ms: self._plane.order(order, now_ms))
 
     def _command(self, run: Callable[[int], Iterable[Instruction]]) -> None:
         done = self._enqueue(run)
@@ -312,7 +321,7 @@ class ManagerService:
                 case SettleChange():
                     self._store_thread.submit(self._settle, instruction)
 
-    def _push(self, peer: bytes, message: SubmitTopology | KillTopology) -> None:
+    def _push(self, peer: bytes, message: DriverOrder) -> None:
         """An order goes to the driver, as long as this manager may give any."""
         if self._leadership.leads():
             self._server.send(peer, msgspec.structs.replace(message, token=self._leadership.token()))

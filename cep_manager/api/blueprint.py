@@ -8,6 +8,7 @@ import msgspec
 from flask import Blueprint, Response, request
 
 from cep_common.ids import PlanKey
+from cep_manager.api.checkpoint_routes import checkpoint_routes
 from cep_manager.api.event_routes import event_routes
 from cep_manager.api.requests import read_flag, read_json, read_tenant, read_text
 from cep_manager.api.statistics_routes import statistics_routes
@@ -47,6 +48,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     _life_cycle_routes(api, view)
     _topology_routes(api, view)
     statistics_routes(api, view)
+    checkpoint_routes(api, view)
     _authoring_routes(api, view)
     event_routes(api, view)
     _cluster_routes(api, view)
@@ -61,7 +63,12 @@ def _plan_routes(api: Blueprint, view: ManagerView) -> None:
 
     @api.post("/plans")
     def deploy_plan() -> Response:
-        deployed = view.deploy(read_tenant(request), read_text(request), replace=read_flag(request, "replace"))
+        deployed = view.deploy(
+            read_tenant(request),
+            read_text(request),
+            replace=read_flag(request, "replace"),
+            restore=request.args.get("from", ""),
+        )
         return _json(deployed, 201 if deployed.created else 200)
 
     @api.get("/plans/<name>")
@@ -71,12 +78,19 @@ def _plan_routes(api: Blueprint, view: ManagerView) -> None:
     @api.put("/plans/<name>")
     def replace_plan(name: str) -> Response:
         rename = read_flag(request, "rename")
-        deployed = view.deploy(read_tenant(request), read_text(request), replace=True, name=name, rename=rename)
+        deployed = view.deploy(
+            read_tenant(request),
+            read_text(request),
+            replace=True,
+            name=name,
+            rename=rename,
+            restore=request.args.get("from", ""),
+        )
         return _json(deployed, 201 if deployed.created else 200)
 
     @api.delete("/plans/<name>")
     def undeploy_plan(name: str) -> Response:
-        view.undeploy(_key(name))
+        view.undeploy(_key(name), drain=read_flag(request, "drain"))
         return Response(status=204)
 
 
@@ -95,7 +109,7 @@ def _life_cycle_routes(api: Blueprint, view: ManagerView) -> None:
 
     @api.post("/plans/<name>/restart")
     def restart_plan(name: str) -> Response:
-        return _json(view.restart(_key(name)))
+        return _json(view.restart(_key(name), restore=request.args.get("from", "")))
 
     @api.post("/plans/<name>/rebalance")
     def rebalance_plan(name: str) -> Response:

@@ -15,6 +15,7 @@ from cep_manager.errors import (
     ChangeUnderWayError,
     EventsRefusedError,
     ManagerUnavailableError,
+    NoDriverError,
     NotLeaderError,
     NoWorkerError,
     PlanExistsError,
@@ -25,6 +26,7 @@ from cep_manager.errors import (
     TrialFailedError,
     TrialsBusyError,
     UnknownPlanError,
+    UnknownSavepointError,
     UnknownStreamError,
     WorkerFailedError,
 )
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 HTTP_STATUS: dict[type[CepError], int] = {
     BadRequestError: 400,
     UnknownPlanError: 404,
+    UnknownSavepointError: 404,
+    NoDriverError: 503,
     QuotaError: 403,
     PlanExistsError: 409,
     ChangeUnderWayError: 409,

@@ -14,6 +14,7 @@ from cep_common.messages import (
     RegisterWorker,
     RequestEndpoint,
     RunState,
+    SavepointReport,
     StreamBinding,
     TopologyReport,
     WorkerPlanReport,
@@ -21,6 +22,15 @@ from cep_common.messages import (
 from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StreamCount
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
+from cep_manager.checkpoint_view import (
+    CheckpointList,
+    SavepointList,
+    SavepointView,
+    checkpoint_list,
+    require_savepoint,
+    savepoint_list,
+    savepoint_view,
+)
 from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig
@@ -387,8 +397,19 @@ class FakeView:
     def language(self) -> Language:
         return describe_language(ScriptPolicy())
 
-    def deploy(self, tenant: int, text: str, replace: bool, name: str | None = None, rename: bool = False) -> Outcome:
+    def deploy(
+        self,
+        tenant: int,
+        text: str,
+        replace: bool,
+        name: str | None = None,
+        rename: bool = False,
+        restore: str = "",
+    ) -> Outcome:
         self._look()
+        if restore:
+            require_savepoint(self._look(), PlanKey(tenant, "Storms"), restore)
+            self.done.append((PlanKey(tenant, "Storms"), f"deploy from {restore}"))
         self.deployed.append((tenant, text, replace))
         if "broken" in text:
             raise PlanInvalidError((PROBLEM,))
@@ -408,15 +429,34 @@ class FakeView:
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         return self._done(key, "trace" if trace else "untrace")
 
-    def restart(self, key: PlanKey) -> Outcome:
-        return self._done(key, "restart")
+    def restart(self, key: PlanKey, restore: str = "") -> Outcome:
+        return self._done(key, f"restart from {restore}" if restore else "restart")
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         return self._done(key, f"rebalance to {workers}")
 
-    def undeploy(self, key: PlanKey) -> None:
+    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
         self._record(key)
         self.undeployed.append(key)
+        if drain:
+            self.done.append((key, "drain"))
+
+    def checkpoints(self, key: PlanKey) -> CheckpointList:
+        return checkpoint_list(self._look(), key, self._record(key).epoch)
+
+    def clear_checkpoints(self, key: PlanKey) -> Outcome:
+        return self._done(key, "clear checkpoints")
+
+    def savepoints(self, key: PlanKey) -> SavepointList:
+        return savepoint_list(self._look(), key)
+
+    def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
+        self._done(key, f"savepoint {name}")
+        return savepoint_view(SavepointReport(key, name, "taking"))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        require_savepoint(self._look(), key, name)
+        self.done.append((key, f"delete savepoint {name}"))
 
     def _done(self, key: PlanKey, what: str) -> Outcome:
         record = self._record(key)

@@ -362,7 +362,7 @@ def test_an_undeployed_plan_is_killed_and_its_stages_are_told_to_go(world: World
     world.taken(PushToDriver)
     world.instructions += world.plane.remove_plan(KEY, world.now_ms)
     world.tick()
-    assert pushed(world) == [KillTopology(key=KEY)]
+    assert pushed(world) == [KillTopology(key=KEY, forget=1)]
     for orphan in (task(), receiver(), request()):
         answer = world.hear(orphan)
         assert isinstance(answer, Rejected)

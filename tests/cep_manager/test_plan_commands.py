@@ -294,7 +294,7 @@ def test_a_renamed_plan_leaves_nothing_of_its_former_name(
     post(address, "deactivate")
     answer = post(address, "rename", {"name": "Gales"})
     assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 1)
-    assert peer.next_push(running(1)) == KillTopology(KEY)
+    assert peer.next_push(running(1)) == KillTopology(KEY, drain=True, forget=1)
     submitted = peer.next_push()
     assert isinstance(submitted, SubmitTopology)
     assert submitted.key == PlanKey(KEY.tenant, "Gales")
@@ -314,7 +314,7 @@ def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(
     second = ManagerProcess(config)
     try:
         orders = [peer.next_push(running(1)), peer.next_push(running(1))]
-        assert KillTopology(KEY) in orders
+        assert KillTopology(KEY, drain=True, forget=1) in orders
         eventually(lambda: names(address) == ["Gales"])
         eventually(lambda: any(_submits(order, "Gales") for order in [*orders, peer.next_push(running(1))]))
     finally:

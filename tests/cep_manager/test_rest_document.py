@@ -16,7 +16,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-
 def test_every_call_is_listed_and_nothing_else() -> None:
     app = create_app(FakeView(World()), 1_000)
     served = {
-        f"{method} {rule.rule.removeprefix('/api/v1').replace('<name>', 'NAME').replace('<path:name>', 'NAME')}"
+        f"{method} {re.sub('<(?:path:)?(.*?)>', lambda part: part[1].upper(), rule.rule.removeprefix('/api/v1'))}"
         for rule in app.url_map.iter_rules()
         if rule.rule.startswith("/api/v1")
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
