@@ -135,11 +135,15 @@ class Log:
         """Reads what stands behind `after` and is not secured; `lost` learns of rows that are missing."""
 
         def note(rows: int) -> None:
-            self.lost_rows += rows
+            self.note_lost(rows)
             if lost is not None:
                 lost(rows)
 
         return LogReader(lambda: self._segments, max(after, self.secured), note)
+
+    def note_lost(self, rows: int) -> None:
+        """So many rows that were accepted cannot be read."""
+        self.lost_rows += rows
 
     def rows_waiting(self) -> int:
         """Rows that are not secured."""
@@ -188,6 +192,7 @@ class Log:
 
     def _begin_segment(self) -> SegmentWriter:
         """A new segment follows the others. Raises SpoolFullError."""
+        self._seal()
         try:
             if not self._segments:
                 write_identity(self.folder, self.identity)
@@ -196,7 +201,6 @@ class Log:
             writer = SegmentWriter.create(Segment(path, header, SEGMENT_HEADER_BYTES))
         except OSError as error:
             raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
-        self._seal()
         with self._lock:
             self._writer = writer
         self._segments.append(writer.segment)

@@ -18,7 +18,8 @@ class LogReader:
     """Gives what stands behind the position `after`, in order, each record once. Belongs to the log's thread.
 
     `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
-    called with the number of rows that turn out to be missing.
+    called with the number of rows that turn out to be missing. Raises OSError when a file that is there cannot be
+    opened.
     """
 
     def __init__(self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int], None]) -> None:
@@ -86,8 +87,8 @@ class LogReader:
         self._segment, self._offset, self._rows = segment, SEGMENT_HEADER_BYTES, 0
         try:
             self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            logger.error("spool segment cannot be opened: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
+        except FileNotFoundError:
+            logger.error("spool segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
         return True
 
     def _chunk(self) -> list[Record] | None:

@@ -193,6 +193,29 @@ def test_what_is_acknowledged_is_forgotten_when_the_server_does_not_secure(desk:
     assert desk.next_row == 4
 
 
+def test_events_whose_file_is_gone_are_counted_and_those_behind_them_come(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        desk.offer(1)
+    desk.backlog.close()
+    files = sorted(desk.folder.glob("*.segment"))
+    assert len(files) > 3
+    files[1].unlink()
+    desk.open()
+    desk.offer(1)
+    desk.linked = True
+    desk.backlog.resume(0, secures=True)
+    came = []
+    while (frame := desk.backlog.take(BATCH_ROWS)) is not None:
+        came += [row[0] for row in values(decode_batch(frame.body, SCHEMA, frame.rows))]
+    assert came == sorted(set(came))
+    assert came[-1] == 20
+    assert desk.backlog.rows == 0
+    assert "accepted events lost" in caplog.text
+    assert len(came) + desk.log.lost_rows == 21
+
+
 def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "log", maximum_bytes=4_000)
     while desk.log.size_bytes < 4_000:
