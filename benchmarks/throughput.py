@@ -1,19 +1,21 @@
 """Departures through a deployed plan as fast as it takes them, beside a bare ZeroMQ and Arrow chain of the same hops.
 
-    .venv/bin/python benchmarks/throughput.py [--events 5000000] [--batch 4096] [--json]
+    .venv/bin/python -m benchmarks.throughput [--events 5000000] [--batch 4096] [--keys] [--json]
 
 The filter lets everything pass, so that as much data leaves as enters: the hard case. Prints events/s of both, and the
-ratio.
+ratio. With `--keys` every link of the plan is encrypted, those of the chain are not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +24,8 @@ from benchmarks.bare_chain import bare_chain
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
 from cep_common.clock import SystemClock
+from cep_common.security.config import SecurityConfig
+from cep_common.security.keys import write_keys
 from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import read_events
 from topology.event_listener import EventListener
@@ -44,17 +48,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--batch", type=int, default=4_096)
+    parser.add_argument("--keys", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, LocalSystem(Path(folder), Ports.free()) as system:
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        security = SecurityConfig(str(folder / "keys") if options.keys else "")
+        if options.keys:
+            write_keys(Path(security.keys))
+        settings = {f"CEP_{process}__SECURITY__KEYS": security.keys for process in ("MANAGER", "DRIVER", "WORKER")}
+        system = opened.enter_context(LocalSystem(folder, Ports.free(), environment={**os.environ, **settings}))
         system.client.deploy(PLAN, replace=False)
         wait_until_connected(system.client, "Throughput", 60)
         schema = fetch_schema(system.worker_http, "Departures")
         events = read_events(str(SAMPLE), schema, SystemClock().now_ms, "ts", options.batch)
         batches = [one for one in events if one.num_rows == options.batch]
         with (
-            EventListener(system.egress, "Flown") as listener,
-            EventSender(system.ingress, schema) as sender,
+            EventListener(system.egress, "Flown", security=security) as listener,
+            EventSender(system.ingress, schema, security=security) as sender,
             bare_chain(sender.arrow_schema) as chain,
         ):
             bodies = [encode_batch(batch) for batch in batches]

@@ -2,8 +2,9 @@
 
     PYTHONPATH=. .venv/bin/python tools/fuzz.py TARGET --inputs 1000000 [--seed 1]
 
-mutates inputs that make sense, tells of the memory used before and after, and writes an input that broke the target to
-`crash-TARGET` in the present folder. With libFuzzer, which looks for inputs that reach new code:
+mutates inputs that make sense and tells of the memory used before and after. The last input that was tried is kept in
+`last-TARGET` in the present folder: the one that broke the target, even if it took the process with it. With libFuzzer,
+which looks for inputs that reach new code:
 
     python -m venv /tmp/fuzz && /tmp/fuzz/bin/pip install atheris -r requirements.lock
     PYTHONPATH=. /tmp/fuzz/bin/python tools/fuzz.py TARGET --corpus CORPUS [-max_total_time=3600] [libFuzzer's options]
@@ -41,20 +42,31 @@ INSTRUMENTED = {
 """The packages in which libFuzzer looks for new ways, by target. Not the engine: what numba compiles must stay."""
 
 
+class LastInput:
+    """A file that holds one input at a time, and outlives a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b", buffering=0)
+
+    def keep(self, data: bytes) -> None:
+        """The file holds `data` and nothing else."""
+        self._file.seek(0)
+        self._file.write(data)
+        self._file.truncate()
+
+
 def run_mutations(name: str, inputs: int, seed: int) -> None:
-    """Tries `inputs` inputs. Raises what the target raises, with the input written to a file."""
+    """Tries `inputs` inputs. Raises what the target raises; the input is in a file then."""
     from tools.fuzz_targets import TARGETS  # noqa: PLC0415 - under libFuzzer it is imported otherwise
 
     target = TARGETS[name]
     seeds = list(target.seeds())
     began_s = reported_s = time.monotonic()
     warm_bytes = 0
+    last = LastInput(Path(f"last-{name}"))
     for number, data in enumerate(mutated(seeds, inputs, seed)):
-        try:
-            target.run(data)
-        except BaseException:
-            Path(f"crash-{name}").write_bytes(data)
-            raise
+        last.keep(data)
+        target.run(data)
         if number == inputs // 10:
             warm_bytes = _memory_bytes()
         if time.monotonic() - reported_s > REPORT_EVERY_S:

@@ -9,6 +9,7 @@ snapshots in chunks stores the changed ones only.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -162,7 +163,12 @@ class _Reader:
         return array
 
 
+_TYPE_NAME = re.compile(r"[<>|=]?[A-Za-z?][0-9]{0,9}")
+
+
 def _plain(name: str) -> np.dtype[Any]:
+    if not _TYPE_NAME.fullmatch(name):  # numpy would read other texts as Python
+        raise StateError(f"{name[:40]} is no type of arrays")
     dtype = np.dtype(name)
     if dtype.kind not in _PLAIN_KINDS:
         raise StateError(f"an array of {name} has no place in a state")
