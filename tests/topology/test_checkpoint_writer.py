@@ -9,17 +9,29 @@ import pytest
 from checkpoint_stores import KEY, manifest_of, store_of, take
 
 import topology.checkpoint.writer as writer_module
+from topology.checkpoint import chunks
 from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Manifest
 from topology.checkpoint.store import CheckpointStore, read_state
-from topology.checkpoint.writer import MOST_PACKS, PIECE_BYTES, PartWriter
+from topology.checkpoint.writer import MOST_PACKS, PartWriter
 
 PIECES = 200
+PIECE_BYTES = 4_096
 
 
 def pieces(seed: int) -> list[bytes]:
     generator = random.Random(seed)  # noqa: S311 - the same in each run
-    return [generator.randbytes(writer_module.PIECE_BYTES) for _ in range(PIECES)]
+    return [generator.randbytes(PIECE_BYTES) for _ in range(PIECES)]
+
+
+@pytest.fixture(autouse=True)
+def _pieces_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts follow no content here, so that a test can say what is new."""
+
+    def cut(data: bytes) -> list[memoryview]:
+        return [memoryview(data)[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
+
+    monkeypatch.setattr(writer_module, "cut", cut)
 
 
 @pytest.fixture
@@ -36,6 +48,19 @@ def test_only_what_changed_is_written(store: CheckpointStore) -> None:
     third = take(store, writer, 3, {"all#0": b"".join(window)}, second)
     assert [one.stored_bytes for one in (first, second, third)] == [PIECES * PIECE_BYTES, PIECE_BYTES, 0]
     assert read_state(store, third, "all#0") == b"".join(window)
+
+
+def test_what_is_put_in_anywhere_is_all_that_is_written(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "cut", chunks.cut)
+    writer = PartWriter(store, KEY, 1, 0, 0, None)
+    window = b"".join(pieces(1) + pieces(2) + pieces(3) + pieces(4))
+    first = take(store, writer, 1, {"all#0": window})
+    later = window[:1_000_000] + b"put in" + window[1_000_000:]
+    second = take(store, writer, 2, {"all#0": later}, first)
+    assert 0 < second.stored_bytes < 0.25 * first.stored_bytes
+    assert read_state(store, second, "all#0") == later
 
 
 def test_an_attempt_goes_on_from_what_the_one_before_had_stored(store: CheckpointStore) -> None:
@@ -90,22 +115,21 @@ def test_a_state_whose_chunks_were_never_stored_makes_no_checkpoint(store: Check
 def test_a_table_in_which_rows_change_here_and_there_neither_grows_in_the_store_nor_is_written_whole(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "PIECE_BYTES", 1_024)
-    monkeypatch.setattr(writer_module, "REWRITTEN_BYTES", 1_024)
+    monkeypatch.setattr(writer_module, "REWRITTEN_BYTES", PIECE_BYTES)
     generator = random.Random(3)  # noqa: S311 - the same in each run
     writer = PartWriter(store, KEY, 1, 0, 0, None)
     table = pieces(1)
     before: Manifest | None = None
     written = []
-    for number in range(1, 251):
+    for number in range(1, 121):
         for _ in range(2):
-            table[generator.randrange(PIECES)] = generator.randbytes(1_024)
+            table[generator.randrange(PIECES)] = generator.randbytes(PIECE_BYTES)
         before = take(store, writer, number, {"all#0": b"".join(table)}, before)
         store.sweep(KEY, [before], unfinished_from=number + 1)
         written.append(before.stored_bytes)
     assert before is not None
     assert read_state(store, before, "all#0") == b"".join(table)
-    whole = PIECES * 1_024
+    whole = PIECES * PIECE_BYTES
     assert max(written[1:]) <= 0.1 * whole
     assert sum(store.pack_sizes(KEY).values()) <= 2.5 * whole
     assert len(store.pack_sizes(KEY)) <= 2 * MOST_PACKS

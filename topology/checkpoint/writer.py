@@ -13,13 +13,13 @@ import msgspec
 
 from cep_common.checkpoint_messages import StoredPack, StoredState
 from cep_common.ids import PlanKey
+from topology.checkpoint.chunks import cut
 from topology.checkpoint.model import Manifest, Pack, chunk_name, new_pack
 from topology.checkpoint.store import CheckpointStore, pack_name
 
 INLINE_BYTES = 2_048
 """States that are no larger are kept in the manifest itself."""
 
-PIECE_BYTES = 64 * 1024
 SPARSE = 0.5
 """A pack of which a smaller share is needed is on its way out."""
 
@@ -67,7 +67,7 @@ class PartWriter:
                 stored.append(StoredState(instance, len(data), inline=bytes(data)))
                 continue
             names = []
-            for piece in _cut(data):
+            for piece in cut(data):
                 name = chunk_name(piece)
                 names.append(name)
                 if name in outgoing or name not in self._known.places:
@@ -137,9 +137,3 @@ class _Known:
                     budget -= length
                     chosen.add(name)
         return chosen
-
-
-def _cut(data: bytes | memoryview) -> list[memoryview]:
-    """Pieces of `data` that together are all of it."""
-    whole = memoryview(data)
-    return [whole[start : start + PIECE_BYTES] for start in range(0, len(whole), PIECE_BYTES)]
