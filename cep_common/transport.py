@@ -103,8 +103,9 @@ def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
 NOT_LEADER = "not-leader"
 """The refusal of a manager that does not lead."""
 
-QUICK_TRY_MS = 250
-"""A manager that did not answer lately is given so long, as long as there are others."""
+QUICK_TRY_MS, PATIENT_EACH = 250, 4
+"""Where there are others, a manager that did not answer lately is given so long; but each fourth time as long as any,
+for it may lead and be slow."""
 
 
 class ControlClient:
@@ -128,7 +129,7 @@ class ControlClient:
         self._managers = tuple(dict.fromkeys(managers))
         self._timeout_ms = timeout_ms
         self._manager = self._managers[0]
-        self._silent: set[Endpoint] = set()
+        self._silences: dict[Endpoint, int] = {}
         self._correlations = (number.to_bytes(8, "big") for number in itertools.count(1))
         self._socket: zmq.Socket[bytes] | None = None
         self._pushed: list[Message] = []
@@ -153,14 +154,14 @@ class ControlClient:
             answer = self._ask(message)
             named = None
             if answer is None:
-                self._silent.add(following)
+                self._silences[following] = self._silences.get(following, 0) + 1
                 self.close()
             elif isinstance(answer, Rejected) and answer.code == NOT_LEADER:
-                self._silent.discard(following)
+                self._silences.pop(following, None)
                 standing_by.append(following)
                 named = answer.leader
             else:
-                self._silent.discard(following)
+                self._silences.pop(following, None)
                 return self._accepted(answer)
             following = self._next(asked, named)
         # Whoever answered may come to lead; whoever did not costs time.
@@ -202,7 +203,7 @@ class ControlClient:
             socket.send_multipart(encode(message, correlation), flags=zmq.NOBLOCK)
         except zmq.Again:
             return None
-        quick = self._manager in self._silent and len(self._managers) > 1
+        quick = len(self._managers) > 1 and self._silences.get(self._manager, 0) % PATIENT_EACH != 0
         remaining_ms = min(self._timeout_ms, QUICK_TRY_MS) if quick else self._timeout_ms
         poller_step_ms = 50
         while remaining_ms > 0:
@@ -232,7 +233,6 @@ class ControlClient:
             raise RequestRejectedError(answer.code, answer.reason)
         if isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered) and answer.managers:
             self._managers = tuple(dict.fromkeys((*answer.managers, *self._configured)))
-            self._silent &= set(self._managers)
         return answer
 
     def _next(self, asked: Sequence[Endpoint], named: Endpoint | None) -> Endpoint | None:
@@ -240,7 +240,7 @@ class ControlClient:
         left = [manager for manager in self._managers if manager not in asked]
         if named is not None and named not in asked:
             return named
-        return min(left, key=lambda manager: manager in self._silent, default=None)
+        return min(left, key=lambda manager: manager in self._silences, default=None)
 
     def _after(self, manager: Endpoint) -> Endpoint:
         place = self._managers.index(manager) if manager in self._managers else -1

@@ -158,6 +158,28 @@ def test_a_leader_that_is_gone_costs_its_time_once_and_the_standby_is_asked_firs
         assert len(asked) == 2
 
 
+def test_a_leader_that_was_slow_is_given_its_time_again_now_and_then(zmq_context: Context) -> None:
+    listed = PlansListed(revision=1, plans=())
+    delays_s = iter([0.7, *[0.4] * 20])
+
+    def answer_late(server: ControlServer, peer: bytes, envelope: Envelope) -> None:
+        threading.Event().wait(next(delays_s))
+        server.send(peer, listed, envelope.correlation)
+
+    def ask(client: ControlClient) -> Message | None:
+        try:
+            return client.request(ListPlans())
+        except PeerError:
+            return None
+
+    with (
+        serving(zmq_context, answer_late) as leader,
+        serving(zmq_context, standing_by(leader)) as standby,
+        client_of(zmq_context, leader, standby, timeout_ms=600) as client,
+    ):
+        assert listed in [ask(client) for _ in range(5)]
+
+
 def test_managers_that_the_leader_tells_of_are_known_from_then_on(zmq_context: Context) -> None:
     new = Endpoint("127.0.0.1", 1)
     registered = WorkerRegistered(1_000, 0, managers=(new,))
