@@ -248,6 +248,29 @@ def test_between_results_workers_are_told_where_checkpoints_lie(launch: Launch) 
     running.taken(3)
 
 
+@pytest.mark.parametrize("worker", ["worker", "another"])
+def test_results_that_a_worker_may_have_go_to_that_worker_alone_or_the_topology_begins_anew(
+    launch: Launch, worker: str
+) -> None:
+    running = launch(header="@Plan:delivery('exactly-once')")
+    running.acknowledging = False
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    lost, running.outflow = running.outflow, None
+    assert lost is not None
+    lost.close()
+    running.until(running.tasks[0].publishers[0].needs_worker)
+    running.listen(worker)
+    if worker == "another":
+        running.until(lambda: running.failures)
+        assert "must not be sent to another one" in str(running.failures[0])
+    else:
+        running.until(lambda: len(running.out) == 2)
+        assert running.positions == [1, 1], "so it can tell that it had it"
+
+
 def test_a_link_of_an_earlier_attempt_is_refused(launch: Launch) -> None:
     running = launch(attempt=2)
     running.senders["?"] = running.opened(OpenLink("worker", (schema_of("A"),), KEY, EPOCH, attempt=1))

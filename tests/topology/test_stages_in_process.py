@@ -57,6 +57,7 @@ class Running:
     out: list[tuple[int, int]] = field(default_factory=list)
     acknowledging: bool = True
     marks: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
 
     def start(self) -> None:
         addresses = [task.exchange.server.endpoint for task in self.tasks]
@@ -71,14 +72,14 @@ class Running:
         for thread in self.threads:
             thread.start()
 
-    def listen(self) -> None:
+    def listen(self, worker: str = "worker") -> None:
         """A worker is there for the publisher."""
         self.outflow = LinkServer.listen(
             self.context, Door.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, lambda _: None
         )
         for task in self.tasks:
             for publisher in task.publishers:
-                task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, "worker"))
+                task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, worker))
 
     def send(self, stream: str, rows: Rows, watermark_ms: int = NO_WATERMARK) -> None:
         self.link(stream).send(stream, encode_batch(numbers(stream, rows)), len(rows), watermark_ms)
@@ -105,6 +106,7 @@ class Running:
                 self.outflow.done(event.link, event.sequence)
             elif isinstance(event, FrameArrived) and event.batch is not None:
                 self.out += rows_of(event.batch)
+                self.positions.append(event.message.position)  # type: ignore[union-attr]
                 if self.acknowledging:
                     self.outflow.done(event.link, event.sequence)
         self.outflow.flush()

@@ -165,6 +165,7 @@ class TaskControl(threading.Thread):
                         requester=publisher.name,
                         host=self._host,
                         attempt=topology.attempt,
+                        former=publisher.former,
                     )
                 )
                 if isinstance(answer, EndpointAssigned):

@@ -13,6 +13,7 @@ from cep_common.ids import Endpoint
 from cep_common.messages import Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
+from topology.errors import TopologyError
 from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
@@ -26,10 +27,12 @@ MAXIMUM_FRAME_ROWS = 8_192
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A batch that waits, and the bundle that it came in; none when it is sent again."""
+    """A batch that waits, the place of its last event among all that the publisher gives, and the bundle that it came
+    in; none when it is sent again."""
 
     stream: str
     batch: pa.RecordBatch
+    position: int
     bundle: Bundle | None
 
 
@@ -44,7 +47,9 @@ class Publisher:
     """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
 
     With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
-    complete.
+    complete. Results that a worker may have, though it was lost before it could say so, are sent again to that worker
+    alone, which knows by their positions what it has. When it is gone, the topology begins anew from its checkpoint:
+    what the worker has of this attempt then counts no more.
     """
 
     def __init__(
@@ -67,6 +72,10 @@ class Publisher:
         self._queue_rows = queue_rows
         self._resequencer = resequencer
         self._exactly_once = exactly_once
+        self.former = ""
+        """The worker that it served last."""
+        self._bound = False
+        self._position = 0
         self._waiting: deque[_Result | _Mark] = deque()
         self._marks: deque[tuple[int, int]] = deque()
         """(frame, checkpoint): flushed when the worker has acknowledged all frames up to that one."""
@@ -75,11 +84,16 @@ class Publisher:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
-        """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again."""
+        """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again.
+        Raises TopologyError when only its predecessor may get that."""
+        if self._bound and worker != self.former:
+            reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
+            raise TopologyError("worker-lost", reason)
         topology = self._topology
         streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
         opening = OpenLink(self.name, streams, topology.key, topology.epoch, attempt=topology.attempt)
-        self.link, self.worker = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms), worker
+        self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms)
+        self.worker = self.former = worker
 
     def needs_worker(self) -> bool:
         """True when the manager must be asked for a worker."""
@@ -103,8 +117,9 @@ class Publisher:
                 if batch.num_rows:
                     self.statistics.received[stream] += batch.num_rows
                     self.statistics.queued_events += batch.num_rows
+                    self._position += batch.num_rows
                     one.hold()
-                    self._waiting.append(_Result(stream, batch, one))
+                    self._waiting.append(_Result(stream, batch, self._position, one))
             one.settle()
         self.pump()
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
@@ -169,7 +184,7 @@ class Publisher:
     def _send_frame(self, link: LinkSender, stream: str) -> None:
         batches: list[pa.RecordBatch] = []
         bundles: list[Bundle] = []
-        rows = 0
+        rows = position = 0
         while self._waiting and rows < MAXIMUM_FRAME_ROWS:
             head = self._waiting[0]
             if isinstance(head, _Mark) or head.stream != stream:
@@ -177,9 +192,11 @@ class Publisher:
             self._waiting.popleft()
             batches.append(head.batch)
             rows += head.batch.num_rows
+            position = head.position
             if head.bundle is not None:
                 bundles.append(head.bundle)
-        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK)
+        place = position if self._exactly_once else 0
+        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
         self.statistics.emitted[stream] += rows
         self.statistics.queued_events -= rows
         for bundle in bundles:
@@ -211,11 +228,13 @@ class Publisher:
             if isinstance(frame.message, Data):
                 stream = frame.message.stream
                 schema = arrow_schema(self._topology.streams[stream])
-                again.append(_Result(stream, decode_batch(frame.bodies[0], schema, frame.rows), None))
+                batch = decode_batch(frame.bodies[0], schema, frame.rows)
+                again.append(_Result(stream, batch, frame.message.position, None))
                 self.statistics.emitted[stream] -= frame.rows
                 self.statistics.queued_events += frame.rows
             again += [_Mark(checkpoint) for sequence, checkpoint in self._marks if sequence == frame.sequence]
         self._marks.clear()
+        self._bound = self._exactly_once and any(isinstance(one, _Result) for one in again)
         self._waiting.extendleft(reversed(again))
         link.close()
         self.link, self.worker = None, ""
