@@ -173,13 +173,21 @@ class Groups:
         for place, (_, type_) in enumerate(self.columns, start=int(self.partitioned)):
             part = keys[:, place].copy()
             parts.append(Codes(part) if type_ in (AttributeType.STRING, AttributeType.OBJECT) else part)
-        return [parts, self._epochs.copy(), self._group_epochs.copy(), self._held.copy(), self._was_reset]
+        count = self.count
+        group_epochs, held = grown(self._group_epochs, count)[:count], grown(self._held, count)[:count]
+        lines = [self._epochs[: _used(self._epochs)].copy(), group_epochs.copy(), held.copy()]
+        return [parts, *lines, self._was_reset]
 
     def restore(self, state: State) -> None:
         parts, self._epochs, self._group_epochs, self._held, self._was_reset = state
         arrays = [_array(part) for part in parts]
         if arrays:
             self.table.restore(np.column_stack(arrays))
+
+
+def _used(epochs: Int64Array) -> int:
+    """How many of `epochs` there are up to the last that is not as new."""
+    return int(np.flatnonzero(epochs).max(initial=-1)) + 1
 
 
 def _array(part: State) -> Int64Array:

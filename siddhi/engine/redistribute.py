@@ -143,7 +143,7 @@ def _owned(
             query.limiter.renumber_groups(firsts[query.name] + np.arange(count))
             firsts[query.name] += count
     runtime.compact()
-    return _Owned(runtime.saved(), ids)
+    return _Owned(read_snapshot(runtime.snapshot()), ids)
 
 
 def _check_parts(saved: SavedApp, state: AppState) -> None:

@@ -1,7 +1,7 @@
 """Operator state as a tree of plain values and arrays, and its bytes: no pickle.
 
-length of the tree   tree, as MessagePack                  arrays of some size, one after the other
-8 bytes              …with short arrays where they stand   in the order in which the tree names them
+length of the tree   tree, as MessagePack                  large arrays, and states that were written before, one
+8 bytes              …with short arrays where they stand   after the other in the order in which the tree names them
 
 The bytes say nothing of where an array lies, so a change in one place leaves all others as they were: whoever keeps
 snapshots in chunks stores the changed ones only.
@@ -20,7 +20,8 @@ import numpy as np
 from siddhi.engine.arrays import AnyArray, Int64Array
 
 State: TypeAlias = Any
-"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays and `Codes`; tuples become lists."""
+"""None, bool, int, float, str, bytes, set, list and dict of these, numpy arrays, `Codes` and `Pieces`; tuples become
+lists, and so do pieces."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _ARRAY = 1
@@ -31,6 +32,7 @@ _FROZEN_SET = 5
 _INTEGER = 6
 _ARRAY_APART = 7
 _CODES_APART = 8
+_PIECES = 9
 _INTEGERS = range(-(2**63), 2**64)
 """What MessagePack writes as numbers."""
 _APART_FROM = 4_096
@@ -47,6 +49,15 @@ class Codes:
 
     def __init__(self, array: Int64Array) -> None:
         self.array = array
+
+
+class Pieces:
+    """A list of states that are written already, each by `encode_piece`; it is read as the list of these states."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
 
 
 class StateError(ValueError):
@@ -66,6 +77,11 @@ def encode_state(state: State) -> list[Buffer]:
 
     tree = msgspec.msgpack.encode(_writable(state), enc_hook=to_extension)
     return [_LENGTH.pack(len(tree)), tree, *arrays]
+
+
+def encode_piece(state: State) -> bytes:
+    """The bytes of `state` as one of `Pieces`."""
+    return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
 
 
 def decode_state(data: Buffer) -> State:
@@ -101,6 +117,9 @@ def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
     """`value` as MessagePack writes it; a large array goes to `apart`, when there is such a list."""
     if isinstance(value, Codes):
         return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
+    if isinstance(value, Pieces) and apart is not None:
+        apart.extend(value.pieces)
+        return msgspec.msgpack.Ext(_PIECES, msgspec.msgpack.encode(list(map(len, value.pieces))))
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             items = msgspec.msgpack.encode(_writable(value.tolist()), enc_hook=_to_extension)
@@ -144,6 +163,8 @@ class _Reader:
         if code in (_SET, _FROZEN_SET, _OBJECTS):
             items = msgspec.msgpack.decode(data, ext_hook=self.from_extension)
             return _objects(items) if code == _OBJECTS else set(items) if code == _SET else frozenset(items)
+        if code == _PIECES:
+            return [self._piece(length) for length in msgspec.msgpack.decode(data)]
         if code in (_ARRAY, _CODES):
             dtype, shape, raw = msgspec.msgpack.decode(data)
             return _array_or_codes(np.frombuffer(raw, dtype=_plain(dtype)), shape, codes=code == _CODES)
@@ -152,15 +173,21 @@ class _Reader:
             return _array_or_codes(self._next(_plain(dtype), shape), shape, codes=code == _CODES_APART)
         raise StateError(f"unknown part {code} in a snapshot")
 
+    def _piece(self, length: int) -> State:
+        return msgspec.msgpack.decode(self._take(length), ext_hook=self.from_extension)
+
     def _next(self, dtype: np.dtype[Any], shape: list[int]) -> AnyArray:
         size = dtype.itemsize
         for length in shape:
             size *= length
-        if not 0 <= size <= self.left:
-            raise StateError("an array is longer than the snapshot")
-        start, self._read = self._read, self._read + size
-        array: AnyArray = np.frombuffer(self._arrays[start : self._read], dtype=dtype)
+        array: AnyArray = np.frombuffer(self._take(size), dtype=dtype)
         return array
+
+    def _take(self, size: int) -> memoryview:
+        if not 0 <= size <= self.left:
+            raise StateError("something is longer than the snapshot")
+        start, self._read = self._read, self._read + size
+        return self._arrays[start : self._read]
 
 
 _TYPE_NAME = re.compile(r"[<>|=]?[A-Za-z?][0-9]{0,9}")

@@ -56,6 +56,8 @@ _LOOPS: dict[int, Callable[..., Any]] = {
     loops.RECORD: follow_records,
     loops.DISTINCT: follow_distincts,
 }
+_FEW_NODES = 1_024
+"""So many unused nodes are no reason to number the others anew."""
 _NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
 
 
@@ -224,8 +226,11 @@ class Accumulators:
         self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
-        """The groups that are not as new, the nodes in use and the values that are counted, each as short as may be."""
-        cells, nodes = self._closed_up()
+        """The groups that are not as new, the nodes in use and the values that are counted, each as short as may be.
+
+        Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
+        """
+        cells, nodes = self._used_nodes()
         live = self._live()
         owners, several = live[:, loops.OWNER], max(len(self.members), 1)
         counted = []
@@ -265,6 +270,10 @@ class Accumulators:
         self.cells = grown(cells, 8)
         self.nodes = np.stack(columns, axis=1).astype(np.int64)
         self.pool[:] = 0
+        free = np.flatnonzero(self.nodes[1:, loops.TIMES] == 0) + 1
+        if len(free):
+            self.nodes[free, loops.NEXT] = np.append(free[1:], 0)
+            self.pool[loops.FREE_NODE], self.pool[loops.NODES_LEFT] = free[0], len(free)
         tables = [np.zeros((0, 4), dtype=np.int64)]
         for number, groups, holds, values in counted:
             entries: Int64Array = np.empty((len(groups), 4), dtype=np.int64)
@@ -276,9 +285,18 @@ class Accumulators:
         live = np.concatenate(tables)
         self._fill(live, 2 * len(live))
 
-    def _closed_up(self) -> tuple[Int64Array, Int64Array]:
-        """Cells and nodes as if there never had been nodes but those in use."""
+    def _used_nodes(self) -> tuple[Int64Array, Int64Array]:
+        """Cells and nodes up to the last in use; as if there never had been others, when they are most of these."""
         used = np.flatnonzero(self.nodes[:, loops.TIMES] > 0)
+        end = int(used.max(initial=0)) + 1
+        if 2 * len(used) < end - _FEW_NODES:
+            return self._closed_up(used)
+        nodes = self.nodes[:end].copy()
+        nodes[nodes[:, loops.TIMES] == 0] = 0
+        return self.cells.copy(), nodes
+
+    def _closed_up(self, used: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Cells and nodes as if there never had been nodes but those in use."""
         numbers = np.zeros(len(self.nodes), dtype=np.int64)
         numbers[used] = np.arange(1, len(used) + 1)
         nodes: Int64Array = np.zeros((len(used) + 1, 4), dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -12,10 +12,12 @@ import numpy as np
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step
-from siddhi.engine.state import CodeChange, State
+from siddhi.engine.state import CodeChange, Pieces, State, encode_piece
 from siddhi.engine.state_size import StateSize, sampled, total
 
 Part = TypeVar("Part", bound=Stateful)
+_LARGEST_WRITTEN = 4_096
+"""States of so many bytes are kept as they were last written; larger ones would take as much memory again."""
 
 
 class _Copies(Generic[Part]):
@@ -27,6 +29,7 @@ class _Copies(Generic[Part]):
         self.ranks = ranks
         self.template = make()
         self.by_id: dict[int, Part] = {}
+        self._written: dict[int, bytes] = {}
         self._deadlines: list[tuple[int, int]] = []
 
     def get(self, instance: int, clock: int) -> Part:
@@ -35,7 +38,13 @@ class _Copies(Generic[Part]):
         if copy is None:
             copy = self.by_id[instance] = self.make()
             copy.start(clock)
+        self._written.pop(instance, None)
         return copy
+
+    def all(self) -> Iterable[Part]:
+        """All copies, which may be changed."""
+        self._written.clear()
+        return self.by_id.values()
 
     def note_deadline(self, instance: int) -> None:
         """Must be called whenever the deadline of a copy may have changed."""
@@ -75,28 +84,35 @@ class _Copies(Generic[Part]):
             yield from copy.live_codes()
 
     def recode(self, change: CodeChange) -> None:
-        for copy in self.by_id.values():
+        for copy in self.all():
             copy.recode(change)
 
     def close(self, instances: Int64Array) -> None:
         for instance in instances.tolist():
             self.by_id.pop(instance, None)
+            self._written.pop(instance, None)
 
     def snapshot(self) -> State:
-        return [[instance, copy.snapshot()] for instance, copy in self.by_id.items()]
+        """What was written once is written again as it is until its copy is asked for: most instances do nothing
+        between two snapshots."""
+        pieces = []
+        for instance, copy in self.by_id.items():
+            piece = self._written.get(instance)
+            if piece is None:
+                piece = encode_piece(copy.snapshot())
+                if len(piece) <= _LARGEST_WRITTEN:
+                    self._written[instance] = piece
+            pieces.append(piece)
+        return [np.fromiter(self.by_id, dtype=np.int64, count=len(self.by_id)), Pieces(pieces)]
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        return [
-            [int(numbers[instance]), copy]
-            for state, numbers in zip(states, ids, strict=True)
-            for instance, copy in state
-            if numbers[instance] >= 0
-        ]
+        instances = [numbers[own] for (own, _), numbers in zip(states, ids, strict=True)]
+        return [np.concatenate(instances), [copy for _, copies in states for copy in copies]]
 
     def restore(self, state: State) -> None:
-        self.by_id = {}
-        self._deadlines = []
-        for instance, saved in state:
+        instances, copies = state
+        self.by_id, self._written, self._deadlines = {}, {}, []
+        for instance, saved in zip(instances.tolist(), copies, strict=True):
             self.by_id[instance] = self.make()
             self.by_id[instance].restore(saved)
             self.note_deadline(instance)

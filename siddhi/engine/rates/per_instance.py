@@ -11,6 +11,6 @@ class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
 
     def renumber_groups(self, numbers: Int64Array) -> None:
-        for copy in self.copies.by_id.values():
+        for copy in self.copies.all():
             assert isinstance(copy, Limiter)  # noqa: S101 - it was made as one
             copy.renumber_groups(numbers)
