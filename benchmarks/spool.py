@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/spool.py [--rounds 5] [--folder FOLDER] [--json]
 
 Prints appends and megabytes per second of the log for each fsync policy, and of reading it back; and of a client, a
-worker and a receiver in processes of their own: events per second in batches of 4,096 rows, and how long a lone event
-takes from the client to the receiver, with each policy and without a log, best of the rounds. Ratios are of the same
-run.
+worker and a receiver in processes of their own: events per second in batches of 4,096 rows, the processor time that
+the worker takes for such a batch, and how long a lone event takes from the client to the receiver, with each policy and
+without a log, best of the rounds. Ratios are of the same run.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ PLAN = DeployedPlan(PlanKey(-1234, "Benchmark"), 1, (BINDING,), ())
 SCHEMA = arrow_schema(StreamSchema("Departures", ATTRIBUTES))
 POLICIES = ("no log", "none", "interval", "always")
 LARGE_ROWS = 4_096
+BATCHES = 600
 SECURED_EVERY_MS = 200
 
 
@@ -69,7 +70,9 @@ def main() -> None:
               f"{values['large_megabytes_per_s']:,.0f} MB/s in large ones, read back {values['read_megabytes_per_s']:,.0f} MB/s")  # fmt: skip  # noqa: E501
     for policy, values in figures["worker"].items():
         print(f"worker, {policy}: {values['events_per_s']:,.0f} events/s ({values['events_ratio']:.2f}), "
-              f"a lone event {values['lone_us']:,.0f} us ({values['lone_more_us']:+,.0f} us)")  # fmt: skip
+              f"{values['cpu_us_per_batch']:,.0f} us of processor time for a batch "
+              f"({values['cpu_more_us_per_batch']:+,.0f} us), a lone event {values['lone_us']:,.0f} us "
+              f"({values['lone_more_us']:+,.0f} us)")  # fmt: skip
 
 
 def _batch(rows: int) -> pa.RecordBatch:
@@ -152,21 +155,29 @@ def _workers(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     endpoint = here.recv()
     throughput: dict[str, list[float]] = {policy: [] for policy in POLICIES}
     lone: dict[str, list[float]] = {policy: [] for policy in POLICIES}
+    cpu: dict[str, list[float]] = {policy: [] for policy in POLICIES}
     for _ in range(rounds):
         for policy in POLICIES:
-            with tempfile.TemporaryDirectory(dir=folder) as own, _worker(processes, own, policy, endpoint) as sender:
+            with (
+                tempfile.TemporaryDirectory(dir=folder) as own,
+                _worker(processes, own, policy, endpoint) as (sender, worker),
+            ):
+                before_s = _cpu_s(worker)
                 throughput[policy].append(_events_per_s(sender))
+                cpu[policy].append((_cpu_s(worker) - before_s) / BATCHES * 1e6)
                 here.send("forget")
                 _send_lone(sender, 1_000)
                 here.send("latencies")
                 lone[policy].append(float(np.median(here.recv())))
     here.send("stop")
     receiver.join()
-    best, quickest = max(throughput["no log"]), min(lone["no log"])
+    best, quickest, least = max(throughput["no log"]), min(lone["no log"]), min(cpu["no log"])
     return {
         policy: {
             "events_per_s": max(throughput[policy]),
             "events_ratio": max(throughput[policy]) / best,
+            "cpu_us_per_batch": min(cpu[policy]),
+            "cpu_more_us_per_batch": min(cpu[policy]) - least,
             "lone_us": min(lone[policy]),
             "lone_more_us": min(lone[policy]) - quickest,
         }
@@ -175,14 +186,14 @@ def _workers(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
 
 
 @contextmanager
-def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Iterator[EventSender]:
-    """A client of a worker in a process of its own, which is linked to the receiver."""
+def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Iterator[tuple[EventSender, Any]]:
+    """A client of a worker in a process of its own, which is linked to the receiver, and a pipe to the worker."""
     here, there = processes.Pipe()
     process = processes.Process(target=_run_worker, args=(there, folder, policy, endpoint))
     process.start()
     try:
         with EventSender(here.recv(), StreamSchema("Departures", ATTRIBUTES)) as sender:
-            yield sender
+            yield sender, here
     finally:
         here.send("stop")
         process.join()
@@ -206,20 +217,27 @@ def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None
     while not any(inflow.connected for snapshot in data.snapshots() for inflow in snapshot.report.inflow):
         time.sleep(0.01)
     pipe.send(Endpoint("127.0.0.1", config.ingress.port))
-    pipe.recv()
+    while pipe.recv() == "cpu":
+        pipe.send(time.process_time())
     data.stop()
     thread.join()
     spool.close()
     context.destroy(linger=0)
 
 
-def _events_per_s(sender: EventSender, batches: int = 600) -> float:
+def _cpu_s(worker: Any) -> float:
+    """The processor time that the worker's process has used, in all its threads."""
+    worker.send("cpu")
+    return float(worker.recv())
+
+
+def _events_per_s(sender: EventSender) -> float:
     batch = _batch(LARGE_ROWS)
     start = time.perf_counter()
-    for _ in range(batches):
+    for _ in range(BATCHES):
         sender.send(batch)
     sender.flush(60_000)
-    return batches * LARGE_ROWS / (time.perf_counter() - start)
+    return BATCHES * LARGE_ROWS / (time.perf_counter() - start)
 
 
 def _send_lone(sender: EventSender, events: int) -> None:

@@ -241,14 +241,18 @@ class Log:
         self._writer = SegmentWriter.reopen(self._segments[-1])
 
     def _take_segment(self, path: Path) -> None:
-        with path.open("rb") as file:
-            beginning = file.read(SEGMENT_HEADER_BYTES)
+        try:
+            with path.open("rb") as file:
+                beginning = file.read(SEGMENT_HEADER_BYTES)
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:  # secured, and deleted in this moment
+            return
         header = decode_segment_header(beginning)
         if header is not None and header.log == self.identity.log:
-            self._segments.append(Segment(path, header, path.stat().st_size))
+            self._segments.append(Segment(path, header, size))
         elif any(beginning):
             aside = path.with_suffix(".unreadable")
-            logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, path.stat().st_size)
+            logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
             path.rename(aside)
         else:  # made just before everything stopped
             path.unlink()
