@@ -57,6 +57,7 @@ def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: i
     socket.setsockopt(zmq.SNDHWM, high_water_mark)
     socket.setsockopt(zmq.RCVHWM, high_water_mark)
     socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 10_000)  # who connects and says nothing is cut off
     socket.setsockopt(zmq.HEARTBEAT_IVL, 2_000)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
 

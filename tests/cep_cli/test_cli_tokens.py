@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import requests
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
@@ -44,3 +45,19 @@ def test_what_cannot_be_done_is_said(path: Path) -> None:
         assert "token named c" in refused.stderr
     assert cep("revoke", "ci", path=path).exit_code == 0
     assert cep("list", path=path).stdout == ""
+
+
+def test_commands_show_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str | None] = []
+
+    def request(_method: str, _url: str, headers: dict[str, str], **_: object) -> requests.Response:
+        shown.append(headers.get("Authorization"))
+        answer = requests.Response()
+        answer.status_code = 200
+        answer._content = b'{"plans": []}'
+        return answer
+
+    monkeypatch.setattr(requests, "request", request)
+    for environment in ({}, {"CEP_TOKEN": "cep_x"}):
+        assert CliRunner(env={"CEP_TOKEN": None} | environment).invoke(main, ["plans"]).exit_code == 0
+    assert shown == [None, "Bearer cep_x"]
