@@ -16,7 +16,6 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_S = 10.0
 PIECE_BYTES = 65_536
-LOST = (ConnectionError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError)
 
 
 class TlsFront:
@@ -79,7 +78,7 @@ class TlsFront:
             finally:
                 del self._clients[port]
                 inner_writer.close()
-        except* LOST as lost:
+        except* OSError as lost:
             logger.debug("connection lost: reason=%s", lost.exceptions[0])
         finally:
             self._carried.discard(task)
