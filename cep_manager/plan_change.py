@@ -46,8 +46,8 @@ class Evidence(msgspec.Struct, frozen=True):
 
     If it `moves_state`, `tasks_restored` have the former topology's, of whose tasks `former_at_rest` have paused and
     finished, and that has taken `moving_ms` up to now. `lost` says that the driver has not listed it for too long,
-    `elsewhere` that another driver process got it, `kept_back` that it was not submitted since the tenant's quota has
-    no slots for both topologies; `held_back` is why the quota has none for the new one alone.
+    `elsewhere` that another driver process got it, `kept_back` why it was not submitted to run beside the former
+    one; `held_back` is why the quota has no slots for the new one alone.
     """
 
     trial: TopologyReport | None
@@ -64,7 +64,7 @@ class Evidence(msgspec.Struct, frozen=True):
     moving_ms: int = 0
     lost: bool = False
     elsewhere: bool = False
-    kept_back: bool = False
+    kept_back: str = ""
     held_back: str = ""
 
 
@@ -101,7 +101,7 @@ def _unlisted(evidence: Evidence) -> tuple[Verdict, str]:
     if evidence.held_back:
         return Verdict.WAIT, evidence.held_back
     if evidence.kept_back:
-        return Verdict.IN_PLACE, "the quota of the tenant has no slots for both topologies at once"
+        return Verdict.IN_PLACE, evidence.kept_back
     if evidence.elsewhere:
         return Verdict.IN_PLACE, "the driver does not know the new topology"
     return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
@@ -144,7 +144,7 @@ def step(
     now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
     """The plan after a look at its trial; a change that has come to its end is told by an instruction."""
-    if trial.submission is Submission.NEW and room.beside:
+    if trial.submission is Submission.NEW and not room.one_by_one:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
     reports = {report.epoch: report for report in driver.latest.topologies if report.key == record.key}
@@ -164,7 +164,7 @@ def step(
         moving_ms=now_ms - trial.moving_since_ms if trial.moving_since_ms is not None else 0,
         lost=now_ms - trial.sent_ms >= lost_after_ms,
         elsewhere=trial.submission is Submission.UNKNOWN or trial.sent_to != process,
-        kept_back=trial.submission is Submission.NEW,
+        kept_back=room.one_by_one if trial.submission is Submission.NEW else "",
         held_back=room.held_back,
     )
     verdict, reason = judge(evidence)
@@ -185,7 +185,7 @@ def step(
     taken = msgspec.structs.replace(
         with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
     )
-    killed = _kill(record, record.epoch, driver)
+    killed = _kill(record, record.epoch, driver, drain=verdict is Verdict.IN_PLACE)
     if verdict is Verdict.IN_PLACE:
         if trial.submission is Submission.NEW:
             taken, killed = _submit_instead(taken, room, driver)
@@ -265,5 +265,8 @@ def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Ins
     return [] if in_force is None else [SettleChange(key, epoch, in_force)]
 
 
-def _kill(record: PlanRecord, epoch: int, driver: Member[RegisterDriver] | None) -> list[Instruction]:
-    return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch))]
+def _kill(
+    record: PlanRecord, epoch: int, driver: Member[RegisterDriver] | None, *, drain: bool = False
+) -> list[Instruction]:
+    """The driver ends the topology; one that is to `drain` takes a last checkpoint, from which the next one begins."""
+    return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch, drain=drain))]

@@ -240,8 +240,8 @@ class PlanCommands:
             return FROM_CHECKPOINT
         slots = (workers or compiled.workers or self._default_workers) * compiled.cores
         room = room_for_change(self._quotas.of(record.key.tenant), record, slots, snapshot.plans)
-        if slots > driver.slots_free or not room.beside:
-            return f"there is no room for both topologies at once: {FROM_CHECKPOINT}"
+        if room.one_by_one or slots > driver.slots_free:
+            return f"{room.one_by_one or 'there is no room for both topologies at once'}; {FROM_CHECKPOINT}"
         return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
 
     def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:

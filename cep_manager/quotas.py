@@ -32,10 +32,10 @@ def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> N
 
 
 class Room(msgspec.Struct, frozen=True):
-    """What a tenant's quota leaves to a topology that is to take the place of one of the same plan: whether both may
-    run at once, and why it may not even run alone (empty when it may)."""
+    """How a topology may take the place of one of the same plan: `one_by_one` is why both may not run at once, and
+    `held_back` why it may not even run alone (each empty when it may)."""
 
-    beside: bool = True
+    one_by_one: str = ""
     held_back: str = ""
 
 
@@ -61,8 +61,12 @@ def room_for_change(quota: Quota, record: PlanRecord, slots: int, plans: Mapping
     """How a topology of so many slots may take the place of the plan's present one: the slots of that are the plan's
     own, so it never waits for others when it needs no more."""
     others = sum(_held(other) for other in plans.values() if _competes(other.key, record.key))
-    beside = not quota.slots or others + record.slots + slots <= quota.slots
-    return Room(beside, held_back(quota, record.key, slots, plans) if slots > record.slots else "")
+    one_by_one = ""
+    if record.compiled is not None and record.compiled.delivery == "exactly-once":
+        one_by_one = "its results stand with a last checkpoint of the topology that gave them, before another begins"
+    elif quota.slots and others + record.slots + slots > quota.slots:
+        one_by_one = "the quota of the tenant has no slots for both topologies at once"
+    return Room(one_by_one, held_back(quota, record.key, slots, plans) if slots > record.slots else "")
 
 
 def _competes(other: PlanKey, key: PlanKey) -> bool:

@@ -97,7 +97,7 @@ def test_more_workers_than_the_cluster_has_slots_change_nothing(world: World) ->
 def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_was_in_vain(world: World) -> None:
     pushed(world)
     world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0))
-    assert pushed(world) == [KillTopology(KEY, 1)]
+    assert pushed(world) == [KillTopology(KEY, 1, drain=True)], "the new one begins from its last checkpoint"
     assert (record(world).epoch, record(world).text) == (2, "text 2")
     world.hear(drives(topology("failed", 2, "no such window")))
     assert (record(world).text, record(world).change_error) == (plan().text, "no such window")
@@ -106,6 +106,17 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
     world.plane.epoch_raised(KEY, 3, world.now_ms)
     world.tick()
     assert pushed(world)[-1:] == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1)]
+
+
+def test_a_plan_that_delivers_exactly_once_takes_a_last_checkpoint_before_its_new_form_begins() -> None:
+    world = World()
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
+    world.hear(driver(topology("running")), task())
+    world.taken(PushToDriver)
+    change(world, 2)
+    world.hear(drives(topology("running")), task())
+    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1)], "the driver ends the former one first"
+    assert (record(world).epoch, record(world).text) == (2, "text 2")
 
 
 def test_without_room_for_both_the_change_is_settled_once_it_runs(world: World) -> None:

@@ -85,7 +85,7 @@ def test_a_plan_that_imports_and_exports_nothing_needs_no_connection(world: Worl
 
 
 def test_time_in_a_state_tasks_and_restarts_are_told(world: World) -> None:
-    world.hear(driver(topology("running", restarts=2)), task())
+    world.hear(driver(topology("running", restarts=2)), task(attempt=2))
     world.now_ms += 500
     found = status(world).topology
     assert (found.since_ms, found.restarts, found.tasks_live, found.tasks_required) == (500, 2, 1, 1)
