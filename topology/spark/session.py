@@ -35,6 +35,7 @@ class Ended(Protocol):
 BASE_CONF = {
     "spark.python.daemon.module": "topology.spark.daemon",
     "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
+    "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
     "spark.task.maxFailures": "1",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.liveUpdate.period": "0ms",  # the status store must know at once of tasks and executors
