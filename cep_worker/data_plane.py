@@ -244,6 +244,7 @@ class DataPlane:
             self._upkeep,
         )
         self._finish_ended(now_ms)
+        self._held.keep_only(wanted.keys() | self._ending.keys())
         self._reroute(now_ms)
         self._changed()
 

@@ -4,7 +4,10 @@ process at a time, from when a plan needs it."""
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from cep_common.errors import ConfigError
@@ -16,6 +19,8 @@ from cep_worker.held.held_results import HeldResults
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.spool.folder import safe_component
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE = "lock"
 
@@ -45,6 +50,19 @@ class HeldStore:
             return HeldResults(self._folder_of(plan.key), plan, self._reactor, self._sync, consumers, most_bytes)
         except OSError as error:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
+
+    def keep_only(self, keys: Iterable[PlanKey]) -> None:
+        """Held results of other plans than `keys` are given up."""
+        kept = {self._folder_of(key) for key in keys}
+        gone = [folder for folder in self._folder.glob("*/*") if folder.is_dir() and folder not in kept]
+        try:
+            if gone:
+                self._take_lock()
+            for folder in gone:
+                shutil.rmtree(folder)
+                logger.warning("held results of a plan that is not deployed any more are given up: folder=%s", folder)
+        except (OSError, ConfigError) as error:
+            logger.error("held results cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
 
     def close(self) -> None:
         """Everything is on the disk; another process may use the folder."""

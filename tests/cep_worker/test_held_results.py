@@ -211,6 +211,11 @@ def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     assert store.wanted(PLAN), "another deployment of the plan finds it"
     held.discard()
     assert not store.wanted(PLAN)
+    store.open(ONCE, lambda _stream: []).close()
+    store.keep_only([KEY])
+    assert store.wanted(PLAN)
+    store.keep_only([])
+    assert not store.wanted(PLAN), "it was undeployed while no worker was there"
     store.close()
     reactor.close()
 
