@@ -74,16 +74,18 @@ HOLDS_LEASE = frozenset({Role.PREPARING, Role.LEADING})
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How often a leader has its lease confirmed and a standby looks at it, and how long it lasts."""
+    """How often a leader has its lease confirmed and a standby looks at it, and how long it lasts: `lease_ms`, but
+    `alone_ms` when there is no other manager. Nobody waits then for its end, so a slow disk need not end it."""
 
     heartbeat_ms: int
     poll_ms: int
     lease_ms: int
+    alone_ms: int
 
-    @property
-    def own_ms(self) -> int:
-        """How long a leader counts on its lease, from when it asked for it."""
-        return self.lease_ms - self.lease_ms // MARGIN_PARTS
+
+def own_ms(lease_ms: int) -> int:
+    """How long a leader counts on a lease of this length, from when it asked for it."""
+    return lease_ms - lease_ms // MARGIN_PARTS
 
 
 class Manager(msgspec.Struct, frozen=True):
@@ -124,17 +126,19 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Take the lease under the next token, unless token or beat have moved; then as `Look`."""
+    """Take the lease for `lease_ms` under the next token, unless token or beat have moved; then as `Look`."""
 
     token: int
     beat: int
+    lease_ms: int
 
 
 class Confirm(msgspec.Struct, frozen=True):
-    """Count the beat of the lease up if it is still held under `token`, and forget managers that have gone; then as
-    `Look`."""
+    """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`;
+    forget managers that have gone; then as `Look`."""
 
     token: int
+    lease_ms: int
     gone: tuple[tuple[Manager, int], ...] = ()
 
 
@@ -199,8 +203,8 @@ class Election:
         return lease.holder if now_ms - self._moved_ms < lease.lease_ms else None
 
     def is_settled(self, now_ms: int) -> bool:
-        """True when it is clear whether this manager leads, or cannot be now."""
-        return self.leads(now_ms) or self.leader(now_ms) is not None or bool(self.problem)
+        """True when it is clear whether this manager leads."""
+        return self.leads(now_ms) or self.leader(now_ms) is not None
 
     def wait_ms(self, now_ms: int) -> int:
         """After how long `tick` has something to do, if nothing else happens before."""
@@ -214,7 +218,7 @@ class Election:
         instructions: list[Instruction] = []
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
-            instructions += self._move(Signal.OVER, f"the lease was not confirmed in {self._pace.own_ms} ms: {reason}")
+            instructions += self._move(Signal.OVER, f"the lease was not confirmed in time: {reason}")
         if self._asked is None and now_ms >= self._due_ms:
             instructions += self._ask(now_ms)
         return instructions
@@ -237,7 +241,7 @@ class Election:
         reason = f"{_name(lease.holder)} leads under token {lease.token}" if signal is Signal.TAKEN else "it came late"
         if signal is Signal.OWN:
             self.token = lease.token
-            self._until_ms = asked_ms + self._pace.own_ms
+            self._until_ms = asked_ms + own_ms(lease.lease_ms)
             self._due_ms = asked_ms + self._pace.heartbeat_ms
         elif signal is Signal.TAKEN:
             # An earlier claim may have come about unheard: then nobody else is to be waited for.
@@ -278,15 +282,21 @@ class Election:
         request: Request
         lease = self.lease
         if self.role in HOLDS_LEASE:
-            request = Confirm(self.token, self._gone(now_ms))
+            request = Confirm(self.token, self._length_ms(), self._gone(now_ms))
+            # It may come about unheard, and be shorter than what was confirmed before.
+            self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
         elif lease is not None and (self.role is Role.CLAIMING or self._may_claim(lease, now_ms)):
             # When beat or token have moved since they were last seen, the claim comes to nothing.
             self._move(Signal.FREE, "")
-            request = Claim(lease.token, lease.beat)
+            request = Claim(lease.token, lease.beat, self._length_ms())
         else:
             request = Look()
         self._asked = (request, now_ms)
         return [request]
+
+    def _length_ms(self) -> int:
+        alone = all(control == self._me.control for control in self.sights)
+        return self._pace.alone_ms if alone else self._pace.lease_ms
 
     def _may_claim(self, lease: Lease, now_ms: int) -> bool:
         return self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
@@ -301,7 +311,7 @@ class Election:
             return Signal.FREE if free else Signal.TAKEN
         if not seen.done:
             return Signal.TAKEN
-        return Signal.OWN if now_ms < asked_ms + self._pace.own_ms else Signal.OVER
+        return Signal.OWN if now_ms < asked_ms + own_ms(lease.lease_ms) else Signal.OVER
 
     def _move(self, signal: Signal, reason: str) -> list[Instruction]:
         before, after = self.role, MOVES.get((self.role, signal))

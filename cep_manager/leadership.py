@@ -40,6 +40,9 @@ from cep_manager.plan_record import PlanToRun
 
 logger = logging.getLogger(__name__)
 
+ALONE_LEASES = 5
+"""The lease of a manager that is alone lasts as long as so many others."""
+
 
 class Standing(msgspec.Struct, frozen=True):
     """How the election stands, for readers in other threads. `leader` None: nobody is known to lead. `token` and
@@ -85,8 +88,10 @@ class Leadership:
         self._clock = clock
         self._read_plans = read_plans
         self._wake = wake
-        self._leases = LeaseStore(database, self.me, election.lease_ms, clock.now_ms)
-        self._election = Election(self.me, Pace(election.heartbeat_ms, election.poll_ms, election.lease_ms))
+        self._leases = LeaseStore(database, self.me, clock.now_ms)
+        lease_ms = election.lease_ms
+        pace = Pace(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
+        self._election = Election(self.me, pace)
         self._plans: tuple[PlanToRun, ...] = ()
         self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
         self._lease_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lease")
@@ -117,7 +122,7 @@ class Leadership:
         return Rejected(code="not-leader", reason=f"the manager at {where} leads", leader=leader.control)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """True once it is clear whether this manager leads, or cannot now; False when it is not within `timeout_s`."""
+        """True once it was clear whether this manager leads; False when it is not within `timeout_s`."""
         return self._settled.wait(timeout_s)
 
     def refused(self, token: int, reason: str) -> None:

@@ -17,11 +17,10 @@ class LeaseStore:
     """The lease as manager `me` sees and takes it. All methods raise StoreError; whether a claim has come about is then
     not known."""
 
-    def __init__(self, database: Database, me: Manager, lease_ms: int, now_ms: Callable[[], int]) -> None:
-        """A lease that is claimed lasts `lease_ms`; `now_ms` is the time of day, which is shown to people."""
+    def __init__(self, database: Database, me: Manager, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the time of day, which is shown to people."""
         self._database = database
         self._me = me
-        self._lease_ms = lease_ms
         self._now_ms = now_ms
 
     def carry_out(self, request: Request) -> Seen:
@@ -31,10 +30,10 @@ class LeaseStore:
         # given out twice.
         with self._database.transaction(survives_power_loss=isinstance(request, Claim)) as connection:
             match request:
-                case Claim(token, beat):
-                    done = self._claim(connection, token, beat)
-                case Confirm(token, gone):
-                    done = self._confirm(connection, token)
+                case Claim():
+                    done = self._claim(connection, request)
+                case Confirm(gone=gone):
+                    done = self._confirm(connection, request)
                     _forget(connection, gone)
                 case Look():
                     pass
@@ -50,23 +49,24 @@ class LeaseStore:
             connection.execute(LEADER.update().where(*held).values(holder=""))
             connection.execute(MANAGERS.delete().where(_is(self._me), MANAGERS.c.instance == self._me.instance))
 
-    def _claim(self, connection: Connection, token: int, beat: int) -> bool:
+    def _claim(self, connection: Connection, claim: Claim) -> bool:
         values = {
-            "token": token + 1,
+            "token": claim.token + 1,
             "beat": 0,
             "holder": self._me.instance,
             "host": self._me.control.host,
             "port": self._me.control.port,
             "http_address": self._me.http_address,
-            "lease_ms": self._lease_ms,
+            "lease_ms": claim.lease_ms,
             "since_ms": self._now_ms(),
         }
-        as_seen = LEADER.c.token == token, LEADER.c.beat == beat
+        as_seen = LEADER.c.token == claim.token, LEADER.c.beat == claim.beat
         return connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
 
-    def _confirm(self, connection: Connection, token: int) -> bool:
-        held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
-        return connection.execute(LEADER.update().where(*held).values(beat=LEADER.c.beat + 1)).rowcount > 0
+    def _confirm(self, connection: Connection, confirm: Confirm) -> bool:
+        held = LEADER.c.token == confirm.token, LEADER.c.holder == self._me.instance
+        values = {"beat": LEADER.c.beat + 1, "lease_ms": confirm.lease_ms}
+        return connection.execute(LEADER.update().where(*held).values(values)).rowcount > 0
 
     def _sign_in(self, connection: Connection) -> str:
         """This manager is in the list; who was there under its address before."""

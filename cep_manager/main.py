@@ -37,7 +37,7 @@ class ManagerProcess:
         """Everything is started and answers. Raises StoreError, PortInUseError; nothing is left behind then."""
         clock = clock or SystemClock()
         with ExitStack() as stack:
-            database = Database(config.database, config.election.heartbeat_ms)
+            database = Database(config.database, config.election.lease_ms)
             stack.callback(database.close)
             plans = StoredPlans(config.scripts)
             self.service = ManagerService(config, database, clock, plans.read)

@@ -16,7 +16,7 @@ from cep_manager.plan_store import PlanStore, WriteRight
 
 KINDS = ("sqlite", "postgresql")
 LEASE_MS = 2_000
-IDLE_MS = 1_000
+IDLE_MS = 10_000
 
 
 def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
@@ -26,8 +26,8 @@ def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
     return str(request.getfixturevalue("postgresql").emptied())
 
 
-def open_database(url: str, timeout_ms: int = 500) -> Database:
-    return Database(DatabaseConfig(url=url, timeout_ms=timeout_ms), IDLE_MS)
+def open_database(url: str, timeout_ms: int = 500, idle_ms: int = IDLE_MS) -> Database:
+    return Database(DatabaseConfig(url=url, timeout_ms=timeout_ms), idle_ms)
 
 
 def manager(name: str) -> Manager:
@@ -37,14 +37,14 @@ def manager(name: str) -> Manager:
 
 
 def leases_of(database: Database, name: str) -> LeaseStore:
-    return LeaseStore(database, manager(name), LEASE_MS, lambda: 1_767_225_600_000)
+    return LeaseStore(database, manager(name), lambda: 1_767_225_600_000)
 
 
 def take_lease(database: Database, name: str) -> int:
     """The manager holds the lease, whoever held it before, under the token that is returned."""
     leases = leases_of(database, name)
     lease = leases.carry_out(Look()).lease
-    return leases.carry_out(Claim(lease.token, lease.beat)).lease.token
+    return leases.carry_out(Claim(lease.token, lease.beat, LEASE_MS)).lease.token
 
 
 def leading_store(

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from databases import IDLE_MS, leading_store, leases_of, open_database, take_lease
+from databases import leading_store, leases_of, open_database, take_lease
 from manager_world import KEY
 from postgresql_server import PostgresqlServer
 
@@ -128,7 +128,7 @@ def test_a_manager_that_hangs_in_a_transaction_does_not_keep_the_lease_from_othe
 ) -> None:
     """The server ends the transaction, so that its row is free."""
     url = postgresql.emptied()
-    hanging, other = open_database(url, timeout_ms=5 * IDLE_MS), open_database(url, timeout_ms=5 * IDLE_MS)
+    hanging, other = open_database(url, idle_ms=1_000), open_database(url, timeout_ms=10_000)
     store = leading_store(hanging)
     with pytest.raises(StoreError, match="idle-in-transaction"), store._writing() as connection:  # noqa: PT012
         assert take_lease(other, "two") == 2

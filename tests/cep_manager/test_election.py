@@ -29,23 +29,30 @@ from cep_manager.election import (
     Role,
     Seen,
     Signal,
+    own_ms,
 )
 from cep_manager.instructions import LogLine
 from topology.order_fence import OrderFence
 
-PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000)
+PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)
+LEASE_MS, OWN_MS, ALONE_MS = PACE.lease_ms, own_ms(PACE.lease_ms), PACE.alone_ms
 NOBODY = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)
 
 
-def manager(name: str, port: int = 0) -> Manager:
-    return Manager(name, Endpoint(f"host-{name}", port or 8_904), f"http://host-{name}:9080")
+def manager(name: str) -> Manager:
+    return Manager(name, Endpoint(f"host-{name}", 8_904), f"http://host-{name}:9080")
 
 
 ME, OTHER = manager("me"), manager("other")
 
 
-def held(by: Manager, token: int = 5, beat: int = 0, changes: int = 0) -> Lease:
-    return Lease(token, by, beat, PACE.lease_ms, since_ms=1, changes=changes)
+def held(by: Manager, token: int = 5, beat: int = 0, changes: int = 0, lease_ms: int = LEASE_MS) -> Lease:
+    return Lease(token, by, beat, lease_ms, since_ms=1, changes=changes)
+
+
+def found(lease: Lease, done: bool = False, others: tuple[Manager, ...] = (OTHER,), namesake: str = "") -> Seen:
+    """What is found where there are this manager and others."""
+    return Seen(lease, done, tuple((one, lease.beat) for one in (ME, *others)), namesake)
 
 
 def without_lines(instructions: list[Instruction]) -> list[Instruction]:
@@ -56,8 +63,8 @@ def leading(token: int = 1, now_ms: int = 0) -> Election:
     """A manager that asked for the lease at `now_ms` and leads since."""
     election = Election(ME, PACE)
     election.tick(now_ms)
-    election.heard(Seen(Lease(token - 1, None, 0, 0, 0, 0)), now_ms)
-    assert without_lines(election.heard(Seen(held(ME, token), done=True), now_ms)) == [ReadPlans(token)]
+    election.heard(found(Lease(token - 1, None, 0, 0, 0, 0)), now_ms)
+    assert without_lines(election.heard(found(held(ME, token), done=True), now_ms)) == [ReadPlans(token)]
     assert Lead(token) in election.prepared(token, now_ms)
     return election
 
@@ -66,7 +73,7 @@ def watching(now_ms: int = 0) -> Election:
     """A manager that has seen another's lease at `now_ms`."""
     election = Election(ME, PACE)
     assert election.tick(now_ms) == [Look()]
-    assert election.heard(Seen(held(OTHER)), now_ms) == [ReadPlans(0)]
+    assert election.heard(found(held(OTHER)), now_ms) == [ReadPlans(0)]
     return election
 
 
@@ -85,8 +92,8 @@ def test_every_role_knows_what_to_do_at_every_signal_that_can_reach_it() -> None
 def test_a_lease_that_nobody_has_is_claimed_at_once_and_led_under_once_the_plans_are_read() -> None:
     election = Election(ME, PACE)
     assert election.tick(0) == [Look()]
-    assert election.heard(Seen(NOBODY), 5) == [Claim(0, 0)]
-    assert election.heard(Seen(held(ME, token=1), done=True), 10) == [ReadPlans(1)]
+    assert election.heard(found(NOBODY), 5) == [Claim(0, 0, LEASE_MS)]
+    assert election.heard(found(held(ME, token=1), done=True), 10) == [ReadPlans(1)]
     assert not election.leads(10)
     assert Lead(1) in election.prepared(1, 20)
     assert election.leads(20)
@@ -97,14 +104,14 @@ def test_a_predecessor_at_the_same_address_has_ended_and_is_not_waited_for() -> 
     election = Election(ME, PACE)
     election.tick(0)
     predecessor = Manager("before", ME.control, ME.http_address)
-    assert election.heard(Seen(held(predecessor)), 0) == [Claim(5, 0)]
+    assert election.heard(found(held(predecessor)), 0) == [Claim(5, 0, LEASE_MS)]
 
 
 def test_a_namesake_that_comes_later_is_told_of_and_takes_nothing() -> None:
     election = watching()
     election.tick(1_000)
     namesake = Manager("twin", ME.control, ME.http_address)
-    told = election.heard(Seen(held(namesake, beat=1), namesake="twin"), 1_000)
+    told = election.heard(found(held(namesake, beat=1), namesake="twin"), 1_000)
     assert [one.level for one in told if isinstance(one, LogLine)] == ["error"]
     assert election.role is Role.STANDBY
 
@@ -113,13 +120,13 @@ def test_a_standby_claims_when_it_has_seen_no_beat_for_the_whole_lease_and_not_b
     election = watching(now_ms=100)
     assert election.tick(1_099) == []
     assert election.tick(1_100) == [Look()]
-    election.heard(Seen(held(OTHER, beat=1)), 1_150)
+    election.heard(found(held(OTHER, beat=1)), 1_150)
     assert election.leader(3_149) == OTHER
     assert election.tick(2_150) == [Look()]
-    election.heard(Seen(held(OTHER, beat=1)), 2_160)
+    election.heard(found(held(OTHER, beat=1)), 2_160)
     assert election.tick(3_149) == []
     assert election.wait_ms(3_149) == 1
-    assert election.tick(3_150) == [Claim(5, 1)]
+    assert election.tick(3_150) == [Claim(5, 1, LEASE_MS)]
     assert election.leader(3_150) is None, "nobody is sent to a leader that is gone"
 
 
@@ -127,59 +134,59 @@ def test_a_standby_takes_over_within_heartbeats_and_one_poll_of_the_last_beat() 
     """The leader dies right after a beat that is seen as late as can be: at the next look."""
     election = watching(now_ms=0)
     election.tick(1_000)  # the leader's last beat came right after this look had been answered
-    election.heard(Seen(held(OTHER)), 1_000)
+    election.heard(found(held(OTHER)), 1_000)
     election.tick(2_000)
-    election.heard(Seen(held(OTHER, beat=1)), 2_000)
+    election.heard(found(held(OTHER, beat=1)), 2_000)
     now_ms = 2_000
-    while Claim(5, 1) not in (asked := election.tick(now_ms)):
+    while Claim(5, 1, LEASE_MS) not in (asked := election.tick(now_ms)):
         if asked:
-            election.heard(Seen(held(OTHER, beat=1)), now_ms)
+            election.heard(found(held(OTHER, beat=1)), now_ms)
         now_ms += election.wait_ms(now_ms)
-    assert now_ms - 1_000 <= PACE.poll_ms + PACE.lease_ms
+    assert now_ms - 1_000 <= PACE.poll_ms + LEASE_MS
 
 
 def test_a_claim_that_came_too_late_leaves_the_manager_a_standby() -> None:
     election = watching()
-    assert election.tick(2_000) == [Claim(5, 0)]
-    assert without_lines(election.heard(Seen(held(manager("third"), token=6)), 2_010)) == []
+    assert election.tick(2_000) == [Claim(5, 0, LEASE_MS)]
+    assert without_lines(election.heard(found(held(manager("third"), token=6)), 2_010)) == []
     assert (election.role, election.leader(2_020)) == (Role.STANDBY, manager("third"))
 
 
 def test_a_leader_confirms_each_heartbeat_and_counts_from_when_it_asked() -> None:
     election = leading(now_ms=0)
-    assert election.tick(1_000) == [Confirm(1)]
-    assert without_lines(election.heard(Seen(held(ME, 1, beat=1), done=True), 1_700)) == []
-    assert election.leads(1_000 + PACE.own_ms - 1)
-    assert not election.leads(1_000 + PACE.own_ms)
+    assert election.tick(1_000) == [Confirm(1, LEASE_MS)]
+    assert without_lines(election.heard(found(held(ME, 1, beat=1), done=True), 1_700)) == []
+    assert election.leads(1_000 + OWN_MS - 1)
+    assert not election.leads(1_000 + OWN_MS)
 
 
 def test_a_leader_that_the_database_does_not_answer_resigns_before_others_can_take_over() -> None:
     election = leading(now_ms=0)
     election.tick(1_000)
-    assert without_lines(election.tick(PACE.own_ms - 1)) == []
-    assert election.tick(PACE.own_ms)[0] == Resign(1)
-    assert PACE.own_ms < PACE.lease_ms
+    assert without_lines(election.tick(OWN_MS - 1)) == []
+    assert election.tick(OWN_MS)[0] == Resign(1)
+    assert OWN_MS < LEASE_MS
 
 
 def test_a_confirmation_that_comes_after_the_lease_makes_no_leader_and_the_lease_is_claimed_anew() -> None:
     election = leading(now_ms=0)
     election.tick(1_000)
     assert Resign(1) in election.tick(1_900)
-    assert without_lines(election.heard(Seen(held(ME, 1, beat=1), done=True), 4_000)) == []
+    assert without_lines(election.heard(found(held(ME, 1, beat=1), done=True), 4_000)) == []
     assert not election.leads(4_000)
-    assert election.tick(5_000) == [Claim(1, 1)]
-    assert election.heard(Seen(held(ME, 2), done=True), 5_010) == [ReadPlans(2)]
+    assert election.tick(5_000) == [Claim(1, 1, LEASE_MS)]
+    assert election.heard(found(held(ME, 2), done=True), 5_010) == [ReadPlans(2)]
 
 
 def test_a_claim_that_came_about_unheard_does_not_count_when_it_is_seen_later() -> None:
     """Its holder has not confirmed it since: others may be about to take it."""
     election = Election(ME, PACE)
     election.tick(0)
-    election.heard(Seen(NOBODY), 0)
+    election.heard(found(NOBODY), 0)
     election.failed("the answer was lost", 1_000)
-    assert election.tick(2_000) == [Claim(0, 0)]
-    assert election.heard(Seen(held(ME, token=1), done=False), 2_010) == []
-    assert election.tick(2_010) == [Claim(1, 0)]
+    assert election.tick(2_000) == [Claim(0, 0, LEASE_MS)]
+    assert election.heard(found(held(ME, token=1), done=False), 2_010) == []
+    assert election.tick(2_010) == [Claim(1, 0, LEASE_MS)]
 
 
 def test_a_leader_asks_again_soon_when_the_database_fails() -> None:
@@ -188,19 +195,34 @@ def test_a_leader_asks_again_soon_when_the_database_fails() -> None:
     told = election.failed("no connection", 1_010)
     assert [one.level for one in told if isinstance(one, LogLine)] == ["warning"]
     assert election.leads(1_010)
-    assert election.tick(1_010 + PACE.heartbeat_ms // 4) == [Confirm(1)]
+    assert election.tick(1_010 + PACE.heartbeat_ms // 4) == [Confirm(1, LEASE_MS)]
     assert election.failed("no connection", 1_300) == [], "once is enough"
 
 
 def test_a_leader_whose_lease_was_taken_or_whose_write_was_refused_resigns_at_once() -> None:
     for lose in (
-        lambda election: election.heard(Seen(held(OTHER, 2)), 1_010),
+        lambda election: election.heard(found(held(OTHER, 2)), 1_010),
         lambda election: election.refused(1, "another manager has led since"),
     ):
         election = leading(now_ms=0)
         election.tick(1_000)
         assert Resign(1) in lose(election)
         assert not election.leads(1_010)
+
+
+def test_a_leader_that_is_alone_is_in_no_haste_until_another_manager_signs_in() -> None:
+    election = Election(ME, PACE)
+    election.tick(0)
+    alone = {"lease_ms": ALONE_MS}
+    assert election.heard(found(NOBODY, others=()), 0) == [Claim(0, 0, ALONE_MS)]
+    election.heard(found(held(ME, 1, **alone), done=True, others=()), 0)
+    election.prepared(1, 0)
+    assert election.leads(own_ms(ALONE_MS) - 1)
+    assert election.tick(1_000) == [Confirm(1, ALONE_MS)]
+    election.heard(found(held(ME, 1, beat=1, **alone), done=True), 1_010)
+    assert election.leads(1_000 + own_ms(ALONE_MS) - 1), "the other one has seen the long lease"
+    assert election.tick(2_000) == [Confirm(1, LEASE_MS)]
+    assert not election.leads(2_000 + OWN_MS), "that may have come about, though nothing is heard of it"
 
 
 def test_a_refusal_of_an_earlier_leadership_does_not_touch_the_present_one() -> None:
@@ -212,20 +234,20 @@ def test_a_refusal_of_an_earlier_leadership_does_not_touch_the_present_one() -> 
 def test_plans_are_read_ahead_when_others_have_written_and_only_then() -> None:
     election = watching()
     election.tick(1_000)
-    assert election.heard(Seen(held(OTHER, beat=1)), 1_000) == []
+    assert election.heard(found(held(OTHER, beat=1)), 1_000) == []
     election.tick(2_000)
-    assert election.heard(Seen(held(OTHER, beat=2, changes=1)), 2_000) == [ReadPlans(0)]
+    assert election.heard(found(held(OTHER, beat=2, changes=1)), 2_000) == [ReadPlans(0)]
 
 
 def test_a_manager_that_is_silent_for_long_is_forgotten_by_the_leader() -> None:
     election = leading(now_ms=0)
-    seen = ((ME, 1), (OTHER, 3))
     for now_ms in range(1_000, FORGET_AFTER_MS + 1_000, 1_000):
-        assert without_lines(election.tick(now_ms)) == [Confirm(1)]
-        election.heard(Seen(held(ME, 1, beat=now_ms), done=True, managers=((ME, now_ms), (OTHER, 3))), now_ms)
-    assert [one.manager for one in election.sights.values()] == [manager for manager, _ in seen]
+        assert without_lines(election.tick(now_ms)) == [Confirm(1, LEASE_MS)]
+        managers = ((ME, now_ms), (OTHER, 3))
+        election.heard(Seen(held(ME, 1, beat=now_ms), done=True, managers=managers), now_ms)
+    assert [one.manager for one in election.sights.values()] == [ME, OTHER]
     (confirm,) = without_lines(election.tick(FORGET_AFTER_MS + 1_000))
-    assert confirm == Confirm(1, ((OTHER, 3),))
+    assert confirm == Confirm(1, LEASE_MS, ((OTHER, 3),))
 
 
 # ---- many schedules --------------------------------------------------------------------------------------------------
@@ -250,8 +272,12 @@ class Node:
 
     def start(self) -> None:
         self.starts += 1
-        self.election = Election(manager(f"{self.name}-{self.starts}", port=ord(self.name)), PACE)
+        self.election = Election(self.me(), PACE)
         self.alive, self.store_token = True, 0
+
+    def me(self) -> Manager:
+        """Each process of the manager is another instance at the same address."""
+        return Manager(f"{self.name}-{self.starts}", Endpoint(self.name, 8_904), f"http://{self.name}")
 
     def now_ms(self, true_ms: int) -> int:
         return self.offset_ms + int(true_ms * self.rate)
@@ -271,6 +297,7 @@ class Schedule:
             Node(chr(97 + number), rates[number % 3], self.chance.randrange(10**9)) for number in range(nodes)
         ]
         self.lease = NOBODY
+        self.managers: dict[str, tuple[Manager, int]] = {}
         self.driver = OrderFence()
         self.highest_order = 0
         self.tokens_led: dict[int, str] = {}
@@ -280,7 +307,7 @@ class Schedule:
 
     def run(self, until_ms: int, faults: int) -> None:
         for node in self.nodes:
-            self._at(self.chance.randrange(200), lambda node=node: self._wake(node))
+            self._at(self.chance.choice((0, 100, 3_000, 4_500)), lambda node=node: self._wake(node))
         for _ in range(faults):
             self._at(self.chance.randrange(until_ms // 2), self._fault)
         while self._agenda and self._agenda[0][0] <= until_ms:
@@ -370,17 +397,22 @@ class Schedule:
         self._at(there_ms, arrive)
 
     def _database(self, node: Node, request: Request) -> Seen:
-        me = manager(f"{node.name}-{node.starts}", port=ord(node.name))
+        me = node.me()
         lease, before, done = self.lease, self.lease.token, True
         match request:
-            case Claim(token, beat) if (lease.token, lease.beat) == (token, beat):
-                self.lease = Lease(token + 1, me, 0, PACE.lease_ms, self.true_ms, lease.changes)
-            case Confirm(token) if lease.token == token and lease.holder == me:
-                self.lease = Lease(**{**_fields(lease), "beat": lease.beat + 1})
+            case Claim(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
+                self.lease = Lease(token + 1, me, 0, lease_ms, self.true_ms, lease.changes)
+            case Confirm(token, lease_ms, gone) if lease.token == token and lease.holder == me:
+                self.lease = Lease(**{**_fields(lease), "beat": lease.beat + 1, "lease_ms": lease_ms})
+                for one, beat in gone:
+                    if self.managers.get(one.control.host) == (one, beat):
+                        del self.managers[one.control.host]
             case _:
                 done = False
+        _, beats = self.managers.get(me.control.host, (me, 0))
+        self.managers[me.control.host] = (me, beats + 1)
         assert self.lease.token in (before, before + 1)
-        return Seen(self.lease, done)
+        return Seen(self.lease, done, tuple(self.managers.values()))
 
     def _report(self, node: Node, life: int, report: Callable[[int], list[Instruction]]) -> None:
         if not node.alive or node.starts != life:

@@ -37,6 +37,8 @@ from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 
 ELECTION = ElectionConfig(heartbeat_ms=750, retries=2, poll_ms=200)
+NOTICED_S = 0.5
+"""What this test may need to see it, on a loaded machine."""
 
 Start = Callable[[], ManagerProcess]
 
@@ -226,18 +228,20 @@ def test_orders_and_plans_of_a_manager_that_has_resigned_are_nobodys(start: Star
 
 
 @ON_POSTGRESQL
-def test_a_leader_that_the_database_does_not_answer_resigns_in_time_and_leads_again_when_it_does(
+def test_a_leader_that_the_database_does_not_answer_resigns_and_one_leads_again_when_it_does(
     start: Start, postgresql: PostgresqlServer
 ) -> None:
     manager = start()
     deploy(manager)
+    other = start()
+    eventually(lambda: manager.service._leadership._election.lease.lease_ms == ELECTION.lease_ms)
     with postgresql.hung():
         since = time.monotonic()
         eventually(lambda: not manager.service.leads())
         waited_s = time.monotonic() - since
         answer = requests.get(f"{address(manager)}/api/v1/plans", timeout=5)
-    assert waited_s <= ELECTION.lease_ms / 1_000
+    assert waited_s <= ELECTION.lease_ms / 1_000 + NOTICED_S
     assert (answer.status_code, answer.json()["code"]) == (503, "not-leader")
-    eventually(manager.service.leads)
-    assert manager.service.standing().token > 1
-    assert [plan.plan for plan in manager.manager.plans(KEY.tenant)] == ["Storms"]
+    leader = eventually(lambda: next((one for one in (manager, other) if one.service.leads()), None))
+    assert leader.service.standing().token > 1
+    assert [plan.plan for plan in leader.manager.plans(KEY.tenant)] == ["Storms"]
