@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import EventFilter
-from topology.frames import KIND
+from topology.frames import ARROW_TYPES, KIND
 
 LARGEST_WHOLE = 2**53
 LONGEST_TEXT = 1_000
@@ -26,6 +26,7 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     "gt": pc.greater,
     "ge": pc.greater_equal,
 }
+_NAMES = {type_: name for name, type_ in ARROW_TYPES.items()}
 
 
 class Filter:
@@ -34,15 +35,18 @@ class Filter:
     def __init__(self, wanted: EventFilter, schema: pa.Schema) -> None:
         """Raises BadRequestError for an attribute that is none, or a value that is none of its type."""
         self._wanted = wanted
-        if wanted.attribute not in schema.names:
+        if wanted.attribute not in schema.names or wanted.attribute == KIND:
             raise BadRequestError(f"the stream has no attribute {wanted.attribute[:80]!r} to filter by")
         type_ = schema.field(wanted.attribute).type
+        name = _NAMES[type_]
         if pa.types.is_binary(type_) or (wanted.operator == "contains" and not pa.types.is_string(type_)):
-            raise BadRequestError(f"{wanted.attribute} is {type_}, which cannot be filtered by {wanted.operator}")
+            raise BadRequestError(
+                f"{wanted.attribute} is of type {name}, which cannot be filtered by {wanted.operator}"
+            )
         try:
             self._value = pa.scalar(wanted.value).cast(type_)
         except pa.ArrowInvalid as error:
-            raise BadRequestError(f"{wanted.attribute} is {type_}, and {wanted.value[:80]!r} is none") from error
+            raise BadRequestError(f"{wanted.value[:80]!r} is no {name}, as {wanted.attribute} is") from error
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The events that pass; null never does."""

@@ -59,13 +59,6 @@ def address() -> Iterator[str]:
     server.stop()
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
-
-
 @pytest.fixture
 def page(chromium: Browser, address: str) -> Iterator[Browser]:
     chromium.problems.clear()

@@ -76,7 +76,7 @@ function makeEditor(helper, mode) {
         return help && { pos: help.from, end: help.to, above: true, create: () => ({ dom: help.dom }) };
       }),
       code.linter((at) => check(at.state.doc, helper), { delay: CHECK_AFTER_MS }), code.lintGutter(),
-      code.EditorView.contentAttributes.of({ "aria-label": "Execution plan in SiddhiQL", "aria-describedby": "verdict", spellcheck: "false" }),
+      code.EditorView.contentAttributes.of({ "aria-label": "Execution plan in SiddhiQL", "aria-describedby": "verdict", tabindex: "0", spellcheck: "false" }),
       code.EditorView.theme({ "&": { height: "100%" } }),
       code.keymap.of([...code.closeBracketsKeymap, ...code.completionKeymap, ...code.lintKeymap, ...code.searchKeymap, ...code.historyKeymap, ...code.defaultKeymap]),
     ],

@@ -147,11 +147,13 @@ export class GraphView {
     part.sub.textContent = cut(where, 27);
     part.figures.textContent = figures;
     part.hint.textContent = `${node.label}: ${where}`;
-    part.group.setAttribute("aria-label", [`${node.kind} ${node.label}`, where, figures].filter(Boolean).join(", "));
     if (part.load) {
       part.load.setAttribute("width", ((NODE_WIDTH - 68) * node.busy).toFixed(1));
       part.share.textContent = node.state === "live" ? `${Math.round(node.busy * 100)} %` : "";
     }
+    // The name has what is seen, in its order, so that who speaks it is understood.
+    const seen = [part.title, part.sub, part.figures, part.share].map((text) => text.textContent).filter(Boolean);
+    part.group.setAttribute("aria-label", `${node.kind} ${seen.join(" ")}`);
   }
 
   #choose(id) {
@@ -201,9 +203,9 @@ function drawNode(node, at, choose) {
     share: element("text", { class: "sub", x: NODE_WIDTH - 12, y: 76, "text-anchor": "end" }),
     hint: element("title"),
   };
-  const box = element("rect", { class: "box", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 8 });
+  const box = element("rect", { class: "box", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 8 }, part.hint);
   const bar = element("path", { class: "bar", d: `M8 0h-0a8 8 0 0 0-8 8v${NODE_HEIGHT - 16}a8 8 0 0 0 8 8h-2a2 2 0 0 1-2-2v-${NODE_HEIGHT - 4}a2 2 0 0 1 2-2z` });
-  part.group = element("g", { transform: `translate(${at.x} ${at.y})`, tabindex: 0, role: "button", "data-node": node.id }, part.hint, box, bar, part.title, part.sub, part.figures);
+  part.group = element("g", { transform: `translate(${at.x} ${at.y})`, tabindex: 0, role: "button", "data-node": node.id }, box, bar, part.title, " ", part.sub, " ", part.figures, " ");
   if (node.busy === undefined || node.kind === "source" || node.kind === "sink") {
     part.load = null;
   } else {

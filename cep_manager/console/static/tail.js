@@ -13,14 +13,15 @@ const value = document.getElementById("tail-value");
 const attribute = document.getElementById("tail-attribute");
 const operator = document.getElementById("tail-operator");
 const attributes = JSON.parse(rows.dataset.attributes);
+let wanted = true; // until somebody stops it
 let source = null; // the server-sent events
 let looking = 0; // counts up whenever asking again must end
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (watching()) {
-    stop("Not watching");
-  } else {
+  wanted = !watching();
+  stop("Not watching");
+  if (wanted) {
     watch();
   }
 });
@@ -28,7 +29,7 @@ document.getElementById("tail-clear").addEventListener("click", () => rows.repla
 attribute.addEventListener("change", fitFilter);
 for (const part of [attribute, operator, value]) {
   part.addEventListener("change", () => {
-    if (watching()) {
+    if (wanted) {
       stop("Not watching");
       watch();
     }
@@ -63,6 +64,11 @@ function address(base) {
 }
 
 function watch() {
+  const type = attribute.selectedOptions[0].dataset.type;
+  if (type && type !== "string" && value.value.trim() === "") {
+    tell("wait", `Say with what ${attribute.value} is to be compared`);
+    return;
+  }
   watchButton.textContent = "Stop";
   tell("busy", "Watching…");
   source = new EventSource(address(form.dataset.tail));

@@ -43,7 +43,14 @@ def test_a_filter_lets_pass_what_compares_so(attribute: str, operator: str, valu
 
 @pytest.mark.parametrize(
     ("attribute", "operator", "value"),
-    [("nothing", "eq", "1"), ("n", "eq", "one"), ("n", "contains", "1"), ("o", "eq", "1"), ("b", "eq", "perhaps")],
+    [
+        ("nothing", "eq", "1"),
+        ("_kind", "eq", "0"),
+        ("n", "eq", "one"),
+        ("n", "contains", "1"),
+        ("o", "eq", "1"),
+        ("b", "eq", "perhaps"),
+    ],
 )
 def test_a_filter_that_cannot_be_is_refused(attribute: str, operator: str, value: str) -> None:
     with pytest.raises(BadRequestError, match=attribute):

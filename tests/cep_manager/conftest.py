@@ -1,0 +1,16 @@
+"""What tests in a browser share: one Chromium for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from browser import Browser
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser; tests that ask for it are skipped where none is installed."""
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

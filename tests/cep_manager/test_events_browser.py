@@ -1,0 +1,91 @@
+"""The pages of event streams in a real browser: results are watched, events are sent. Skipped without Chromium."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from browser import CHROMIUM, Browser
+from manager_world import FakeView, World, free_port
+
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
+from cep_manager.web import create_app
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture
+def view() -> FakeView:
+    world = World()
+    world.active()
+    return FakeView(world)
+
+
+@pytest.fixture
+def address(view: FakeView) -> Iterator[str]:
+    port = free_port()
+    server = WebServer(create_app(view, 100_000), "127.0.0.1", port, 8, 100_000, ServerSecurity(), "a test")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+def told(page: Browser, id_: str) -> str:
+    return str(page.evaluate(f"document.getElementById('{id_}').textContent"))
+
+
+def choose_file(page: Browser, name: str, text: str) -> None:
+    """The feed's field has a file of that name."""
+    page.evaluate(
+        f"(() => {{ const chosen = new DataTransfer(); chosen.items.add(new File([{json.dumps(text)}], '{name}'));"
+        "document.getElementById('feed-file').files = chosen.files })()"
+    )
+
+
+def test_results_are_watched_with_a_filter_until_the_end(chromium: Browser, address: str, view: FakeView) -> None:
+    chromium.problems.clear()
+    chromium.open(f"{address}/events/exported/KnockOns:1.0.0")
+    chromium.until("document.getElementById('tail-told').textContent === 'that was all'")
+    assert chromium.evaluate("document.querySelectorAll('#tail-rows tr').length") == 2
+    assert chromium.evaluate("document.querySelector('#tail-rows td:nth-child(2)').textContent") == "<b>x</b>"
+    chromium.evaluate("document.getElementById('tail-attribute').value = 'tailnum'")
+    chromium.evaluate("document.getElementById('tail-attribute').dispatchEvent(new Event('change'))")
+    chromium.evaluate("document.getElementById('tail-value').value = 'N1'")
+    chromium.evaluate("document.getElementById('tail-value').dispatchEvent(new Event('change'))")
+    chromium.until("document.querySelectorAll('#tail-rows tr').length >= 4")
+    wanted = view.tails[-1].wanted
+    assert wanted is not None
+    assert (wanted.attribute, wanted.operator, wanted.value) == ("tailnum", "eq", "N1")
+    assert chromium.problems == []
+
+
+def test_one_event_is_sent_as_its_stream_types_it(chromium: Browser, address: str, view: FakeView) -> None:
+    chromium.problems.clear()
+    chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
+    chromium.evaluate("document.querySelector('[data-name=tailnum]').value = 'N1'")
+    chromium.evaluate("document.querySelector('[data-name=delay]').value = '12345678901234567'")
+    chromium.evaluate("document.getElementById('field-time').value = '2026-01-01T00:00:00.250'")
+    chromium.evaluate("document.querySelector('#single button').click()")
+    chromium.until("document.getElementById('single-told').textContent.startsWith('Accepted by worker-1')")
+    ((name, body, kind, _),) = view.sent
+    assert (name, kind) == ("Arrivals:1.0.0", "application/x-ndjson")
+    assert body == b'{"tailnum":"N1","delay":12345678901234567,"_timestamp":1767225600250}'
+    assert chromium.problems == []
+
+
+def test_a_file_is_fed_at_its_rate_and_a_refusal_ends_it_with_its_reason(
+    chromium: Browser, address: str, view: FakeView
+) -> None:
+    chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
+    chromium.evaluate("document.getElementById('feed-rate').value = 100000")
+    choose_file(chromium, "few.csv", 'tailnum,delay\n"N,1",5\nN2,\n')
+    chromium.evaluate("document.getElementById('feed-start').click()")
+    chromium.until("document.getElementById('feed-told').textContent.startsWith('Done')")
+    assert told(chromium, "feed-told") == "Done: 2 of 2 events sent"
+    assert (
+        b"\n".join(body for _, body, _, _ in view.sent) == b'{"tailnum":"N,1","delay":5}\n{"tailnum":"N2","delay":null}'
+    )
+    choose_file(chromium, "bad.ndjson", '{"tailnum": "broken"}\n')
+    chromium.evaluate("document.getElementById('feed-start').click()")
+    chromium.until("document.getElementById('feed-told').textContent.startsWith('After 0 events')")
+    assert told(chromium, "feed-told") == "After 0 events: events do not fit: delay must be a number"
