@@ -79,7 +79,8 @@ class TrialState(msgspec.Struct, frozen=True):
 
 
 class TrialResult(msgspec.Struct, frozen=True, tag="result"):
-    """What a trial gave. `partial_matches` has an entry whenever the number changed. `failures` counts events of a
+    """What a trial gave. `partial_matches` has an entry whenever the number has changed; of very many events not after
+    each. `failures` counts events of a
     stream that failed; `log` is what the plan and the engine logged. Times are milliseconds; `start_ms` to `end_ms` is
     the time that the plan saw, `took_ms` what it took to run."""
 
