@@ -47,9 +47,9 @@ class Publisher:
     """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
 
     With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
-    complete. Results that a worker may have, though it was lost before it could say so, are sent again to that worker
-    alone, which knows by their positions what it has. When it is gone, the topology begins anew from its checkpoint:
-    what the worker has of this attempt then counts no more.
+    complete. A worker that may have results, and not the marker behind them, is the only one that gets what follows: it
+    knows by their positions which results it has, and without the marker it would drop them. When it is gone, the
+    topology begins anew from its checkpoint: what the worker has of this attempt then counts no more.
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class Publisher:
         self._exactly_once = exactly_once
         self.former = ""
         """The worker that it served last."""
-        self._bound = False
+        self._unmarked: int | None = None
+        """The frame of the last results that the worker has been sent and behind which it has acknowledged no marker (0:
+        it was sent over an earlier link); None: there are none."""
         self._position = 0
         self._waiting: deque[_Result | _Mark] = deque()
         self._marks: deque[tuple[int, int]] = deque()
@@ -86,7 +88,7 @@ class Publisher:
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
         """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again.
         Raises TopologyError when only its predecessor may get that."""
-        if self._bound and worker != self.former:
+        if self._unmarked is not None and worker != self.former:
             reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
             raise TopologyError("worker-lost", reason)
         topology = self._topology
@@ -196,7 +198,9 @@ class Publisher:
             if head.bundle is not None:
                 bundles.append(head.bundle)
         place = position if self._exactly_once else 0
-        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
+        sequence = link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
+        if self._exactly_once:
+            self._unmarked = sequence
         self.statistics.emitted[stream] += rows
         self.statistics.queued_events -= rows
         for bundle in bundles:
@@ -219,7 +223,10 @@ class Publisher:
     def _note_flushed(self) -> None:
         pending = self.link.outbox.pending if self.link is not None else ()
         while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
-            self.flushed.append(self._marks.popleft()[1])
+            sequence, checkpoint = self._marks.popleft()
+            self.flushed.append(checkpoint)
+            if self._unmarked is not None and sequence > self._unmarked:
+                self._unmarked = None
 
     def _let_go(self, link: LinkSender) -> None:
         """Puts the frames that the worker did not acknowledge back in front of what waits, and the marks among them."""
@@ -234,7 +241,7 @@ class Publisher:
                 self.statistics.queued_events += frame.rows
             again += [_Mark(checkpoint) for sequence, checkpoint in self._marks if sequence == frame.sequence]
         self._marks.clear()
-        self._bound = self._exactly_once and any(isinstance(one, _Result) for one in again)
+        self._unmarked = None if self._unmarked is None else 0
         self._waiting.extendleft(reversed(again))
         link.close()
         self.link, self.worker = None, ""
