@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -193,6 +194,7 @@ class _Reader:
 _TYPE_NAME = re.compile(r"[<>|=]?[A-Za-z?][0-9]{0,9}")
 
 
+@lru_cache(maxsize=64)
 def _plain(name: str) -> np.dtype[Any]:
     if not _TYPE_NAME.fullmatch(name):  # numpy would read other texts as Python
         raise StateError(f"{name[:40]} is no type of arrays")

@@ -54,17 +54,23 @@ def _find_ends(data, gear, ends):  # type: ignore[no-untyped-def]
         hashed = np.uint64(0)
         for place in range(first - min(_WINDOW, first - start), first):
             hashed = (hashed << _ONE) + gear[data[place]]
-        most = min(start + MOST_BYTES, size)
-        end, least = first, _NEVER_BELOW
-        for place in range(first, most):
+        usual, most = min(start + USUAL_BYTES, size), min(start + MOST_BYTES, size)
+        end = 0
+        for place in range(first, usual):
             hashed = (hashed << _ONE) + gear[data[place]]
-            if hashed < least:
-                end, least = place + 1, hashed
-            if hashed < (_EARLY_BELOW if place < start + USUAL_BYTES else _LATE_BELOW):
-                end, least = place + 1, np.uint64(0)
+            if hashed < _EARLY_BELOW:
+                end = place + 1
                 break
-        if most == size and least > 0:
-            end = size
+        if end == 0:
+            least = _NEVER_BELOW
+            for place in range(usual, most):
+                hashed = (hashed << _ONE) + gear[data[place]]
+                if hashed < least:
+                    end, least = place + 1, hashed
+                    if hashed < _LATE_BELOW:
+                        break
+            if most == size and least >= _LATE_BELOW:
+                end = size
         ends[count] = end
         count += 1
         start = end

@@ -231,6 +231,7 @@ class Accumulators:
         Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
         """
         cells, nodes = self._used_nodes()
+        cells = cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy()
         live = self._live()
         owners, several = live[:, loops.OWNER], max(len(self.members), 1)
         counted = []
@@ -241,8 +242,8 @@ class Accumulators:
                 coded = member.argument is AttributeType.STRING
                 groups, holds = entries[:, loops.OWNER] // several, entries[:, loops.HOLDS]
                 counted.append([number, shortened(groups), shortened(holds), Codes(values) if coded else values])
-        columns = [shortened(column) for column in nodes.T]
-        return [cells[: int(np.flatnonzero(cells.any(axis=1)).max(initial=-1)) + 1].copy(), columns, counted]
+        nodes = np.where(nodes[:, loops.TIMES : loops.TIMES + 1] == 0, 0, nodes)
+        return [cells, nodes[:, loops.ITEM].copy(), shortened(nodes[:, loops.NEXT :]), counted]
 
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
         """One state of all `states`: the groups of each, `counts[k]` of them, and its nodes are numbered on behind
@@ -251,8 +252,8 @@ class Accumulators:
         nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
         counted: list[State] = []
         first = 0
-        for (own_cells, columns, own_counted), count in zip(states, counts, strict=True):
-            own_nodes = np.stack(columns, axis=1).astype(np.int64)
+        for (own_cells, items, links, own_counted), count in zip(states, counts, strict=True):
+            own_nodes = np.column_stack([items, links])
             own, shift = own_cells[:count].copy(), len(nodes) - 1
             for kind, cell in self.plan[:, [loops.KIND, loops.CELL]].tolist():
                 if kind == loops.EXTREME:
@@ -263,12 +264,12 @@ class Accumulators:
             nodes = np.concatenate([nodes, own_nodes[1:]])
             counted += [[number, groups + np.int64(first), *more] for number, groups, *more in own_counted]
             first += count
-        return [cells, list(nodes.T), counted]
+        return [cells, nodes[:, loops.ITEM].copy(), nodes[:, loops.NEXT :].copy(), counted]
 
     def restore(self, state: State) -> None:
-        cells, columns, counted = state
+        cells, items, links, counted = state
         self.cells = grown(cells, 8)
-        self.nodes = np.stack(columns, axis=1).astype(np.int64)
+        self.nodes = np.column_stack([items, links])
         self.pool[:] = 0
         free = np.flatnonzero(self.nodes[1:, loops.TIMES] == 0) + 1
         if len(free):
@@ -291,9 +292,7 @@ class Accumulators:
         end = int(used.max(initial=0)) + 1
         if 2 * len(used) < end - _FEW_NODES:
             return self._closed_up(used)
-        nodes = self.nodes[:end].copy()
-        nodes[nodes[:, loops.TIMES] == 0] = 0
-        return self.cells.copy(), nodes
+        return self.cells, self.nodes[:end]
 
     def _closed_up(self, used: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Cells and nodes as if there never had been nodes but those in use."""
