@@ -91,7 +91,7 @@ class SpoolConfig(msgspec.Struct, frozen=True):
     path: Annotated[str, Meta(min_length=1)] = "var/cep/spool"
     fsync: Literal["always", "interval", "none"] = "interval"
     fsync_interval_ms: Milliseconds = 1_000
-    maximum_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
+    maximum_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
     segment_bytes: Annotated[int, Meta(ge=4_096)] = 16_777_216
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class ResultsConfig(msgspec.Struct, frozen=True):
     """Results of plans that deliver exactly once are kept on disk until their checkpoint is complete."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
-    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
+    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
 
 
 class ArtefactConfig(msgspec.Struct, frozen=True):
