@@ -103,7 +103,7 @@ class ResultsConfig(msgspec.Struct, frozen=True):
     """Results of plans that deliver exactly once are kept on disk until their checkpoint is complete."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
-    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
+    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
 
 
 class ArtefactConfig(msgspec.Struct, frozen=True):
