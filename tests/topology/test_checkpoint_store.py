@@ -24,14 +24,21 @@ def writer_of(store: CheckpointStore) -> PartWriter:
     return PartWriter(store, KEY, 1, 0, 0, None)
 
 
+@pytest.fixture(params=[*KINDS, "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStore:
+    """An empty store of each kind."""
+    if request.param == "postgresql":
+        return open_store(str(request.getfixturevalue("postgresql").emptied()))
+    return store_of(request.param, tmp_path)
+
+
 def files(folder: Path, kind: str) -> list[Path]:
     return sorted(path for path in (folder / "checkpoints").rglob(f"{kind}/*") if path.is_file())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_states_are_read_as_they_were_written(kind: str, tmp_path: Path) -> None:
-    store = store_of(kind, tmp_path)
-    states = {"all#0": WINDOW, "all#1": b"small", "all#2": b"", "all#3": b"\0" * 300_000}
+def test_states_are_read_as_they_were_written(store: CheckpointStore) -> None:
+    large = WINDOW * 12  # more than a row of a database holds
+    states = {"all#0": WINDOW, "all#4": large, "all#1": b"small", "all#2": b"", "all#3": b"\0" * 300_000}
     take(store, writer_of(store), 7, states)
     found = store.newest(KEY, OPEN, pytest.fail)
     assert found is not None
@@ -40,9 +47,7 @@ def test_states_are_read_as_they_were_written(kind: str, tmp_path: Path) -> None
     assert read_state(store, found[1], "unheard-of#0") == b""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_newest_checkpoint_that_counts_is_found(kind: str, tmp_path: Path) -> None:
-    store = store_of(kind, tmp_path)
+def test_the_newest_checkpoint_that_counts_is_found(store: CheckpointStore) -> None:
     writer = writer_of(store)
     for number in (9, 10, 11):
         take(store, writer, number, {"all#0": b"%d" % number})
@@ -124,9 +129,7 @@ def test_a_manifest_is_not_written_before_all_of_its_packs_are_there(tmp_path: P
     assert here.taken(KEY) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_packs_that_nothing_needs_are_swept_and_those_of_savepoints_stay(kind: str, tmp_path: Path) -> None:
-    store = store_of(kind, tmp_path)
+def test_packs_that_nothing_needs_are_swept_and_those_of_savepoints_stay(store: CheckpointStore) -> None:
     writer = writer_of(store)
     saved = take(store, writer, 1, {"all#0": WINDOW}, name="before")
     second = take(store, writer, 2, {"all#0": WINDOW[::-1]}, saved)
@@ -143,9 +146,7 @@ def test_packs_that_nothing_needs_are_swept_and_those_of_savepoints_stay(kind: s
     assert store.pack_sizes(KEY) == {}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_savepoints_are_found_by_name_and_plans_do_not_see_each_others(kind: str, tmp_path: Path) -> None:
-    store = store_of(kind, tmp_path)
+def test_savepoints_are_found_by_name_and_plans_do_not_see_each_others(store: CheckpointStore) -> None:
     names = {KEY: "a", PlanKey(-1234, "../Delays"): "b", PlanKey(7, "Delays"): "c", PlanKey(7, "a/b é"): "d"}
     for key, text in names.items():
         writer = PartWriter(store, key, 1, 0, 0, None)
