@@ -23,7 +23,10 @@ from cep_manager.web import create_app
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialResult
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 SCRIPTS = ScriptPolicy(frozenset(), "script.python: true")
 TEXT = FLIGHTS.read_text(encoding="utf-8")

@@ -11,7 +11,10 @@ from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
 from cep_manager.web import create_app
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ def event(value: object) -> TrialEvent:
     return TrialEvent("S", [value])
 
 
+@pytest.mark.cluster
 def test_a_trial_gives_what_the_plan_gives() -> None:
     result = trials().run(Trial(PLAN, (event(21),), start_ms=5_000))
     assert [(one.name, [row.values for row in one.rows]) for one in result.outputs][:2] == [
@@ -43,22 +44,23 @@ def test_a_trial_gives_what_the_plan_gives() -> None:
         ("T", [[42]]),
     ]
     assert result.start_ms == 5_000
+    with pytest.raises(BadRequestError, match="event 1: 'a' must be int"):
+        trials().run(Trial(PLAN, (event("x"),)))
 
 
-def test_what_is_wrong_is_told_before_or_by_the_process() -> None:
+def test_what_cannot_be_tried_is_refused_before_a_process_starts() -> None:
     with pytest.raises(PlanInvalidError) as invalid:
         trials().run(Trial("define stream S (a int); from R select a insert into T;", ()))
     assert [problem.code for problem in invalid.value.problems] == ["unknown-stream"]
     with pytest.raises(PlanInvalidError, match="are switched off"):
         trials().run(Trial(ENDLESS, (event(1),)))
-    with pytest.raises(BadRequestError, match="event 1: 'a' must be int"):
-        trials().run(Trial(PLAN, (event("x"),)))
     with pytest.raises(BadRequestError, match="at most 5000 events"):
         trials().run(Trial(PLAN, (event(1),) * (MOST_EVENTS + 1)))
     with pytest.raises(BadRequestError, match="wait_ms"):
         trials().run(Trial(PLAN, (), wait_ms=-1))
 
 
+@pytest.mark.cluster
 def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> None:
     one = trials(ScriptPolicy(), timeout_ms=1_500, at_once=1)
     with ThreadPoolExecutor(2) as both:
@@ -68,6 +70,7 @@ def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> No
     assert told[1].startswith("the plan was not done after 1500 ms")
 
 
+@pytest.mark.cluster
 def test_a_plan_that_needs_too_much_memory_is_ended_or_fails_alone() -> None:
     result = trials(ScriptPolicy()).run(Trial(HUNGRY, (event(1),)))
     assert result.failures == {"S": 1}

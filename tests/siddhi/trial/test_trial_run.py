@@ -132,6 +132,7 @@ def test_event_time_plans_follow_their_events() -> None:
     assert (row.after, row.values) == (3, [2])
 
 
+@pytest.mark.cluster
 def test_the_process_answers_on_its_standard_output_alone() -> None:
     request = TrialRequest(PLAN, (a("x", 1), b("x", 2)), START_MS)
     command = [sys.executable, "-m", "siddhi.trial"]
@@ -141,6 +142,7 @@ def test_the_process_answers_on_its_standard_output_alone() -> None:
     assert output(answer, "stream", "Pairs").rows[0].values == [1, 2]
 
 
+@pytest.mark.cluster
 def test_a_process_may_use_no_more_memory_than_it_is_told() -> None:
     request = msgspec.to_builtins(TrialRequest(PLAN, (), START_MS, memory_bytes=256 * 2**20))
     command = [sys.executable, "-m", "siddhi.trial"]
