@@ -75,8 +75,8 @@ class Publisher:
         self.former = ""
         """The worker that it served last."""
         self._unmarked: int | None = None
-        """The frame of the last results that the worker has been sent and behind which it has acknowledged no marker (0:
-        it was sent over an earlier link); None: there are none."""
+        """The frame of the last results that the worker was sent and no acknowledged marker follows; 0: it was sent
+        over an earlier link. None: there are none."""
         self._position = 0
         self._waiting: deque[_Result | _Mark] = deque()
         self._marks: deque[tuple[int, int]] = deque()
