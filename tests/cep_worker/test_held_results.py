@@ -172,7 +172,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 
 
 def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_path: Path) -> None:

@@ -147,5 +147,5 @@ def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_i
     publisher.close()
     world.closing.remove(publisher)
     until(lambda: lines(file) == [1, 2, 3])
-    folder = Path(world.config.results.path)
-    until(lambda: not any(path.is_file() and path.name != "lock" for path in folder.rglob("*")))
+    folder = Path(world.config.results.path) / "worker-1" / "-1234" / "KnockOnDelays"
+    until(lambda: not folder.exists())
