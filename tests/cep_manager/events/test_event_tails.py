@@ -1,19 +1,27 @@
 """Live tails over made-up subscriptions: bounded, counted, closed."""
 
 import queue
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from cep_common.clock import SystemClock
+from cep_common.codec import decode, encode
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint
-from cep_common.messages import StreamSchema
+from cep_common.messages import Data, StreamSchema, Subscribe, Subscribed
+from cep_common.security.config import SecurityConfig
+from cep_common.security.context import open_context
+from cep_common.security.keys import write_keys
+from cep_common.security.roles import Door, Role
+from cep_common.transport import listening_socket
 from cep_manager.config import TailConfig
 from cep_manager.errors import BadRequestError, TailsBusyError, WorkerFailedError
 from cep_manager.events.model import EventFilter, TailReport
-from cep_manager.events.tails import Tail, Tails
-from topology.frames import arrow_schema
+from cep_manager.events.tails import Tail, Tails, listen_with
+from topology.frames import arrow_schema, encode_batch
 
 SCHEMA = arrow_schema(StreamSchema("S", (("n", "long"),)))
 WORKERS = (Endpoint("a", 1), Endpoint("b", 2))
@@ -125,3 +133,28 @@ def test_what_cannot_be_watched_leaves_nothing_open() -> None:
         with pytest.raises(BadRequestError):
             several.open(WORKERS[:1], "S", 7, EventFilter("m", "eq", "1"))
     assert all(one.closed for one in network.opened)
+
+
+def test_a_manager_listens_at_workers_under_its_own_keys(tmp_path: Path) -> None:
+    write_keys(tmp_path / "keys")
+    security = SecurityConfig(str(tmp_path / "keys"))
+    context = open_context(security, Role.WORKER)
+    schema = StreamSchema("S", (("n", "long"),))
+    with listening_socket(context, Door.EGRESS, "127.0.0.1", 1_000) as egress, ThreadPoolExecutor(1) as worker:
+        port = egress.bind_to_random_port("tcp://127.0.0.1")
+
+        def serve() -> Subscribe:
+            assert egress.poll(5_000)
+            peer, *frames = egress.recv_multipart()
+            egress.send_multipart([peer, *encode(Subscribed(schema))])
+            egress.send_multipart([peer, *encode(Data("S", 1, 1, 0), bodies=(encode_batch(batch(7)),))])
+            asked = decode(frames).message
+            assert isinstance(asked, Subscribe)
+            return asked
+
+        serving = worker.submit(serve)
+        one = Tails(TailConfig(), SystemClock(), listen_with(security))
+        with one.open((Endpoint("127.0.0.1", port),), "S", 7, None) as tail:
+            assert [event["n"] for event in until_seen(tail, 1).events] == [7]
+        assert serving.result() == Subscribe("S", 7)
+    context.destroy(linger=0)
