@@ -258,7 +258,7 @@ class SavepointReport(msgspec.Struct, frozen=True):
 class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
     that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
-    `begun_from` is the checkpoint that it began from, 0 when without state."""
+    `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing."""
 
     key: PlanKey
     epoch: int
@@ -268,6 +268,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
+    failed_checkpoints: int = 0
 
 
 class ExecutorReport(msgspec.Struct, frozen=True):

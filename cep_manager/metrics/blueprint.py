@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 
 from cep_common.metric_families import Metrics, gauge
 from cep_manager.manager_view import ManagerView
+from cep_manager.metrics.checkpoints import checkpoint_metrics
 from cep_manager.metrics.cluster import cluster_metrics
 from cep_manager.metrics.plans import plan_metrics
 from cep_manager.metrics.stages import stage_metrics
@@ -26,6 +27,7 @@ def metrics_blueprint(view: ManagerView) -> Blueprint:
         overview = view.overview()
         yield from cluster_metrics(overview)
         yield from plan_metrics(overview.snapshot)
+        yield from checkpoint_metrics(overview.snapshot)
         yield from stage_metrics(overview.snapshot)
 
     metrics = Metrics(tell)

@@ -6,7 +6,7 @@ import msgspec
 from manager_world import COMPILED, FakeView, World, driver, plan, receiver, serves, task, topology, worker
 
 from cep_common.latency import bucket
-from cep_common.messages import ExecutorReport
+from cep_common.messages import CheckpointReport, ExecutorReport
 from cep_common.task_messages import ComponentReport, HeldState, RegisterTask
 
 PER_SECOND = 100
@@ -31,7 +31,9 @@ def running_driver() -> object:
         ExecutorReport("0", "10.0.0.2", 2, CREATED_MS - 60_000),
         ExecutorReport("1", "10.0.0.9", 2, CREATED_MS + 600_000),
     )
-    return msgspec.structs.replace(driver(topology("running")), executors=executors)
+    checkpoint = CheckpointReport(7, "complete", CREATED_MS + 500_000, 250, 20_000, 1_500, 10)
+    running = msgspec.structs.replace(topology("running"), checkpoints=(checkpoint,), failed_checkpoints=2)
+    return msgspec.structs.replace(driver(running), executors=executors)
 
 
 def working_task(second: int) -> RegisterTask:

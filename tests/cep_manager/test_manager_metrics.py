@@ -50,6 +50,12 @@ def families() -> dict[str, Metric]:
     return families_of(running_view())
 
 
+def test_the_newest_checkpoint_is_told_with_what_it_cost(families: dict[str, Metric]) -> None:
+    names = ("duration_seconds", "alignment_seconds", "size_bytes", "stored_bytes", "errors")
+    told = [values(families[f"cep_plan_checkpoint_{name}"], plan="Storms") for name in names]
+    assert told == [[0.25], [0.01], [20_000], [1_500], [2]]
+
+
 def test_what_stages_did_is_told_by_stream_and_by_instance(families: dict[str, Metric]) -> None:
     assert values(families["cep_component_received_events"], component="lateness", stream="Departures") == [120_000]
     assert values(families["cep_component_emitted_events"], component="lateness", stream="Late") == [13_200]

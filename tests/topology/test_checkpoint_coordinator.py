@@ -158,7 +158,7 @@ def test_one_error_is_enough_and_the_next_checkpoint_has_another_number() -> Non
     world.pass_ms(10_250)
     world.report(21, 0)
     assert pushed(world.report(21, 1, error="No space left on device")) == to_both(AbandonCheckpoint(21))
-    assert world.run().history[-1].error == "task 1: No space left on device"
+    assert (world.run().history[-1].error, world.run().failures) == ("task 1: No space left on device", 1)
     assert world.report(21, 1) == []
     assert pushed(world.pass_ms(10_000)) == to_both(BeginCheckpoint(22))
 
@@ -278,6 +278,20 @@ def test_a_savepoint_that_fails_says_why_also_when_its_topology_ends() -> None:
     assert world.coordinator.take_savepoint(KEY, 4, "three") == [
         SavepointEnded(KEY, "three", "the topology does not run")
     ]
+
+
+def test_what_was_taken_before_a_restart_is_told_of_after_it() -> None:
+    world = World()
+    world.pass_ms(10_250)
+    world.coordinator.end_run(RUN, "a stage process died")
+    world.begin(RunId(KEY, 4, 2), OPENING)
+    told = world.run().history[-1]
+    assert (told.checkpoint, told.state, told.error) == (21, "failed", "a stage process died")
+    assert world.run().failures == 1
+    world.coordinator.end_run(RunId(KEY, 4, 2), "killed")
+    world.coordinator.forget(KEY, 4)
+    world.begin(RunId(KEY, 4, 3), OPENING)
+    assert not world.run().history
 
 
 def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> None:

@@ -205,6 +205,7 @@ class Run:
     wishes: list[str] = field(default_factory=list)
     drain_until_ms: int | None = None
     final: bool = False
+    failures: int = 0
     history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def spans(self) -> tuple[CheckpointSpan, ...]:
@@ -221,6 +222,7 @@ class Coordinator:
         self._timing = timing
         self._takes = takes
         self._looked_ms: int | None = None
+        self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
         self.runs: dict[tuple[PlanKey, int], Run] = {}
 
     # ---- runs -------------------------------------------------------------------------------------------------------
@@ -231,8 +233,7 @@ class Coordinator:
         before = self.runs.get((run.key, run.epoch))
         instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
         new = Run(run, tasks)
-        if before is not None:
-            new.history = before.history
+        new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
         self.runs[run.key, run.epoch] = new
         if opening is not None:
             self._open(new, opening)
@@ -266,12 +267,18 @@ class Coordinator:
         if run.phase in (Phase.TAKING, Phase.WRITING):
             attempted = run.history[-1]
             attempted.state, attempted.error = "failed", reason
+            run.failures += 1
             instructions += self._savepoint_ended(run, attempted.name, reason)
+        self._past[run_id.key, run_id.epoch] = run.history, run.failures
         for name in run.wishes:
             instructions += self._savepoint_ended(run, name, reason)
         if run.drain_until_ms is not None:
             instructions.append(Drained(run.id, reason))
         return instructions
+
+    def forget(self, key: PlanKey, epoch: int) -> None:
+        """That topology has ended for good."""
+        self._past.pop((key, epoch), None)
 
     # ---- tasks ------------------------------------------------------------------------------------------------------
 
@@ -412,6 +419,7 @@ class Coordinator:
     def _fail(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
         attempted = run.history[-1]
         attempted.state, attempted.error, attempted.duration_ms = "failed", error, now_ms - attempted.began_ms
+        run.failures += 1
         self._move(run, Move.FAILED)
         instructions = self._to_all(run, AbandonCheckpoint(run.number))
         instructions += self._savepoint_ended(run, attempted.name, error)

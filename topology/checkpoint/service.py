@@ -75,11 +75,13 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
-    """What is told of a topology: which results stand, its newest checkpoints, and which one it began from."""
+    """What is told of a topology: which results stand, its newest checkpoints, which one it began from, and how many
+    failed."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
+    failed: int = 0
 
 
 class CheckpointService(threading.Thread):
@@ -393,7 +395,7 @@ class CheckpointService(threading.Thread):
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         for (key, epoch), run in self._coordinator.runs.items():
             begun_from = self._begun_from.get((key, epoch), 0)
-            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from)
+            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
@@ -401,6 +403,7 @@ class CheckpointService(threading.Thread):
         self._savepoints = (*kept, *self._asked.values())[-MOST_SAVEPOINTS:]
 
     def _forget_told(self, key: PlanKey, epoch: int) -> None:
+        self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
         self._begun_from.pop((key, epoch), None)
 

@@ -31,6 +31,12 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
     for report in reports:
         told = service.told(report.key, report.epoch)
         found.append(
-            msgspec.structs.replace(report, spans=told.spans, checkpoints=told.checkpoints, begun_from=told.begun_from)
+            msgspec.structs.replace(
+                report,
+                spans=told.spans,
+                checkpoints=told.checkpoints,
+                begun_from=told.begun_from,
+                failed_checkpoints=told.failed,
+            )
         )
     return tuple(found)
