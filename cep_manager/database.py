@@ -88,6 +88,8 @@ class Database:
         try:
             with self.transaction() as connection:
                 if self.kind == POSTGRESQL:
+                    # This transaction holds no lease, and may take its time.
+                    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
                     connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(PREPARING_LOCK)))
                 version = bring_up_to_date(connection)
             self._check_version(version)
