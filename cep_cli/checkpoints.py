@@ -15,6 +15,7 @@ from cep_cli.rest import ManagerClient
 
 POLL_S = 0.2
 SAVEPOINT_WITHIN_S = 120.0
+DELETED_WITHIN_S = 10.0
 
 
 @click.command("savepoint")
@@ -57,8 +58,7 @@ def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, clie
 def savepoints_command(plan: str, deleted: str | None, as_json: bool, client: ManagerClient) -> None:
     """List the savepoints of PLAN, which need not be deployed, or delete one."""
     if deleted is not None:
-        client.delete_savepoint(plan, deleted)
-        click.echo(f"{plan}: savepoint {deleted} is being deleted", err=True)
+        _delete(client, plan, deleted)
         return
     found = client.savepoints(plan)
     click.echo(json.dumps(found) if as_json else "\n".join(map(_savepoint_line, found)) or f"{plan} has no savepoints")
@@ -83,6 +83,20 @@ def checkpoints_command(plan: str, clear: bool, as_json: bool, client: ManagerCl
     click.echo(f"{plan}: epoch {found['epoch']}, started anew {found['attempt']} times, begun {begun}")
     for one in found["checkpoints"]:
         click.echo(_checkpoint_line(one))
+
+
+def _delete(client: ManagerClient, plan: str, name: str) -> None:
+    client.delete_savepoint(plan, name)
+    deadline = time.monotonic() + DELETED_WITHIN_S
+    while time.monotonic() < deadline:
+        found = next((one for one in client.savepoints(plan) if one["name"] == name), None)
+        if found is None:
+            click.echo(f"{plan}: savepoint {name} was deleted", err=True)
+            return
+        if found["state"] == "stored" and found["error"]:
+            raise RefusedError(f"savepoint {name} of {plan}: {found['error']}")
+        time.sleep(POLL_S)
+    click.echo(f"{plan}: savepoint {name} is being deleted", err=True)
 
 
 def _savepoint_line(one: Any) -> str:

@@ -244,7 +244,8 @@ class CheckpointReport(msgspec.Struct, frozen=True):
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
-    """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`."""
+    """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`; of one
+    that is kept this says why it could not be deleted."""
 
     key: PlanKey
     name: str

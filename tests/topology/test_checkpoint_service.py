@@ -137,6 +137,22 @@ def test_a_savepoint_is_told_of_until_it_is_deleted(service: CheckpointService, 
     until(lambda: not states(), task)
 
 
+def test_a_savepoint_that_a_plan_has_nothing_else_to_begin_from_is_kept_and_says_so(
+    service: CheckpointService, task: FakeTask
+) -> None:
+    until(lambda: task.told, task)
+    service.take_savepoint(KEY, 1, "before")
+    until(service.savepoints, task)
+    until(lambda: service.savepoints()[0].state == "stored", task)
+    service.end_run(RUN, "killed")
+    service.open_run(RunId(KEY, 2, 0), plan_xml(), 1, "before", beside=False)
+    service.delete_savepoint(KEY, "before")
+    until(lambda: service.savepoints()[0].error)
+    (kept,) = service.savepoints()
+    assert kept.state == "stored"
+    assert kept.error == "not deleted: Delays was begun from before and has no checkpoint yet; wait for one"
+
+
 def test_a_run_that_is_drained_takes_a_last_checkpoint(service: CheckpointService, task: FakeTask) -> None:
     until(lambda: task.told, task)
     service.drain(RUN)

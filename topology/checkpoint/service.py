@@ -107,6 +107,7 @@ class CheckpointService(threading.Thread):
         self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
         self._kept: dict[tuple[PlanKey, str], SavepointReport] = {}
         self._asked: dict[tuple[PlanKey, str], SavepointReport] = {}
+        self._kept_back: dict[tuple[PlanKey, str], str] = {}
         self._savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -344,7 +345,16 @@ class CheckpointService(threading.Thread):
     def _delete_savepoint(self, key: PlanKey, name: str) -> None:
         if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
             self._asked.pop((key, name), None)
-        self._tend("savepoint not removed", key, lambda archive: archive.delete_savepoint(key, name))
+        archive = self._archive
+
+        def deleted(answer: CheckpointError | None) -> None:
+            self._kept_back.pop((key, name), None)
+            if answer is not None:
+                logger.warning("savepoint not removed: topology=%s name=%s reason=%s", key.topology(), name, answer)
+                self._kept_back[key, name] = f"not deleted: {answer.message}"
+
+        if archive is not None:
+            self._store(lambda: archive.delete_savepoint(key, name), deleted)
         self._list_savepoints()
 
     def _list_savepoints(self, taken: tuple[PlanKey, str] | None = None) -> None:
@@ -399,7 +409,12 @@ class CheckpointService(threading.Thread):
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
-        kept = sorted((one for name, one in self._kept.items() if name not in self._asked), key=_age)
+        found = (
+            msgspec.structs.replace(one, error=self._kept_back.get(name, ""))
+            for name, one in self._kept.items()
+            if name not in self._asked
+        )
+        kept = sorted(found, key=_age)
         self._savepoints = (*kept, *self._asked.values())[-MOST_SAVEPOINTS:]
 
     def _forget_told(self, key: PlanKey, epoch: int) -> None:
