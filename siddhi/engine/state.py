@@ -119,7 +119,7 @@ def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
     if isinstance(value, Codes):
         return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
     if isinstance(value, Pieces) and apart is not None:
-        apart.extend(value.pieces)
+        apart.append(b"".join(value.pieces))
         return msgspec.msgpack.Ext(_PIECES, msgspec.msgpack.encode(list(map(len, value.pieces))))
     if isinstance(value, np.ndarray):
         if value.dtype == object:
@@ -206,6 +206,8 @@ def _plain(name: str) -> np.dtype[Any]:
 
 def _array_or_codes(array: AnyArray, shape: list[int], *, codes: bool) -> AnyArray | Codes:
     shaped = array.reshape(shape)
+    if codes and shaped.dtype.kind != "i":
+        raise StateError("codes of strings are whole numbers")
     return Codes(shaped.astype(np.int64)) if codes else shaped.copy()
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
 from topology.checkpoint.chunks import LEAST_BYTES, MOST_BYTES, USUAL_BYTES, cut
 
 RANDOM = np.random.default_rng(7).integers(0, 256, 8 * 1024 * 1024, dtype=np.uint8).tobytes()
@@ -43,3 +47,33 @@ def test_a_queue_that_moved_on_has_new_pieces_at_its_ends_only() -> None:
     rows = np.random.default_rng(8).integers(0, 1000, 1_010_000)
     before, after = names(rows[:1_000_000].tobytes()), names(rows[10_000:].tobytes())
     assert sum(map(len, after - before)) < 3 * USUAL_BYTES + 80_000
+
+
+ROWS = 200_000
+STATES = {
+    "window": ("from S#window.length(200000) select k, sum(v) as t, max(v) as m group by k insert into O;", ROWS),
+    "table": (
+        "@primaryKey('n') define table T (n long, k string, v double); from S update or insert into T on T.n == n;",
+        0,
+    ),
+    "groups": ("from S select n, sum(v) as t, max(v) as m group by n insert into O;", 0),
+}
+
+
+def fed(runtime: AppRuntime, start: int, count: int, value: float) -> bytes:
+    numbers = np.arange(start, start + count)
+    columns = {"_timestamp": numbers + 1, "n": numbers, "k": [f"k{number % 500}" for number in numbers.tolist()]}
+    runtime.send("S", pa.record_batch({**columns, "v": np.random.default_rng(start).random(count) + value}))
+    return runtime.snapshot()
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_of_a_large_state_only_what_changed_is_new(name: str) -> None:
+    """One row in a hundred comes, or changes in its place beside others."""
+    query, start = STATES[name]
+    text = f"@app:playback define stream S (n long, k string, v double); {query}"
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    before = names(fed(runtime, 0, ROWS, 0.0))
+    data = fed(runtime, start, ROWS // 100, 1.0)
+    assert sum(map(len, names(data) - before)) < 0.2 * len(data)
