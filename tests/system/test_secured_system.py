@@ -27,6 +27,8 @@ from topology.event_listener import EventListener
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 WRONG = "cep_" + "W" * 43
+PATIENCE_S = 60
+"""Of requests on a machine that is busy with other things."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_events_flow_between_those_who_have_keys_and_tokens(
         f"{secured.worker_http}/events/{PLAN}/Departures",
         json={"carrier": "UA", "dep_delay": 61},
         headers=bearer(tokens[AccessRole.SENDER]),
-        timeout=10,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 202
 
@@ -114,15 +116,15 @@ def _told(system: LocalSystem) -> dict[str, str]:
     shown = bearer(system.token)
     told = {}
     for path in ("/cluster", f"/plans/{PLAN}", f"/plans/{PLAN}/topology", f"/plans/{PLAN}/query-plan", "/health"):
-        told[path] = requests.get(f"{system.client.url}/api/v1{path}", headers=shown, timeout=10).text
+        told[path] = requests.get(f"{system.client.url}/api/v1{path}", headers=shown, timeout=PATIENCE_S).text
     for page in ("/", f"/plans/{PLAN}", "/cluster"):
-        told[f"page {page}"] = requests.get(f"{system.client.url}{page}", headers=shown, timeout=10).text
-    told["worker"] = requests.get(f"{system.worker_http}/health", timeout=10).text
+        told[f"page {page}"] = requests.get(f"{system.client.url}{page}", headers=shown, timeout=PATIENCE_S).text
+    told["worker"] = requests.get(f"{system.worker_http}/health", timeout=PATIENCE_S).text
     spark = system.client.cluster()["driver"]["web_url"]
-    (application,) = requests.get(f"{spark}/api/v1/applications", timeout=10).json()
+    (application,) = requests.get(f"{spark}/api/v1/applications", timeout=PATIENCE_S).json()
     for part in ("environment", "jobs", "stages", "executors"):
         address = f"{spark}/api/v1/applications/{application['id']}/{part}"
-        told[f"Spark's {part}"] = requests.get(address, timeout=10).text
+        told[f"Spark's {part}"] = requests.get(address, timeout=PATIENCE_S).text
     return told
 
 
