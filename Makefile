@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo up test check lint unit lock clean
+.PHONY: help demo up test check lint unit simulate lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -28,6 +28,9 @@ lint: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -m "not spark and not cluster"
+
+simulate: $(READY) ## many seeded schedules under virtual time: make simulate SEEDS=10000 FIRST=0
+	$(BIN)/python tests/simulation/simulate.py --schedules $(or $(SEEDS),10000) --first $(or $(FIRST),0)
 
 lock:            ## choose the newest versions that fit pyproject.toml and write them down
 	./tools/lock.sh

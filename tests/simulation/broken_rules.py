@@ -1,0 +1,192 @@
+"""Rules of the system, broken on purpose: a simulator that finds nothing with one of these can find nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from cep_common.checkpoint_messages import ReportPart
+from cep_common.messages import CheckpointSpan
+from cep_manager.assignment import Candidate, Choice, choose
+from cep_manager.election import Election, Role
+from cep_manager.registry import Registry
+from cep_worker.held.decisions import Attempt, Verdict, verdict
+from topology.alignment import Aligner, Step
+from topology.bundle import Bundle
+from topology.checkpoint.archive import Archive, Opened
+from topology.checkpoint.coordinator import Coordinator, Opening, RunId
+from topology.order_fence import OrderFence
+from topology.positions import Positions
+from topology.stages.publisher import Publisher
+from topology.stages.receiver import Receiver
+
+Broken = Callable[[], AbstractContextManager[Any]]
+
+
+def _replaced(owner: object, name: str, instead: object) -> Broken:
+    return lambda: mock.patch.object(owner, name, instead)
+
+
+def _patched(what: str, instead: object) -> Broken:
+    return lambda: mock.patch(what, instead)
+
+
+def _acts_after_its_lease(self: Election, now_ms: int) -> bool:
+    return self.role is Role.LEADING
+
+
+@contextmanager
+def _leader_that_never_ends() -> Iterator[None]:
+    """Neither is the lease looked at before an act, nor is its end noticed."""
+    tick = Election.tick
+
+    def without_end(self: Election, now_ms: int) -> Any:
+        self._until_ms = max(self._until_ms, now_ms + 1) if self.role is Role.LEADING else self._until_ms
+        return tick(self, now_ms)
+
+    with ExitStack() as broken:
+        broken.enter_context(mock.patch.object(Election, "leads", _acts_after_its_lease))
+        broken.enter_context(mock.patch.object(Election, "tick", without_end))
+        yield
+
+
+def _follows_anybody(self: OrderFence, token: int) -> bool:
+    return True
+
+
+def _gives_stale_ones(candidates: Any, host: str, lease_ms: int, former: str = "") -> Choice:
+    return choose(candidates, host, 10 * lease_ms, former)
+
+
+def _sends_far_away(candidates: Any, host: str, lease_ms: int, former: str = "") -> Choice:
+    return choose(candidates, "nowhere", lease_ms, former)
+
+
+def _counts_no_promises(candidate: Candidate) -> Any:
+    return len(candidate.connections), candidate.instance, candidate.endpoint
+
+
+def _keeps_promises(self: Registry, message: object) -> None:
+    """Who asks again counts twice."""
+
+
+def _secures_before_completion(self: Receiver, checkpoint: int) -> Any:
+    self._positions.mark(checkpoint)
+    self._emit(Bundle.marker(self.name, checkpoint))
+    state = self.snapshot()
+    self.complete(checkpoint)
+    return state
+
+
+@contextmanager
+def _completes_without_a_part() -> Iterator[None]:
+    """The first task that reports speaks for all."""
+    report = Coordinator.report
+
+    def for_all(self: Coordinator, message: ReportPart, now_ms: int) -> Any:
+        instructions = report(self, message, now_ms)
+        run = self.runs.get((message.key, message.epoch))
+        for task in range(run.tasks if run is not None else 0):
+            other = ReportPart(message.key, message.epoch, message.attempt, task, message.checkpoint)
+            instructions = instructions or report(self, other, now_ms)
+        return instructions
+
+    with mock.patch.object(Coordinator, "report", for_all):
+        yield
+
+
+def _holds_nothing_back(self: Aligner, bundle: Bundle, steps: list[Step]) -> None:
+    if bundle.checkpoint:
+        self._mark(bundle, steps)
+    else:
+        steps.append(bundle)
+
+
+def _takes_again(self: Positions, channel: str, log: str, position: int) -> bool:
+    take(self, channel, log, position)
+    return True
+
+
+take = Positions.take
+
+
+def _releases_at_once(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> Verdict:
+    found = verdict(attempt, checkpoint, spans)
+    return Verdict.RELEASE if found is Verdict.WAIT and checkpoint is not None else found
+
+
+@contextmanager
+def _any_worker_follows() -> Iterator[None]:
+    """A publisher turns to another worker though the former one may have results of which it was not told enough."""
+    assign = Publisher.assign
+
+    def forgetful(self: Publisher, *arguments: Any) -> None:
+        self._unmarked = None
+        assign(self, *arguments)
+
+    with mock.patch.object(Publisher, "assign", forgetful):
+        yield
+
+
+@contextmanager
+def _numbers_again() -> Iterator[None]:
+    """Numbers are given out again from the checkpoint on which an attempt begins."""
+    open_run = Archive.open_run
+
+    def from_there(self: Archive, run: RunId, restore: str) -> Opened:
+        found = open_run(self, run, restore)
+        before = found.opening
+        return Opened(Opening(before.spans, found.number, before.reserved), found.reference, found.number)
+
+    with mock.patch.object(Archive, "open_run", from_there):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A way to break a rule, which `simulator` finds out in one of `seeds`; `first` is where it is soon."""
+
+    simulator: str
+    way: Broken
+    first: int = 0
+    within: int = 100
+
+    @property
+    def seeds(self) -> range:
+        """Those among which one shows it."""
+        return range(self.first, self.first + self.within)
+
+
+BROKEN_RULES = {
+    "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
+    "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),
+    "stale endpoints are assigned": BrokenRule(
+        "assignment", _patched("cep_manager.registry.choose", _gives_stale_ones)
+    ),
+    "the host of who asks does not matter": BrokenRule(
+        "assignment", _patched("cep_manager.registry.choose", _sends_far_away)
+    ),
+    "promises do not count": BrokenRule("assignment", _patched("cep_manager.assignment._order", _counts_no_promises)),
+    "promises are never taken back": BrokenRule("assignment", _replaced(Registry, "_take_back", _keeps_promises)),
+    "what a checkpoint may hold is secured before it is complete": BrokenRule(
+        "delivery", _replaced(Receiver, "mark", _secures_before_completion)
+    ),
+    "a checkpoint is complete though a part is missing": BrokenRule("delivery", _completes_without_a_part),
+    "nothing is held back behind a marker": BrokenRule(
+        "delivery", _replaced(Aligner, "_push", _holds_nothing_back), first=45
+    ),
+    "frames that came before are taken again": BrokenRule(
+        "delivery", _replaced(Positions, "take", _takes_again), first=40
+    ),
+    "results are released before their checkpoint": BrokenRule(
+        "delivery", _patched("cep_worker.held.held_results.verdict", _releases_at_once)
+    ),
+    "another worker gets what follows results without a marker": BrokenRule(
+        "delivery", _any_worker_follows, first=170, within=300
+    ),
+    "numbers of checkpoints are used again": BrokenRule("delivery", _numbers_again),
+}
+"""By what is broken."""
