@@ -37,6 +37,8 @@ class Gate:
             raise ConfigError(f"security.tokens: {config.tokens} holds no token; make one with `cep token create`")
         self._insecure = config.insecure
         self.refuse_open_host(host, "http.host")
+        if self._tokens is not None and not config.certificate and not is_loopback(host):
+            logger.warning("tokens can be read on their way: host=%s has no security.certificate", host)
         self._names = {"localhost", host.lower(), *(name.lower() for name in config.hosts)}
         self._pace = RequestPace(config.requests_per_s)
         self._clock = clock

@@ -115,6 +115,17 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_again() -> None:
     assert client.get("/plans").status_code == 200
 
 
+def test_tokens_that_travel_in_the_open_are_warned_of(
+    tokens: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = str(tmp_path / "tokens.json")
+    Gate(ServerSecurity(tokens=kept), "127.0.0.1", ManualClock(0))
+    Gate(ServerSecurity(tokens=kept, certificate="c.pem", certificate_key="c.key"), "10.0.0.1", ManualClock(0))
+    assert caplog.text == ""
+    Gate(ServerSecurity(tokens=kept), "10.0.0.1", ManualClock(0))
+    assert "tokens can be read on their way: host=10.0.0.1" in caplog.text
+
+
 def test_a_server_beyond_loopback_wants_tokens(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"http\.host: 0\.0\.0\.0 can be reached .* `cep token create` .*security\.tokens"
