@@ -63,8 +63,10 @@ class Desk:
     token: int = 0
 
     def submit(self, name: str, epoch: int = 1, workers: int = 1, **fields: object) -> None:
+        """A new plan, whatever was known by its name before."""
         text = write_xml(build(analyse(parse(PLAN.format(name=name)))))
-        self.push(SubmitTopology(PlanKey(-1234, name), epoch, text, workers, **fields))  # type: ignore[arg-type]
+        begun = {"restore": "none", **fields}
+        self.push(SubmitTopology(PlanKey(-1234, name), epoch, text, workers, **begun))  # type: ignore[arg-type]
 
     def kill(self, name: str, epoch: int = 0) -> None:
         self.push(KillTopology(PlanKey(-1234, name), epoch))
