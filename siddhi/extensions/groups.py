@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator
+from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator, numbered_on
 from siddhi.engine.expressions.evaluation import Value, to_column
 from siddhi.engine.functions.calls import from_list
 from siddhi.engine.kinds import CURRENT, EXPIRED
@@ -85,6 +86,9 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}
+
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        return numbered_on(states, counts)
 
     def snapshot(self) -> State:
         return [[number, self.save(group)] for number, group in self.groups.items()]
