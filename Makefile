@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo up test check lint unit simulate lock clean
+.PHONY: help demo up test check lint unit chaos simulate lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -19,6 +19,9 @@ test: check      ## all tests, those with real processes and a real Spark includ
 	$(BIN)/pytest -m "spark or cluster"
 
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
+
+chaos: $(READY)  ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
+	$(BIN)/python tests/system/chaos_run.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

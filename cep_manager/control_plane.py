@@ -311,4 +311,5 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         intake=record.intake,
         trace=record.traced(),
         delivery=compiled.delivery,
+        deployed_ms=record.created_ms,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
@@ -220,11 +220,12 @@ class DataPlane:
     def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
         now_ms = self._clock.monotonic_ms()
         wanted = {plan.key: plan for plan in plans}
-        for key in [key for key in self._flows if key not in wanted]:
+        for key in [key for key, flow in self._flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
             logger.info("plan ended: plan=%s", key.topology())
             ending = self._ending[key] = self._flows.pop(key)
             ending.close_inflows()
             ending.outflows.end(now_ms)
+        self._keep_logs(plan for plan in plans if plan.key in self._flows or plan.key not in self._ending)
         for key in self._ending.keys() & wanted:
             self._ending.pop(key).outflows.close()
         for key, plan in wanted.items():
@@ -239,14 +240,17 @@ class DataPlane:
             (key, stream): inflow for key, flow in self._flows.items() for stream, inflow in flow.inflows.items()
         }
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
-        self._spool.keep_only(
-            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
-            self._upkeep,
-        )
+        self._keep_logs(plans)
         self._finish_ended(now_ms)
         self._held.keep_only(wanted.keys() | self._ending.keys())
         self._reroute(now_ms)
         self._changed()
+
+    def _keep_logs(self, plans: Iterable[DeployedPlan]) -> None:
+        self._spool.keep_only(
+            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
+            self._upkeep,
+        )
 
     def _finish_ended(self, now_ms: int) -> bool:
         """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
@@ -396,3 +400,8 @@ class DataPlane:
             flow.snapshot(self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key))
             for key, flow in self._flows.items()
         )
+
+
+def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
+    """True when both are the same plan, though perhaps in another form."""
+    return following is not None and following.deployed_ms == former.deployed_ms

@@ -271,6 +271,22 @@ def test_results_that_a_worker_may_have_go_to_that_worker_alone_or_the_topology_
         assert running.positions == [1, 1], "so it can tell that it had it"
 
 
+def test_nothing_is_taken_in_behind_the_last_marker(launch: Launch) -> None:
+    running = launch(2)
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    for task in running.tasks:
+        task.checkpointing.begin(1, final=True)
+    running.taken(1)
+    running.send_from_log(2)
+    running.until_every_task_has_ticked()
+    running.until_every_task_has_ticked()
+    assert [number for _, number in running.out] == [1]
+    assert len(running.senders["A"].unacknowledged()) == 1
+
+
 def test_a_link_of_an_earlier_attempt_is_refused(launch: Launch) -> None:
     running = launch(attempt=2)
     running.senders["?"] = running.opened(OpenLink("worker", (schema_of("A"),), KEY, EPOCH, attempt=1))

@@ -95,8 +95,8 @@ class CheckpointAgent(threading.Thread):
         match message:
             case TopologyJoined(heartbeat_ms=heartbeat_ms):
                 self._heartbeat_ms = heartbeat_ms
-            case BeginCheckpoint(checkpoint=checkpoint):
-                checkpointing.begin(checkpoint)
+            case BeginCheckpoint(checkpoint=checkpoint, final=final):
+                checkpointing.begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint):
                 checkpointing.complete(checkpoint)
                 if self._writer is not None:

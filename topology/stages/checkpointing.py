@@ -18,7 +18,7 @@ from topology.stages.contract import StageInstance
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 
-Order = Literal["begin", "complete", "abandon"]
+Order = Literal["begin", "end", "complete", "abandon"]
 
 
 class Checkpointing:
@@ -27,6 +27,8 @@ class Checkpointing:
     def __init__(self, topology: Topology, instances: Mapping[str, StageInstance]) -> None:
         self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
         """The task's parts, as they get ready."""
+        self.ending = False
+        """The last marker has been sent: the task takes no events in and fires no timers any more."""
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
@@ -35,9 +37,9 @@ class Checkpointing:
         self._part = PartInMaking(tuple(instances))
         self._orders: queue.SimpleQueue[tuple[Order, int]] = queue.SimpleQueue()
 
-    def begin(self, checkpoint: int) -> None:
-        """Receivers and triggers will send the marker of `checkpoint`."""
-        self._orders.put(("begin", checkpoint))
+    def begin(self, checkpoint: int, *, final: bool = False) -> None:
+        """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
+        self._orders.put(("end" if final else "begin", checkpoint))
 
     def complete(self, checkpoint: int) -> None:
         """Receivers will tell workers what `checkpoint` holds."""
@@ -51,11 +53,12 @@ class Checkpointing:
         """Follows what was ordered since the last turn. A task that does not work takes no part."""
         while not self._orders.empty():
             order, checkpoint = self._orders.get()
-            if order == "begin" and works:
+            if order in ("begin", "end") and works and not self.ending:
                 for name in self._sources:
                     self._mark(name, checkpoint, now_ms)
-            elif order == "begin":
-                self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, or gives its state away"))
+                self.ending = order == "end"
+            elif order in ("begin", "end"):
+                self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
                 for receiver in self._receivers:
                     receiver.complete(checkpoint)

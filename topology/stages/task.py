@@ -176,7 +176,7 @@ class Task:
 
     def _works(self) -> bool:
         """True when events are taken in and timers fire."""
-        return self._opened and self._order == "work"
+        return self._opened and self._order == "work" and not self.checkpointing.ending
 
     def _obey(self) -> None:
         """Does what the manager has ordered since the last turn."""
