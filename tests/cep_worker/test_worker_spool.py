@@ -304,6 +304,19 @@ def test_logs_of_plans_that_are_gone_are_deleted_and_their_events_counted(
     assert "events=3" in caplog.text
 
 
+def test_a_plan_that_is_deployed_anew_under_an_old_name_gets_nothing_of_the_former_one(
+    world: World, receiver_of: Callable[..., Receiver]
+) -> None:
+    world.start(PLAN)
+    post(world, 1)
+    world.manager.deploy(msgspec.structs.replace(PLAN, epoch=8, deployed_ms=5))
+    until(lambda: world.reports()[0].epoch == 8)
+    receiver = receiver_of(world)
+    post(world, 2)
+    until(lambda: times(receiver), receiver)
+    assert times(receiver) == [2]
+
+
 def test_a_new_epoch_goes_on_from_what_its_receiver_names(world: World, receiver_of: Callable[..., Receiver]) -> None:
     world.start(PLAN)
     first = receiver_of(world)
