@@ -33,21 +33,11 @@ class Positions:
     _marked: dict[int, dict[str, LogPosition]] = field(default_factory=dict)
 
     @classmethod
-    def restored(cls, states: Iterable[bytes]) -> Positions:
-        """What any of several receivers had taken at a checkpoint; of a channel that more than one knows, the farthest
-        position. Raises TopologyError when a state is none."""
-        found: dict[str, LogPosition] = {}
-        for state in states:
-            try:
-                positions = _DECODER.decode(state)
-            except msgspec.DecodeError as error:
-                reason = f"the positions of a receiver cannot be read: {error}"
-                raise TopologyError("state-unreadable", reason) from error
-            for channel, position in positions.items():
-                known = found.get(channel)
-                if known is None or known.log != position.log or known.position < position.position:
-                    found[channel] = position
-        return cls(dict(found), dict(found))
+    def restored(cls, states: Iterable[bytes], secured: Iterable[bytes] | None = None) -> Positions:
+        """What any of several receivers had taken; of a channel that more than one knows, the farthest position.
+        `secured` says what of that a checkpoint holds; None: all of it. Raises TopologyError when a state is none."""
+        taken = _farthest(states)
+        return cls(taken, dict(taken) if secured is None else _farthest(secured))
 
     def of(self, channel: str, log: str) -> int:
         """How far `log` was taken; 0 for a log that was begun anew."""
@@ -70,6 +60,10 @@ class Positions:
         """What has been taken, as `restored` reads it."""
         return _ENCODER.encode(self.taken)
 
+    def secured_snapshot(self) -> bytes:
+        """What of it checkpoints hold, as `restored` reads it."""
+        return _ENCODER.encode(self.secured)
+
     def mark(self, checkpoint: int) -> None:
         """`checkpoint` holds what has been taken until now."""
         self._marked[checkpoint] = dict(self.taken)
@@ -87,3 +81,18 @@ class Positions:
 def _place(positions: Mapping[str, LogPosition], channel: str, log: str) -> int:
     known = positions.get(channel)
     return known.position if known is not None and known.log == log else 0
+
+
+def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
+    found: dict[str, LogPosition] = {}
+    for state in states:
+        try:
+            positions = _DECODER.decode(state)
+        except msgspec.DecodeError as error:
+            reason = f"the positions of a receiver cannot be read: {error}"
+            raise TopologyError("state-unreadable", reason) from error
+        for channel, position in positions.items():
+            known = found.get(channel)
+            if known is None or known.log != position.log or known.position < position.position:
+                found[channel] = position
+    return found

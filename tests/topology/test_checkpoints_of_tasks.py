@@ -159,6 +159,33 @@ def test_workers_learn_what_a_complete_checkpoint_holds(launch: Launch) -> None:
     running.until(lambda: running.senders["A"].secured == 1)
 
 
+def test_what_was_only_handed_over_is_not_secured_before_the_next_checkpoint_holds_it(launch: Launch) -> None:
+    former = launch()
+    former.listen()
+    former.open_log()
+    former.send_from_log(1)
+    former.until(lambda: former.out)
+    former.begin(1)
+    former.taken(1)
+    former.tasks[0].checkpointing.complete(1)
+    former.send_from_log(2)
+    former.until(lambda: not former.senders["A"].unacknowledged())
+    former.tasks[0].follow("give")
+    former.until(lambda: former.tasks[0].hand_over == "given")
+
+    following = launch(states=former.tasks[0].states, receivers=2)
+    following.listen()
+    assert following.open_log() == 2, "what was handed over need not come again"
+    following.until(lambda: following.senders["A"].secured == 1)
+    following.send_from_log(3)
+    following.until(lambda: [number for _, number in following.out] == [6])
+    assert following.senders["A"].secured == 1, "if this topology is lost now, the next begins from checkpoint 1"
+    following.begin(2)
+    following.taken(2)
+    following.tasks[0].checkpointing.complete(2)
+    following.until(lambda: following.senders["A"].secured == 3)
+
+
 def test_a_checkpoint_waits_until_the_worker_has_taken_the_results_before_it(launch: Launch) -> None:
     running = launch()
     running.acknowledging = False

@@ -55,6 +55,19 @@ def test_receivers_begin_from_the_farthest_that_any_of_them_had_taken() -> None:
     assert both.secured_of("w/S", "log") == 8
 
 
+def test_what_goes_to_another_topology_is_taken_there_and_no_more_secured_than_before() -> None:
+    former = Positions()
+    former.take("w/S", "log", 3)
+    former.mark(1)
+    former.take("w/S", "log", 9)
+    former.complete(1)
+    following = Positions.restored([former.snapshot()], [former.secured_snapshot()])
+    assert (following.of("w/S", "log"), following.secured_of("w/S", "log")) == (9, 3)
+    following.mark(2)
+    following.complete(2)
+    assert following.secured_of("w/S", "log") == 9
+
+
 def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(TopologyError, match="positions"):
         Positions.restored([b"\xc1"])

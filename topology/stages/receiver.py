@@ -21,6 +21,9 @@ from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 
 POSITIONS = "positions"
 """The part of the state that says how far workers' logs have been taken."""
+SECURED = "secured"
+"""The part that says what of it checkpoints hold. Only a state that goes to another topology has it, whose first
+checkpoint is yet to come; a checkpoint holds all that it says was taken."""
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class Receiver:
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if POSITIONS in state:
-            self._positions = Positions.restored([state[POSITIONS]])
+            self._positions = Positions.restored([state[POSITIONS]], [state[SECURED]] if SECURED in state else None)
 
     def on_readable(self, monotonic_ms: int) -> None:
         """Takes in what the workers sent."""
@@ -104,13 +107,13 @@ class Receiver:
         return not any(link.attachment.open_frames for link in self.server.links.values())
 
     def snapshot(self) -> Parts:
-        """How far logs have been taken; what links hold, senders keep."""
-        return {POSITIONS: self._positions.snapshot()}
+        """How far logs have been taken, and are secured; what links hold, senders keep."""
+        return {POSITIONS: self._positions.snapshot(), SECURED: self._positions.secured_snapshot()}
 
     def mark(self, checkpoint: int) -> Parts:
         self._positions.mark(checkpoint)
         self._emit(Bundle.marker(self.name, checkpoint))
-        return self.snapshot()
+        return {POSITIONS: self._positions.snapshot()}
 
     def complete(self, checkpoint: int) -> None:
         """`checkpoint` is complete: senders are told what they need not keep."""

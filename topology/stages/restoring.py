@@ -6,14 +6,14 @@ anew; and since a worker may come to any receiver, each of these gets what all o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from siddhi.scripts.language import ScriptPolicy
 from topology.model import PROCESSOR, PUBLISHER, RECEIVER, Component, Topology
 from topology.positions import Positions
 from topology.stages.contract import Parts
-from topology.stages.receiver import POSITIONS
+from topology.stages.receiver import POSITIONS, SECURED
 from topology.stages.rescaling import rescaled
 
 
@@ -45,14 +45,14 @@ def beginnings(
         before = _of(component.name, former)
         here = [name for name in component.instances() if name in mine]
         if component.kind == RECEIVER and before:
-            taken = Positions.restored(former[name][POSITIONS] for name in sorted(before)).snapshot()
-            found.update({name: {POSITIONS: taken} for name in here})
+            shared = _shared_positions([former[name] for name in sorted(before)])
+            found.update(dict.fromkeys(here, shared))
         elif _is_rescaled(component, before):
             stage = topology.plan.processor(component.name)
-            shared = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
-            if shared.left:
-                left.append(shared.left)
-            states = dict(zip(component.instances(), shared.states, strict=bool(shared.states)))
+            shares = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
+            if shares.left:
+                left.append(shares.left)
+            states = dict(zip(component.instances(), shares.states, strict=bool(shares.states)))
             found.update({name: states[name] for name in here if name in states})
         else:
             found.update({name: former[name] for name in here if name in before})
@@ -62,6 +62,12 @@ def beginnings(
 def keeps_state(topology: Topology, name: str) -> bool:
     """True for instances whose state matters when another topology takes over."""
     return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
+
+
+def _shared_positions(states: Sequence[Parts]) -> Parts:
+    """What any of the receivers had taken, and what of it any of them has secured."""
+    parts = [part for part in (POSITIONS, SECURED) if all(part in state for state in states)]
+    return {part: Positions.restored(state[part] for state in states).snapshot() for part in parts}
 
 
 def _components(topology: Topology, mine: Collection[str]) -> list[Component]:
