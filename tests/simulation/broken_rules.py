@@ -22,6 +22,7 @@ from topology.order_fence import OrderFence
 from topology.positions import Positions
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
+from topology.stages.task import Task
 
 Broken = Callable[[], AbstractContextManager[Any]]
 
@@ -71,6 +72,10 @@ def _counts_no_promises(candidate: Candidate) -> Any:
 
 def _keeps_promises(self: Registry, message: object) -> None:
     """Who asks again counts twice."""
+
+
+def _works_on(self: Task) -> bool:
+    return self._opened and self._order != "stand-by"
 
 
 def _secures_before_completion(self: Receiver, checkpoint: int) -> Any:
@@ -171,6 +176,7 @@ BROKEN_RULES = {
     ),
     "promises do not count": BrokenRule("assignment", _patched("cep_manager.assignment._order", _counts_no_promises)),
     "promises are never taken back": BrokenRule("assignment", _replaced(Registry, "_take_back", _keeps_promises)),
+    "a task that pauses takes events in": BrokenRule("hand-over", _replaced(Task, "_works", _works_on)),
     "what a checkpoint may hold is secured before it is complete": BrokenRule(
         "delivery", _replaced(Receiver, "mark", _secures_before_completion)
     ),

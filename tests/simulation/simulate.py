@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import simulated_assignment
 import simulated_delivery
 import simulated_election
+import simulated_hand_over
 from virtual_world import SHOWN_LINES, TRACE_LINES, RuleBrokenError, Simulation, VirtualWorld, play
 
 
@@ -36,8 +37,9 @@ class Simulator:
 SIMULATORS = {
     one.name: one
     for one in (
-        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.5),
-        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.48),
+        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.42),
+        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.42),
+        Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.14),
         Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.02),
     )
 }

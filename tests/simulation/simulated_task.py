@@ -136,18 +136,26 @@ class SimulatedTask(Process):
     ) -> None:
         """Raises CheckpointError when the state that it begins from cannot be read."""
         super().__init__(world, network, f"task {index} of {topology.epoch}.{topology.attempt}", 500)
-        clock = WorldClock(world)
         self._ask = ask
         self._ended = ended
         self._beat_ms = self._join_ms = 0
-        self.task = TurningTask(topology, index, SETTINGS, self.context, clock, secures=True)
+        try:
+            self.task = TurningTask(topology, index, SETTINGS, self.context, WorldClock(world), secures=True)
+            self.agent = self._agent(coordinator, store, reference)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _agent(self, coordinator: Endpoint, store: CheckpointStore, reference: str) -> CheckpointAgent:
+        topology = self.task.topology
         manifest = store.read_manifest(reference) if reference else None
         if manifest is not None:
             wanted = self.task.wants(stored_states.instances(manifest))
             self.task.bring(stored_states.read(store, manifest, wanted))
-        writer = PartWriter(store, topology.key, topology.epoch, topology.attempt, index, manifest)
-        self.agent = CheckpointAgent(self.task, coordinator, self.context, clock, writer)
-        self.agent._writing = LaterExecutor(self, 40)  # type: ignore[assignment]
+        writer = PartWriter(store, topology.key, topology.epoch, topology.attempt, self.task.index, manifest)
+        agent = CheckpointAgent(self.task, coordinator, self.context, WorldClock(self.world), writer)
+        agent._writing = LaterExecutor(self, 40)  # type: ignore[assignment]
+        return agent
 
     def begin(self, addresses: list[Endpoint]) -> None:
         """All tasks of the attempt are there."""

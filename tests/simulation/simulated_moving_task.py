@@ -1,0 +1,92 @@
+"""A task of which only the orders are left: whether it works, and where its state comes from and goes to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from virtual_world import VirtualWorld
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import SubmitTopology
+from cep_common.task_messages import ComponentReport, RegisterTask
+from topology.stages.task import Task
+
+KEY = PlanKey(-1234, "Numbers")
+
+
+class MovingTask(Task):
+    """The real following of orders, without anything to work on. `heir_of` are the tasks whose state it has got,
+    `replaced` says that another one has gone on from its own."""
+
+    def __init__(self, world: VirtualWorld, job: Job, index: int, number: int) -> None:
+        # What a task has beside its orders needs sockets, and is not asked for here.
+        self.world, self.job, self.index = world, job, index
+        self.number = number
+        self.alive = True
+        self.replaced = False
+        self.heir_of: list[MovingTask] = []
+        self.seen: set[int] = set()
+        self.hand_over = ""
+        self.states = {}
+        self._instances = {f"all#{index}": self}  # type: ignore[dict-item]
+        self._order = "stand-by" if job.submission.beside else "work"
+        self._brought = None
+        self._opened = self._fetched = False
+        self.checkpointing: Any = SimpleNamespace(ending=False)
+        self.quiet_ms = 0
+        self.beat = 0
+        if job.begins is not None:
+            self._brought = {f"all#{index}": {"seen": job.begins}}
+
+    def open(self, now_ms: int, state: Any) -> None:
+        """Begins from `state`."""
+        self.seen = set(json.loads(state["seen"])) if state else set()
+
+    def snapshot(self) -> dict[str, bytes]:
+        return {"seen": json.dumps(sorted(self.seen)).encode()}
+
+    def state_keepers(self) -> tuple[str, ...]:
+        return tuple(self._instances)
+
+    def _is_quiet(self) -> bool:
+        return self.world.now_ms >= self.quiet_ms
+
+    @property
+    def _clock(self) -> Any:
+        return self
+
+    def now_ms(self) -> int:
+        """The task's clock."""
+        return self.world.now_ms
+
+    def turn(self) -> None:
+        """It does what it was told last."""
+        self._obey()
+
+    def works(self) -> bool:
+        """Events are taken in."""
+        return self.alive and self._works()
+
+    def report(self) -> RegisterTask:
+        """Its heartbeat."""
+        submission = self.job.submission
+        instance = f"all#{self.index}"
+        door = Endpoint("task", self.number) if self.hand_over == "given" else None
+        return RegisterTask(
+            KEY, submission.epoch, self.index, "host", self.number, (ComponentReport(instance, "all", "processor"),),
+            hand_over=self.hand_over, state_endpoint=door, attempt=self.job.attempt,
+        )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """The job of one attempt, which begins from a state that was stored, or from none."""
+
+    submission: SubmitTopology
+    attempt: int
+    begins: bytes | None
+    tasks: list[MovingTask] = field(default_factory=list)
+    over: bool = False
