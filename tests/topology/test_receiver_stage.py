@@ -129,6 +129,22 @@ def test_a_worker_that_has_left_in_order_is_no_longer_waited_for(receiving: Stag
     receiving.step()
 
 
+def test_a_link_takes_the_place_of_the_one_that_its_worker_had_for_the_stream(receiving: Stage) -> None:
+    receiving.send(1)
+    receiving.until(lambda: receiving.held)
+    before, emitted = receiving.link, len(receiving.emitted)
+    receiving.link = LinkSender(receiving.context, Door.RECEIVER, before.endpoint, before.opening, 0)
+    receiving.until(lambda: receiving.link.state is LinkState.OPEN)
+    before.send("S", encode_batch(numbers("S", [(2, 2)])), 1, watermark_ms=2)
+    receiving.until(lambda: before.handle() or before.state is LinkState.REFUSED)
+    assert [one.rows() for one in receiving.emitted[emitted:]] == [0], "what was on its way comes over the new link"
+    assert receiving.receiver.connections == ("worker/S",)
+    receiving.send(2)
+    receiving.until(lambda: len(receiving.held) == 2)
+    receiving.held[0].settle()
+    before.close()
+
+
 def test_a_ledger_acknowledges_up_to_the_first_open_frame() -> None:
     ledger = FrameLedger()
     ledger.open_frames.extend([1, 2, 4])

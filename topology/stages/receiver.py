@@ -142,6 +142,7 @@ class Receiver:
         match event:
             case LinkArrived(link=link):
                 link.attachment = FrameLedger()
+                self._end_former(link)
                 self._note_connections()
                 self._secure(link)
                 self._pass_on(link)
@@ -163,6 +164,14 @@ class Receiver:
                 )  # one that has broken is waited for, as long as for any silent one
                 self._note_connections()
                 self._pass_on(link)
+
+    def _end_former(self, link: Link) -> None:
+        """Nothing more is taken from links that `link` comes in place of. What they brought and was not read yet comes
+        again over `link`, in frames that may be cut otherwise: taken from both, some of it would count twice."""
+        channel = _channel(link.opening)
+        for other in list(self.server.links.values()):
+            if other is not link and _channel(other.opening) == channel:
+                self.server.drop(other, "link-replaced", f"{channel} has another link")
 
     def _data(self, link: Link, stream: str, batch: pa.RecordBatch, watermark_ms: int, sequence: int) -> None:
         ledger: FrameLedger = link.attachment
