@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests of one file share what they start, so a file stays in one process.
+SPREAD := -n 2 --dist loadfile
 
 .PHONY: help demo up test check lint unit chaos simulate lock clean
 
@@ -16,7 +18,7 @@ up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up
 
 test: check      ## all tests, those with real processes and a real Spark included
-	$(BIN)/pytest -m "spark or cluster"
+	$(BIN)/pytest -m "spark or cluster" $(SPREAD)
 
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
 
@@ -30,7 +32,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -m "not spark and not cluster"
+	$(BIN)/pytest -m "not spark and not cluster" $(SPREAD)
 
 simulate: $(READY) ## many seeded schedules under virtual time: make simulate SEEDS=10000 FIRST=0
 	$(BIN)/python tests/simulation/simulate.py --schedules $(or $(SEEDS),10000) --first $(or $(FIRST),0)
