@@ -110,12 +110,19 @@ def _holds_nothing_back(self: Aligner, bundle: Bundle, steps: list[Step]) -> Non
         steps.append(bundle)
 
 
-def _takes_again(self: Positions, channel: str, log: str, position: int) -> bool:
-    take(self, channel, log, position)
-    return True
+@contextmanager
+def _takes_again() -> Iterator[None]:
+    """Senders begin anew with each link, and what came before is taken once more."""
+    take = Positions.take
 
+    def take_all(self: Positions, channel: str, log: str, position: int) -> bool:
+        take(self, channel, log, position)
+        return True
 
-take = Positions.take
+    with ExitStack() as broken:
+        broken.enter_context(mock.patch.object(Positions, "take", take_all))
+        broken.enter_context(mock.patch.object(Receiver, "_resume", return_value=0))
+        yield
 
 
 def _releases_at_once(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> Verdict:
@@ -184,9 +191,7 @@ BROKEN_RULES = {
     "nothing is held back behind a marker": BrokenRule(
         "delivery", _replaced(Aligner, "_push", _holds_nothing_back), first=45
     ),
-    "frames that came before are taken again": BrokenRule(
-        "delivery", _replaced(Positions, "take", _takes_again), first=40
-    ),
+    "what came before is taken again": BrokenRule("delivery", _takes_again),
     "results are released before their checkpoint": BrokenRule(
         "delivery", _patched("cep_worker.held.held_results.verdict", _releases_at_once)
     ),

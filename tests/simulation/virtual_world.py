@@ -28,6 +28,7 @@ class VirtualWorld:
         self.now_ms = 0
         self._order = itertools.count()
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._broken: RuleBrokenError | None = None
         self._trace: deque[tuple[int, str, tuple[object, ...]]] = deque(maxlen=TRACE_LINES)
 
     def later(self, after_ms: int, happen: Callable[[], None]) -> None:
@@ -41,6 +42,8 @@ class VirtualWorld:
             self.now_ms, _, happen = heapq.heappop(agenda)
             happen()
             self.check()
+            if self._broken is not None:
+                raise self._broken
         self.now_ms = until_ms
 
     def check(self) -> None:
@@ -51,9 +54,10 @@ class VirtualWorld:
         self._trace.append((self.now_ms, what, values))
 
     def require(self, holds: object, what: str, *values: object) -> None:
-        """Raises RuleBrokenError unless `holds`."""
+        """Raises RuleBrokenError unless `holds`; at the latest after this step, should the system swallow that."""
         if not holds:
-            raise RuleBrokenError(what % values)
+            self._broken = self._broken or RuleBrokenError(what % values)
+            raise self._broken
 
     def trace(self, most: int = SHOWN_LINES) -> str:
         """The last things that happened, at most so many, one a line."""
