@@ -1,7 +1,7 @@
 """Groups of results in a file, each whole and once.
 
-    write    frames go to <file>.pending, the former content of which is forgotten
-    commit   1  <file>.pending gets to the disk
+    write    frames go to a file without a name: one for each log, whose groups may come at the same time
+    commit   1  the group's frames are <file>.pending, which gets to the disk
              2  <file>.commits says: this group is there, and stands in <file>.pending for <file> from its length on
              3  <file>.pending is appended to <file>
              4  <file>.commits says: this group is there
@@ -14,8 +14,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import msgspec
 
@@ -23,6 +24,8 @@ from cep_worker.consumers import GroupId
 
 MOST_LOGS = 1_000
 """Of so many logs (one for each publisher instance and epoch) the newest group is remembered."""
+
+COPIED_BYTES = 1_048_576
 
 Checkpoint = tuple[int, int, int]
 """(epoch, attempt, checkpoint) of a group; groups of a log come in this order."""
@@ -58,7 +61,8 @@ class FileGroups:
         except BaseException:
             self._staging.close()
             raise
-        self._group: GroupId | None = None
+        self._begun: dict[str, tuple[GroupId, IO[bytes]]] = {}
+        """The group of each log that was begun and not committed, and its frames."""
 
     def has(self, group: GroupId) -> bool:
         """The file holds the group already."""
@@ -66,29 +70,52 @@ class FileGroups:
         return newest is not None and newest >= _checkpoint(group)
 
     def write(self, group: GroupId, text: memoryview) -> int:
-        """How many bytes of `text` belong to the group now, the others must be written again; a group that was begun
-        and not committed is forgotten."""
-        if group != self._group:
-            self._redo()
-            self._staging.truncate(0)
-            self._group = group
-        return self._staging.write(text)
+        """How many bytes of `text` belong to the group now, the others must be written again; a group of the same log
+        that was begun and not committed is forgotten."""
+        begun = self._begun.get(group.log)
+        if begun is None or begun[0] != group:
+            self._forget(group.log)
+            begun = group, tempfile.TemporaryFile(dir=self._path.parent, buffering=0)  # noqa: SIM115 - closed by _forget
+            self._begun[group.log] = begun
+        return begun[1].write(text)
 
     def commit(self, group: GroupId) -> None:
         """The file holds the group, as written since its beginning; nothing happens when it did before."""
+        self._redo()
         if not self.has(group):
-            size = self._staging.seek(0, os.SEEK_END) if group == self._group else 0
+            size = self._stage(group)
             os.fsync(self._staging.fileno())
             newest = {log: last for log, last in self._commits.newest.items() if log != group.log}
             for log in list(newest)[: len(newest) - MOST_LOGS + 1]:
                 del newest[log]
             length = self._path.stat().st_size if self._path.exists() else 0
             self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size)))
-        self._redo()
+            self._redo()
+        self._forget(group.log)
 
     def close(self) -> None:
         """What was not committed is forgotten."""
+        for log in list(self._begun):
+            self._forget(log)
         self._staging.close()
+
+    def _stage(self, group: GroupId) -> int:
+        """The pending file holds the group's frames and nothing else; gives their size."""
+        self._staging.truncate(0)
+        known, frames = self._begun.get(group.log, (None, None))
+        if frames is None or known != group:
+            return 0
+        frames.seek(0)
+        while text := frames.read(COPIED_BYTES):
+            rest = memoryview(text)
+            while rest:
+                rest = rest[self._staging.write(rest) :]
+        return self._staging.seek(0, os.SEEK_END)
+
+    def _forget(self, log: str) -> None:
+        begun = self._begun.pop(log, None)
+        if begun is not None:
+            begun[1].close()
 
     def _redo(self) -> None:
         """What was committed and may not be in the file yet is in it."""

@@ -6,6 +6,7 @@ import logging
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
@@ -46,6 +47,22 @@ class RdbmsOptions(
     timestamp_column: str = ""
 
 
+@dataclass(slots=True)
+class _Staged:
+    """The frames of a group that is not committed, in a temporary file: (first byte, length) each."""
+
+    group: GroupId
+    file: IO[bytes] | None = None
+    frames: list[tuple[int, int]] = field(default_factory=list)
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """As they were staged."""
+        for start, length in self.frames:
+            assert self.file is not None  # noqa: S101 - frames stand in it
+            self.file.seek(start)
+            yield pa.ipc.read_record_batch(pa.py_buffer(self.file.read(length)), schema)
+
+
 class _RdbmsWriter:
     """Inserts. What the database cannot take now is tried again for ever, what it refuses is dropped."""
 
@@ -56,10 +73,8 @@ class _RdbmsWriter:
         self._stream = stream.stream
         self._schema = arrow_schema(stream)
         self._options = options
-        self._group: GroupId | None = None
-        self._staged: IO[bytes] | None = None
-        self._frames: list[tuple[int, int]] = []
-        """Where the batches of the group stand in the temporary file: (first byte, length) each."""
+        self._staged: dict[str, _Staged] = {}
+        """By log: groups of several may come at the same time."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         if frame is None:
@@ -69,24 +84,26 @@ class _RdbmsWriter:
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         _say_refused(self._try(lambda connection: self._commit(connection, group), stopping))
-        self._forget()
+        self._forget(group.log)
 
     def close(self) -> None:
-        self._forget()
+        for log in list(self._staged):
+            self._forget(log)
         self._engine.dispose()
 
     def _stage(self, batch: pa.RecordBatch, group: GroupId, stopping: threading.Event) -> None:
         """A group waits in a temporary file: its transaction is short, and can be tried again from its beginning."""
-        if group != self._group:
-            self._forget()
-            self._group = group
+        staged = self._staged.get(group.log)
+        if staged is None or staged.group != group:
+            self._forget(group.log)
+            staged = self._staged[group.log] = _Staged(group)
         body = batch.serialize()
-        start = sum(self._frames[-1]) if self._frames else 0
+        start = sum(staged.frames[-1]) if staged.frames else 0
         while True:
             try:
-                if self._staged is None:
-                    self._staged = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with its group
-                _write_at(self._staged, start, memoryview(body))
+                if staged.file is None:
+                    staged.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with its group
+                _write_at(staged.file, start, memoryview(body))
             except OSError as error:
                 self.problem = f"a temporary file cannot be written: {error.strerror}"
                 logger.warning("group waits: table=%s reason=%s", self._table.name, self.problem)
@@ -94,28 +111,21 @@ class _RdbmsWriter:
                     raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
             else:
                 self.problem = ""
-                self._frames.append((start, body.size))
+                staged.frames.append((start, body.size))
                 return
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches of the group, as they were staged."""
-        for start, length in self._frames:
-            assert self._staged is not None  # noqa: S101 - frames stand in it
-            self._staged.seek(start)
-            yield pa.ipc.read_record_batch(pa.py_buffer(self._staged.read(length)), self._schema)
-
-    def _forget(self) -> None:
-        if self._staged is not None:
-            self._staged.close()
-        self._group = self._staged = None
-        self._frames = []
+    def _forget(self, log: str) -> None:
+        staged = self._staged.pop(log, None)
+        if staged is not None and staged.file is not None:
+            staged.file.close()
 
     def _commit(self, connection: Connection, group: GroupId) -> int:
         if was_committed(connection, self._table.name, self._stream, group):
             return 0
         refused = 0
-        if self._group == group:
-            refused = self._insert(connection, self._batches())
+        staged = self._staged.get(group.log)
+        if staged is not None and staged.group == group:
+            refused = self._insert(connection, staged.batches(self._schema))
         note_commit(connection, self._table.name, self._stream, group)
         return refused
 
@@ -174,7 +184,7 @@ class _RdbmsWriter:
 
     def _make_tables(self) -> None:
         """Tables that are missing are made: that of the events if it may be."""
-        if self._group is not None:
+        if self._staged:
             COMMITS.create(self._engine, checkfirst=True)
         if self._options.create == "true":
             self._table.create(self._engine, checkfirst=True)

@@ -43,6 +43,18 @@ def test_a_group_that_was_begun_and_not_committed_is_forgotten(tmp_path: Path) -
     assert file.read_text() == "2\n1\n"
 
 
+def test_groups_of_several_publishers_may_come_at_the_same_time(tmp_path: Path) -> None:
+    file = tmp_path / "alerts"
+    groups = FileGroups(file)
+    for group, text in ((FIRST, b"1\n"), (OTHER, b"2\n"), (FIRST, b"3\n"), (OTHER, b"4\n")):
+        assert groups.write(group, memoryview(text)) == 2
+    groups.commit(OTHER)
+    groups.commit(FIRST)
+    groups.close()
+    assert file.read_text() == "2\n4\n1\n3\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alerts", "alerts.commits", "alerts.pending"]
+
+
 class Stopped(BaseException):
     """The process ends here."""
 

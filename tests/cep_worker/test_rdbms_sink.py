@@ -22,6 +22,7 @@ from cep_worker.sinks.registry import make_sink
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
 SECOND = GroupId(KEY, "publisher#0", 7, 1, 5, "log")
+OTHER = GroupId(KEY, "publisher#1", 7, 0, 3, "other log")
 TABLE = "create table alerts (carrier text, late bigint check (late < 100))"
 
 
@@ -144,6 +145,17 @@ def test_a_group_takes_effect_with_its_commit_and_not_before(desk: Desk) -> None
     assert desk.late() == []
     desk.give(desk.sink(), FIRST, [1], [2])
     assert desk.late() == [1, 2]
+
+
+def test_groups_of_several_publishers_may_come_at_the_same_time(desk: Desk) -> None:
+    desk.run(TABLE)
+    sink = desk.sink()
+    for number, (group, late) in enumerate([(FIRST, 1), (OTHER, 2), (FIRST, 3), (OTHER, 4)], 1):
+        desk.offer(sink, late, frame=FrameId(group, number))
+    for group in (OTHER, FIRST):
+        sink.commit(group, desk.receipt())
+    desk.until_settled(6)
+    assert desk.late() == [2, 4, 1, 3]
 
 
 def test_a_group_is_whole_although_the_database_fails_in_its_midst(desk: Desk) -> None:
