@@ -196,7 +196,7 @@ BROKEN_RULES = {
         "delivery", _patched("cep_worker.held.held_results.verdict", _releases_at_once)
     ),
     "another worker gets what follows results without a marker": BrokenRule(
-        "delivery", _any_worker_follows, first=170, within=300
+        "delivery", _any_worker_follows, first=174, within=300
     ),
     "numbers of checkpoints are used again": BrokenRule("delivery", _numbers_again),
 }

@@ -37,10 +37,10 @@ class Simulator:
 SIMULATORS = {
     one.name: one
     for one in (
-        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.42),
-        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.42),
-        Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.14),
-        Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.02),
+        Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.45),
+        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.435),
+        Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.1),
+        Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.015),
     )
 }
 
