@@ -26,7 +26,8 @@ _DECODER = msgspec.msgpack.Decoder(dict[str, LogPosition])
 
 @dataclass(slots=True)
 class Positions:
-    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold."""
+    """The positions of the channels (sender and stream) that one receiver knows, and those that checkpoints hold. Each
+    stands under its log and channel: of one whose log was begun anew, other receivers may know the former log."""
 
     taken: dict[str, LogPosition] = field(default_factory=dict)
     secured: dict[str, LogPosition] = field(default_factory=dict)
@@ -34,18 +35,18 @@ class Positions:
 
     @classmethod
     def restored(cls, states: Iterable[bytes], secured: Iterable[bytes] | None = None) -> Positions:
-        """What any of several receivers had taken; of a channel that more than one knows, the farthest position.
+        """What any of several receivers had taken; of a log that more than one knows, the farthest position.
         `secured` says what of that a checkpoint holds; None: all of it. Raises TopologyError when a state is none."""
         taken = _farthest(states)
         return cls(taken, dict(taken) if secured is None else _farthest(secured))
 
     def of(self, channel: str, log: str) -> int:
         """How far `log` was taken; 0 for a log that was begun anew."""
-        return _place(self.taken, channel, log)
+        return _position(self.taken, channel, log)
 
     def secured_of(self, channel: str, log: str) -> int:
         """How far a checkpoint holds `log`."""
-        return _place(self.secured, channel, log)
+        return _position(self.secured, channel, log)
 
     def take(self, channel: str, log: str, position: int) -> bool:
         """`log` has been taken up to `position`. False when it had been before: then the events came already."""
@@ -53,7 +54,10 @@ class Positions:
             return True
         if position <= self.of(channel, log):
             return False
-        self.taken[channel] = LogPosition(log, position)
+        place = _place(channel, log)
+        if place not in self.taken:
+            self._forget_logs_of(channel)
+        self.taken[place] = LogPosition(log, position)
         return True
 
     def snapshot(self) -> bytes:
@@ -77,10 +81,20 @@ class Positions:
         """`checkpoint` will not be completed."""
         self._marked.pop(checkpoint, None)
 
+    def _forget_logs_of(self, channel: str) -> None:
+        for place in [place for place in self.taken if place.partition("/")[2] == channel]:
+            del self.taken[place]
+            self.secured.pop(place, None)
 
-def _place(positions: Mapping[str, LogPosition], channel: str, log: str) -> int:
-    known = positions.get(channel)
-    return known.position if known is not None and known.log == log else 0
+
+def _place(channel: str, log: str) -> str:
+    """Under what a position is kept; what a log is called has no slash in it."""
+    return f"{log}/{channel}"
+
+
+def _position(positions: Mapping[str, LogPosition], channel: str, log: str) -> int:
+    known = positions.get(_place(channel, log))
+    return known.position if known is not None else 0
 
 
 def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
@@ -91,8 +105,8 @@ def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
         except msgspec.DecodeError as error:
             reason = f"the positions of a receiver cannot be read: {error}"
             raise TopologyError("state-unreadable", reason) from error
-        for channel, position in positions.items():
-            known = found.get(channel)
-            if known is None or known.log != position.log or known.position < position.position:
-                found[channel] = position
+        for place, position in positions.items():
+            known = found.get(place)
+            if known is None or known.position < position.position:
+                found[place] = position
     return found

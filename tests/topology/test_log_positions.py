@@ -55,6 +55,18 @@ def test_receivers_begin_from_the_farthest_that_any_of_them_had_taken() -> None:
     assert both.secured_of("w/S", "log") == 8
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_log_that_was_begun_anew_is_known_whichever_receiver_still_remembers_the_former_one(turned: bool) -> None:
+    before = Positions()
+    before.take("w/S", "old", 5_000)
+    one, other = (Positions.restored([before.snapshot()]) for _ in range(2))
+    one.take("w/S", "new", 7)
+    assert [position.log for position in one.taken.values()] == ["new"]
+    both = Positions.restored([other.snapshot(), one.snapshot()] if turned else [one.snapshot(), other.snapshot()])
+    assert both.of("w/S", "new") == 7
+    assert both.of("w/S", "old") == 5_000
+
+
 def test_what_goes_to_another_topology_is_taken_there_and_no_more_secured_than_before() -> None:
     former = Positions()
     former.take("w/S", "log", 3)
