@@ -9,6 +9,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import (
     DeployedPlan,
     DriverRegistered,
+    EndpointRegistered,
     ListPlans,
     Message,
     PlansListed,
@@ -60,6 +61,9 @@ class ControlPlane:
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """The answer to `message`, and what is to be done besides."""
+        farewell = self._farewell(message, now_ms)
+        if farewell is not None:
+            return farewell, []
         match message:
             case RegisterEndpoint():
                 refusal = self._refuse_run(message) if message.role == "receiver" else self._refuse_epoch(message)
@@ -78,6 +82,27 @@ class ControlPlane:
             case ListPlans():
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
+
+    def _farewell(self, message: Message, now_ms: int) -> Message | None:
+        """The answer to a stage of a former epoch which the driver has still to end: it may take its last checkpoint,
+        and is known of no more. None for everyone else; who has given its state away is one of them."""
+        match message:
+            case RegisterTask(hand_over="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
+                pass
+            case _:
+                return None
+        driver = self._members.live_driver(now_ms)
+        listed = driver.latest.topologies if driver is not None else ()
+        runs = any((report.key, report.epoch) == (message.key, message.epoch) for report in listed)
+        if not runs or self._refuse_epoch(message) is None:
+            return None
+        match message:
+            case RegisterTask():
+                return TaskRegistered(self._heartbeat_ms, self._lease_ms)
+            case RegisterEndpoint():
+                return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
+            case _:
+                return Rejected("no-endpoint", f"epoch {message.epoch} of {message.key.topology()} is being ended")
 
     def _refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
         """The refusal of what is left of an earlier run; a new one takes the place of the one before."""

@@ -124,16 +124,18 @@ class Deployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: Member[RegisterDriver]) -> list[Instruction]:
-        """Kills what the driver runs and nobody wants: unknown plans, and what is left beside a current epoch."""
+        """Kills what the driver runs and nobody wants: unknown plans, and what is left beside a current epoch. Each may
+        take its last checkpoint: an order to end it so may have been on its way already."""
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
         instructions: list[Instruction] = []
         for report in topologies:
             record = self.plans.get(report.key)
             if record is None:
-                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key)))
+                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, drain=True)))
             elif report.epoch not in record.epochs() and (record.key, record.epoch) in listed:
-                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, epoch=report.epoch)))
+                kill = KillTopology(key=report.key, epoch=report.epoch, drain=True)
+                instructions.append(PushToDriver(driver.peer, kill))
         return instructions
 
     def reconcile(

@@ -326,7 +326,7 @@ def test_a_restarted_manager_submits_again_what_runs_under_an_older_epoch_or_not
 def test_a_topology_that_nobody_wants_is_ended(world: World) -> None:
     stray = PlanKey(1, "Stray")
     world.hear(driver(topology("running", key=stray)))
-    assert pushed(world) == [KillTopology(key=stray)]
+    assert pushed(world) == [KillTopology(key=stray, drain=True)]
     world.hear(driver(topology("stopping", key=stray)))
     assert pushed(world) == []
 
@@ -349,6 +349,7 @@ def test_a_replaced_plan_is_submitted_under_its_new_epoch_and_the_old_one_is_fen
     world.tick()
     assert pushed(world) == [submit(2)]
     assert state(world)[0] is PlanState.DEPLOYING
+    world.hear(driver(topology("running", epoch=2)))
     for late in (task(epoch=1), receiver(epoch=1), request(epoch=1)):
         answer = world.hear(late)
         assert isinstance(answer, Rejected)
@@ -363,6 +364,8 @@ def test_an_undeployed_plan_is_killed_and_its_stages_are_told_to_go(world: World
     world.instructions += world.plane.remove_plan(KEY, world.now_ms)
     world.tick()
     assert pushed(world) == [KillTopology(key=KEY, forget=1)]
+    assert isinstance(world.hear(task()), TaskRegistered), "its driver has still to end it"
+    world.hear(driver())
     for orphan in (task(), receiver(), request()):
         answer = world.hear(orphan)
         assert isinstance(answer, Rejected)

@@ -174,6 +174,7 @@ def test_a_plan_goes_from_text_to_active_and_connected_and_away_again(
 
     assert requests.delete(f"{address}/plans/Storms", timeout=5).status_code == 204
     assert peer.next_push(running(1)) == KillTopology(key=KEY, forget=1)
+    peer.drive()
     with pytest.raises(RequestRejectedError) as refused:
         peer.ask(task(key=KEY))
     assert refused.value.reason_code == "unknown-plan"

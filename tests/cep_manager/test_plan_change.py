@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, task, topology
 
-from cep_common.messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
+from cep_common.messages import KillTopology, RegisterDriver, Rejected, RunState, SubmitTopology, TopologyReport
+from cep_common.task_messages import TaskRegistered
 from cep_manager.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plan_record import PlanRecord
 from cep_manager.plan_state import ChangeKind, PlanState
@@ -67,7 +68,7 @@ def test_it_takes_over_when_its_tasks_have_the_state_and_the_former_one_is_kille
     assert pushed(world) == [KillTopology(KEY, 1)]
     assert settled(world) == [(2, 2, "text 2")]
     assert world.snapshot().revision > revision
-    assert world.hear(task(epoch=1)).code == "stale-epoch"  # type: ignore[attr-defined]
+    assert world.hear(task(epoch=1, step="given")).code == "stale-epoch"  # type: ignore[attr-defined]
     assert record(world).interruption == ""
 
 
@@ -117,6 +118,19 @@ def test_a_plan_that_delivers_exactly_once_takes_a_last_checkpoint_before_its_ne
     world.hear(drives(topology("running")), task())
     assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1)], "the driver ends the former one first"
     assert (record(world).epoch, record(world).text) == (2, "text 2")
+
+
+def test_a_topology_that_makes_room_is_not_disturbed_while_it_takes_its_last_checkpoint(world: World) -> None:
+    world.hear(drives(topology("running"), topology("waiting", epoch=2), free=0), task())
+    pushed(world)
+    assert record(world).epochs() == (2,)
+    for state in ("running", "stopping"):
+        answer = world.hear(drives(topology(state), topology("waiting", epoch=2), free=0), task())  # type: ignore[arg-type]
+        assert isinstance(answer, TaskRegistered)
+        assert not [one for one in pushed(world) if isinstance(one, KillTopology) and not one.drain]
+    assert world.snapshot().tasks.get(KEY, ()) == ()
+    answer = world.hear(drives(topology("waiting", epoch=2), free=0), task())
+    assert isinstance(answer, Rejected), "its driver has ended it"
 
 
 def test_without_room_for_both_the_change_is_settled_once_it_runs(world: World) -> None:

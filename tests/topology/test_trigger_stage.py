@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from query_plan.model import TriggerStage
 from siddhi.language.parser import parse
 from topology.bundle import Bundle
@@ -67,3 +69,21 @@ def test_nobody_waits_for_a_trigger_neither_before_it_fires_nor_after() -> None:
         (("T",), True, 0),
         (("T",), True, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("definition", "due_ms"),
+    [("define trigger T at every 7 min;", 7 * 60_000), ("define trigger T at '0 * * * * ?';", 0)],
+)
+def test_a_trigger_that_comes_back_after_a_month_fires_what_it_missed_within_the_last_hour(
+    definition: str, due_ms: int
+) -> None:
+    stage, emitted = trigger(definition)
+    now_ms = 30 * 24 * 3_600_000
+    stage.open(now_ms, {"due": str(due_ms).encode()})
+    stage.on_time(now_ms)
+    times = [time_ms for time_ms, _ in fired(emitted)]
+    assert times[0] >= now_ms - 3_600_000
+    assert times[0] - (now_ms - 3_600_000) <= (7 * 60_000 if due_ms else 60_000)
+    assert all(time_ms % (7 * 60_000 if due_ms else 60_000) == 0 for time_ms in times)
+    assert times[-1] <= now_ms

@@ -154,8 +154,9 @@ def needed_packs(states: Iterable[StoredState], packs: Iterable[Pack]) -> tuple[
 
 
 def with_span(spans: tuple[CheckpointSpan, ...], span: CheckpointSpan) -> tuple[CheckpointSpan, ...]:
-    """`spans`, the newest of them, with `span` for its attempt."""
-    others = tuple(one for one in spans if (one.epoch, one.attempt) != (span.epoch, span.attempt))
+    """`spans`, the newest of them, with `span` for its attempt. Former attempts of which nothing stands are left out:
+    that they are not named says the same."""
+    others = tuple(one for one in spans if one.last and (one.epoch, one.attempt) != (span.epoch, span.attempt))
     return (*others, span)[-MOST_SPANS:]
 
 

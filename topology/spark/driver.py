@@ -229,7 +229,10 @@ class Driver:
     def _open(self, run: RunId, submission: SubmitTopology) -> None:
         """The store is asked what the topology begins from; its job starts when that is known."""
         self._opening[run] = submission
-        older = any(key == run.key and epoch < run.epoch for key, epoch in self._runs.runs)
+        older = any(
+            key == run.key and epoch < run.epoch and former.state != "stopping"
+            for (key, epoch), former in self._runs.runs.items()
+        )
         beside = submission.beside and older
         plan, restore = submission.query_plan, submission.restore
         self._checkpoints.open_run(run, plan, submission.workers, restore, beside)

@@ -130,6 +130,9 @@ class CheckpointAgent(threading.Thread):
         except CheckpointError as failure:
             logger.warning("part of a checkpoint not stored: checkpoint=%d reason=%s", part.checkpoint, failure)
             return ReportPart(*origin, error=str(failure))
+        except Exception as defect:  # the border of the writing thread: the driver tells people of it
+            logger.exception("part of a checkpoint not stored: checkpoint=%d", part.checkpoint)
+            return ReportPart(*origin, error=f"{type(defect).__name__}: {defect}")
         return ReportPart(*origin, stored.states, stored.packs, part.alignment_ms, stored.stored_bytes)
 
     def _send(self, message: Message) -> None:

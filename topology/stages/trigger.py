@@ -6,6 +6,8 @@ each event, that its channel is idle.
 
 from __future__ import annotations
 
+import logging
+
 import pyarrow as pa
 
 from query_plan.model import TriggerStage
@@ -15,10 +17,15 @@ from topology.frames import CURRENT, arrow_schema
 from topology.model import TRIGGER, stream_schema
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 
+logger = logging.getLogger(__name__)
+
 DUE = "due"
 """The part of the state that says when the trigger fires next."""
 NEVER = b"never"
 """It fires no more."""
+
+CATCH_UP_MS = 3_600_000
+"""A trigger that goes on from a state fires what it has missed, but no more than of this time."""
 
 
 class Trigger:
@@ -37,7 +44,7 @@ class Trigger:
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if state:
-            self._due_ms = None if state[DUE] == NEVER else int(state[DUE])
+            self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms - CATCH_UP_MS)
             return
         self._tell(now_ms, ())
         at_start = self._period_ms is None and self._schedule is None
@@ -51,6 +58,15 @@ class Trigger:
         while self._due_ms is not None and self._due_ms <= now_ms:
             self._fire(self._due_ms)
             self._due_ms = self._after(self._due_ms)
+
+    def _caught_up(self, due_ms: int, first_ms: int) -> int | None:
+        """When the trigger that was due at `due_ms` fires next, at `first_ms` or after."""
+        if due_ms >= first_ms:
+            return due_ms
+        logger.warning("trigger leaves out what it missed longer ago than an hour: trigger=%s", self.name)
+        if self._period_ms is None:
+            return self._after(first_ms)
+        return due_ms - (due_ms - first_ms) // self._period_ms * self._period_ms
 
     def _after(self, time_ms: int) -> int | None:
         """When the trigger fires next after `time_ms`; None: never again."""
