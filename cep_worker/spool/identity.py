@@ -14,6 +14,7 @@ from cep_common.messages import StreamBinding
 
 IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
+BEGUN_FILE = "begun.json"
 
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
@@ -35,6 +36,12 @@ class Former(msgspec.Struct, frozen=True):
 
     epoch: int
     receiver: str
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """Positions from `position` on may have been given out."""
+
+    position: int
 
 
 def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
@@ -61,6 +68,17 @@ def read_former(folder: Path, epoch: int) -> str:
 def write_former(folder: Path, former: Former) -> None:
     """As `write_identity`, for `former`."""
     _write(folder / FORMER_FILE, former)
+
+
+def read_begun(folder: Path) -> int:
+    """Where the log began when it was opened last; 0 when it never was."""
+    begun = _read(folder / BEGUN_FILE, Begun)
+    return begun.position if begun is not None else 0
+
+
+def write_begun(folder: Path, position: int) -> None:
+    """As `write_identity`, for the position at which the log begins now."""
+    _write(folder / BEGUN_FILE, Begun(position))
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind | None:

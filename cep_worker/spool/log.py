@@ -21,8 +21,10 @@ from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import (
     Former,
     Identity,
+    read_begun,
     read_former,
     read_identity,
+    write_begun,
     write_former,
     write_identity,
 )
@@ -231,7 +233,10 @@ class Log:
         found = self._recover_last() if self._segments else None
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
-        self._next_position = (self.last_position // RESTART_GAP + 1) * RESTART_GAP
+        # Of what was given out since the log was opened last, nothing need have got to the disk.
+        newest = max(self.last_position, read_begun(self.folder))
+        self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
+        write_begun(self.folder, self._next_position)
         if self.secured >= self.last_position:
             for segment in self._segments:
                 self._upkeep.deleted(segment.path)

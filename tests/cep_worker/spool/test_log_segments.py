@@ -135,6 +135,21 @@ def test_a_crash_that_leaves_the_last_file_cut_at_any_byte_keeps_every_whole_rec
         model.check()
 
 
+def test_positions_are_not_given_out_again_though_all_that_was_written_since_a_restart_was_lost(tmp_path: Path) -> None:
+    model = Model(tmp_path / "log")
+    given = [model.append(10)]
+    kept = {path.name: path.read_bytes() for path in model.folder.glob(f"*{SUFFIX}")}
+    for _ in range(3):
+        model.log.close()
+        for path in model.folder.glob(f"*{SUFFIX}"):
+            path.unlink()
+        for name, data in kept.items():
+            (model.folder / name).write_bytes(data)  # the machine went down before anything else got to the disk
+        model.reopen()
+        given.append(model.append(10))
+    assert given == sorted(set(given))
+
+
 def test_a_damaged_record_is_left_out_and_counted_and_the_others_are_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
