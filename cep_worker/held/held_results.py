@@ -185,15 +185,16 @@ class HeldResults:
         if self._closed:
             return
         had_room = self.has_room()
-        try:
-            for (epoch, publisher), log in list(self._logs.items()):
+        for (epoch, publisher), log in list(self._logs.items()):
+            try:
                 self._advance(log)
                 if epoch < self._first_epoch and not log.held_rows():
                     del self._logs[epoch, publisher]
                     log.remove()
-        except OSError as error:
-            logger.error("held results cannot be read or deleted: plan=%s reason=%s", self._key.topology(), error)  # noqa: TRY400 - the text says it all
-            self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
+            except OSError as error:  # the other publishers' results go on
+                which = f"plan={self._key.topology()} publisher={publisher}"
+                logger.error("held results cannot be read or deleted: %s reason=%s", which, error)  # noqa: TRY400 - the text says it all
+                self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
         self._standing_bytes = sum(
             group.size_bytes for log in self._logs.values() for group in log.groups
             if not log.is_written(group) and self._verdict(group) is Verdict.RELEASE
