@@ -175,6 +175,7 @@ class Deployments:
             reason=unusable or "not yet submitted",
             state_since_ms=now_ms,
             submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+            ran_before=plan.sent_before,
             workers_asked=plan.workers,
             intake=plan.intake,
             origin=plan.origin,

@@ -114,6 +114,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
+    ran_before: bool = False
+    """An earlier manager process may have had it run in its present form."""
     restore: str = ""
 
     @property
@@ -146,7 +148,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         if self.state is PlanState.FAILED:
             return False
         new = self.state in (PlanState.WAITING, PlanState.DEPLOYING) and not self.interruption
-        return not new or self.submission is Submission.UNKNOWN
+        return not new or self.ran_before
 
     def traced(self) -> bool:
         """True when workers are to write the plan's events to their logs: somebody said so, else its text."""
@@ -176,4 +178,5 @@ def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
         updated_ms=version.updated_ms,
         restarts=0,
         trial=None,
+        ran_before=False,
     )

@@ -323,6 +323,14 @@ def test_a_restarted_manager_submits_again_what_runs_under_an_older_epoch_or_not
     assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
 
 
+def test_a_plan_that_an_earlier_manager_had_run_has_run_also_before_its_tasks_are_heard(world: World) -> None:
+    world.put(plan(sent_before=True))
+    assert world.snapshot().plans[KEY].has_run()
+    world.hear(driver(topology("running")))
+    assert state(world)[0] is PlanState.DEPLOYING
+    assert world.snapshot().plans[KEY].has_run()
+
+
 def test_a_topology_that_nobody_wants_is_ended(world: World) -> None:
     stray = PlanKey(1, "Stray")
     world.hear(driver(topology("running", key=stray)))

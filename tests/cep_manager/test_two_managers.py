@@ -183,7 +183,7 @@ def test_what_the_dead_leader_had_not_submitted_is_submitted_and_what_was_undepl
     driver = ask(second)
     other = msgspec.structs.replace(KEY, plan="Gone")
     orders = eventually(lambda: [*drive(driver, TopologyReport(other, 4, "running")), *driver.pushed(100)])
-    assert KillTopology(other, token=2) in orders
+    assert KillTopology(other, drain=True, token=2) in orders
     submitted = [order for order in orders if isinstance(order, SubmitTopology)]
     while not submitted:
         submitted = [order for order in drive(driver) if isinstance(order, SubmitTopology)]
