@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -101,7 +102,8 @@ class EventListener:
     def close(self) -> None:
         """The subscription has ended."""
         if not self._socket.closed:
-            self._socket.send_multipart(encode(CloseLink()), flags=zmq.NOBLOCK)
+            with suppress(zmq.Again):  # where nobody is, nobody need be told
+                self._socket.send_multipart(encode(CloseLink()), flags=zmq.NOBLOCK)
             self._socket.disable_monitor()
             self._monitor.close(linger=0)
         self._context.destroy(linger=200)

@@ -28,7 +28,13 @@ class FakeManager:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, dict[str, str], bytes | None]] = []
-        self.topology: dict[str, Any] = {"state": "active", "change_error": "", "state_left": [], "reason": "", "intake": True}
+        self.topology: dict[str, Any] = {
+            "state": "active",
+            "change_error": "",
+            "state_left": [],
+            "reason": "",
+            "intake": True,
+        }
 
     def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> requests.Response:
         self.asked.append((method, url.partition("/api/v1")[2], params, data))

@@ -49,6 +49,11 @@ class Counter:
             found += batch.column("dep_delay").to_pylist()
         return found
 
+    def listen_again(self) -> None:
+        """The plan was undeployed meanwhile, which ends listening to its streams."""
+        self._listener.close()
+        self._listener = EventListener(self._system.egress, f"{PLAN}/Late")
+
     def close(self) -> None:
         self._listener.close()
 
@@ -111,6 +116,7 @@ def test_a_plan_begins_from_a_savepoint_which_outlives_it(system: LocalSystem, c
     assert "three" in cep(system, "savepoints", PLAN)
     system.client.deploy(COUNTING, replace=False, savepoint="three")
     wait_until_connected(system.client, PLAN, RECOVERED_S)
+    counter.listen_again()
     assert 4 in counter.counts_until(4)
     cep(system, "savepoint", PLAN, "--name", "four")
     for name in ("three", "four"):
