@@ -59,10 +59,6 @@ class Listener:
         self._config = config
         self._waiting = WaitingQueue()
         self._left = False
-        self._offered_rows = 0
-        self._sent_rows = 0
-        self._receipts: deque[tuple[int, Receipt]] = deque()
-        """Those of batches that wait, each with the rows that were offered up to its own."""
         self._outbox = Outbox(window_rows=config.window_rows)
         self._sent_ms: deque[tuple[int, int]] = deque()
 
@@ -76,22 +72,15 @@ class Listener:
         return self._left or self._waiting.rows < self._config.waiting_rows
 
     def append(self, batch: pa.RecordBatch, body: Any, receipt: Receipt) -> None:
-        """`batch` is in the queue; its receipt is settled when it leaves it, or the listener."""
-        if self._left:
-            receipt.settle()
-            return
-        self._waiting.append(WaitingBatch(batch, body))
-        self._offered_rows += batch.num_rows
-        self._receipts.append((self._offered_rows, receipt))
+        """`batch` is in the queue, which is all that is promised to a listener: one that does not read for a while must
+        not hold up checkpoints and changes of the plan."""
+        if not self._left:
+            self._waiting.append(WaitingBatch(batch, body))
+        receipt.settle()
 
-    def sent(self) -> list[Receipt]:
-        """The receipts of the batches that have left the queue, given once."""
-        return self._settled_up_to(self._sent_rows)
-
-    def gone(self) -> list[Receipt]:
-        """The listener gets no more. The receipts of all batches that wait."""
+    def leave(self) -> None:
+        """The listener gets no more."""
         self._left = True
-        return self._settled_up_to(self._offered_rows)
 
     def acknowledged(self, sequence: int) -> None:
         """The listener has worked off all frames up to `sequence`."""
@@ -109,18 +98,11 @@ class Listener:
         if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
             return None
         frame = self._waiting.take(BATCH_ROWS)
-        self._sent_rows += frame.rows
         sequence = outbox.next_sequence
         data = Data(self.stream.schema.stream, sequence, frame.rows, NO_WATERMARK)
         outbox.sent(PendingFrame(sequence, frame.rows, data, ()))
         self._sent_ms.append((sequence, now_ms))
         return encode(data, bodies=(frame.body,))
-
-    def _settled_up_to(self, rows: int) -> list[Receipt]:
-        settled = []
-        while self._receipts and self._receipts[0][0] <= rows:
-            settled.append(self._receipts.popleft()[1])
-        return settled
 
 
 class _Tap:
@@ -290,7 +272,6 @@ class Egress:
                 if frames is None:
                     break
                 self._send(listener.peer, frames)
-                _settle(listener.sent())
             if was_full and listener.has_room():
                 self._room()
 
@@ -303,7 +284,7 @@ class Egress:
         if self._listeners.get(listener.peer) is listener:
             del self._listeners[listener.peer]
         self._tap()
-        _settle(listener.gone())
+        listener.leave()
         self._room()
 
     def _send(self, peer: bytes, frames: list[Any]) -> None:
@@ -317,8 +298,3 @@ class Egress:
             if listener is not None:
                 logger.info("listener gone: stream=%s", listener.name)
                 self._forget(listener)
-
-
-def _settle(receipts: list[Receipt]) -> None:
-    for receipt in receipts:
-        receipt.settle()
