@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -48,8 +50,12 @@ class Ports(msgspec.Struct, frozen=True):
 
     @classmethod
     def free(cls) -> Ports:
-        """Ports that nobody uses now, so that a second system does not disturb the first."""
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in cls.__struct_fields__]
+        """Ports that nobody uses now, so that a second system does not disturb the first; below those that the system
+        gives to outgoing connections, which might take one before it is listened on."""
+        sockets: list[socket.socket] = []
+        while len(sockets) < len(cls.__struct_fields__):
+            with contextlib.suppress(OSError):
+                sockets.append(socket.create_server(("127.0.0.1", random.randrange(17_000, 32_000))))  # noqa: S311 - nothing secret
         ports = [one.getsockname()[1] for one in sockets]
         for one in sockets:
             one.close()

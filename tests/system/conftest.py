@@ -41,6 +41,13 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalo
 @pytest.fixture(scope="session")
 def cluster_system(spark_cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     """A system whose topologies run on that cluster, in four tasks each; a test leaves no plan behind."""
-    environment = {**os.environ, **spark_cluster.driver_settings(), "CEP_MANAGER__TOPOLOGY__WORKERS": "4"}
+    environment = {
+        **os.environ,
+        **spark_cluster.driver_settings(),
+        "CEP_MANAGER__TOPOLOGY__WORKERS": "4",
+        # On a busy machine a stream may be fed long after another; it is waited for all the same.
+        "CEP_DRIVER__STAGES__IDLE_MS": "120000",
+        "CEP_WORKER__INFLOW__IDLE_MS": "120000",
+    }
     with LocalSystem(tmp_path_factory.mktemp("clustered"), Ports.free(), environment=environment) as started:
         yield started
