@@ -148,3 +148,18 @@ def test_a_task_that_is_refused_stops(watched: Watched, coordinator: Coordinator
     coordinator.say(Rejected("stale-epoch", "a later attempt runs"))
     running.until(lambda: running.failures)
     assert [str(failure) for failure in running.failures] == ["a later attempt runs"]
+
+
+def test_a_defect_in_the_thread_stops_the_task_and_is_told(
+    watched: Watched, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, _ = watched(None)
+
+    def fail(checkpoint: int, *, final: bool) -> None:
+        raise KeyError(checkpoint)
+
+    coordinator.next(JoinTopology)
+    monkeypatch.setattr(running.tasks[0].checkpointing, "begin", fail)
+    coordinator.say(BeginCheckpoint(7))
+    running.until(lambda: running.failures)
+    assert str(running.failures[0]) == "checkpoints: KeyError: 7"

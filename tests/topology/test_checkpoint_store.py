@@ -121,6 +121,23 @@ def test_a_chunk_that_is_not_what_was_written_is_never_given(tmp_path: Path) -> 
     assert refused.value.reason_code == "damaged"
 
 
+def test_a_checkpoint_that_turned_out_to_be_damaged_is_passed_over_until_it_is_deleted(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    writer = writer_of(store)
+    first = take(store, writer, 1, {"all#0": WINDOW})
+    take(store, writer, 2, {"all#0": WINDOW[::-1]}, first)
+    newest = store.taken(KEY)[0]
+    store.condemn(store.reference(KEY, newest), "pack 7 is damaged at byte 3")
+    told: list[str] = []
+    found = store.newest(KEY, OPEN, told.append)
+    assert found is not None
+    assert found[1].checkpoint == 1
+    assert told == ["checkpoint 2 of Delays[-1234] is passed over: pack 7 is damaged at byte 3"]
+    assert newest in store.taken(KEY)
+    store.delete_checkpoint(KEY, newest)
+    assert len(files(tmp_path, "checkpoints")) == 1
+
+
 def test_a_manifest_is_not_written_before_all_of_its_packs_are_there(tmp_path: Path) -> None:
     here, elsewhere = store_of("directory", tmp_path), open_store(str(tmp_path / "another host"))
     part = writer_of(elsewhere).write(1, {"all#0": WINDOW})

@@ -18,8 +18,8 @@ from topology.errors import TopologyError
 from topology.frames import encode_batch
 from topology.link_sender import LinkState
 from topology.model import Topology
-from topology.stages.checkpoints import TakenPart
 from topology.stages.contract import Parts
+from topology.stages.part_in_making import TakenPart
 from topology.stages.settings import StageSettings
 from topology.stages.task import Task
 

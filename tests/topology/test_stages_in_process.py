@@ -304,6 +304,22 @@ def test_a_task_that_loses_another_ends_with_an_error(launch: Callable[..., Runn
     assert failure.reason_code == "task-lost"
 
 
+def test_a_task_that_is_stopped_too_does_not_mind_that_another_has_ended_first(launch: Callable[..., Running]) -> None:
+    running = launch(2)
+    first, second = running.tasks
+    look = first.exchange.on_senders_readable
+
+    def look_once_stopped() -> None:
+        first.stop()  # the order comes in the middle of a turn, which goes on to see the broken link
+        look()
+
+    second.stop()
+    running.threads[1].join()
+    first.exchange.on_senders_readable = look_once_stopped  # type: ignore[method-assign]
+    running.threads[0].join()
+    assert running.failures == []
+
+
 def test_a_task_that_is_stopped_for_a_reason_ends_with_it(launch: Callable[..., Running]) -> None:
     running = launch()
     running.tasks[0].stop(TopologyError("stale-epoch", "replaced"))

@@ -2,6 +2,7 @@
 
     <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
     <tenant>/<plan>/savepoints/<name>
     <tenant>/<plan>/packs/<pack>
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -29,6 +30,7 @@ from topology.checkpoint.sql_blobs import SqlBlobs
 logger = logging.getLogger(__name__)
 
 _MANIFEST = re.compile(r"(\d{19})-(\d+)-(\d+)", re.ASCII)
+_DAMAGED = "-damaged"
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
 _NEAR_BYTES = 256 * 1024
 """Chunks that lie no further apart are read at one go."""
@@ -127,11 +129,13 @@ class CheckpointStore:
     def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
         """The newest checkpoint that counts and can be read, by its reference; None when there is none. `warn` is told
         of each that cannot be read."""
+        names = self._blobs.sizes(f"{_folder(key)}/checkpoints")
         for taken in self.taken(key):
             if not lineage.counts(taken.epoch, taken.attempt, taken.checkpoint):
                 continue
             reference = self.reference(key, taken)
             try:
+                self._refuse_condemned(reference, names)
                 manifest = self.read_manifest(reference)
                 _check_origin(manifest, key, reference)
                 self._check_packs(manifest)
@@ -144,6 +148,13 @@ class CheckpointStore:
     def delete_checkpoint(self, key: PlanKey, taken: Taken) -> None:
         """That checkpoint does not exist any more; its packs stay until `sweep`."""
         self._blobs.delete(self.reference(key, taken))
+        self._blobs.delete(self.reference(key, taken) + _DAMAGED)
+
+    def condemn(self, reference: str, reason: str) -> None:
+        """`newest` passes the checkpoint over from now on, and says why: a piece of it is not what was written, which
+        shows only when all of it is read. A savepoint was asked for by its name, so nothing is done to one."""
+        if "/checkpoints/" in reference:
+            self._blobs.put(reference + _DAMAGED, [reason.encode()])
 
     # ---- savepoints -------------------------------------------------------------------------------------------------
 
@@ -209,6 +220,11 @@ class CheckpointStore:
         for pack in useless:
             self._blobs.delete(f"{_folder(key)}/packs/{pack}")
         return len(useless)
+
+    def _refuse_condemned(self, reference: str, names: Container[str]) -> None:
+        mark = reference + _DAMAGED
+        if mark.rpartition("/")[2] in names:
+            raise CheckpointUnreadableError("damaged", self._blobs.get(mark).decode())
 
     def _check_packs(self, manifest: Manifest) -> None:
         sizes = self.pack_sizes(manifest.key)

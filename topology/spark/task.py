@@ -18,6 +18,7 @@ from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
+from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Manifest
 from topology.checkpoint.store import open_store
 from topology.checkpoint.writer import PartWriter
@@ -98,7 +99,8 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
 
 def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:
     """The task has the states that it begins from, if there are any; gives what stores those of later checkpoints, if
-    they are taken. Raises CheckpointError when the states cannot be read: the topology starts again then."""
+    they are taken. Raises CheckpointError when the states cannot be read: the topology starts again then, from an
+    earlier checkpoint when this one is damaged."""
     if not assignment.checkpoint_location:
         return None
     topology = task.topology
@@ -107,5 +109,10 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
     if assignment.restore:
         manifest = store.read_manifest(assignment.restore)
         wanted = task.wants(stored_states.instances(manifest))
-        task.bring(stored_states.read(store, manifest, wanted))
+        try:
+            task.bring(stored_states.read(store, manifest, wanted))
+        except CheckpointUnreadableError as error:
+            if error.reason_code == "damaged":
+                store.condemn(assignment.restore, str(error))
+            raise
     return PartWriter(store, topology.key, topology.epoch, topology.attempt, task.index, manifest)

@@ -29,7 +29,7 @@ from cep_common.transport import connecting_socket, receive_now
 from topology.checkpoint.errors import CheckpointError
 from topology.checkpoint.writer import PartWriter
 from topology.errors import TopologyError
-from topology.stages.checkpoints import TakenPart
+from topology.stages.part_in_making import TakenPart
 from topology.stages.stored_states import flat
 from topology.stages.task import Task
 
@@ -72,6 +72,13 @@ class CheckpointAgent(threading.Thread):
         self._socket.close()
 
     def run(self) -> None:
+        try:
+            self._speak()
+        except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
+            logger.exception("the thread for checkpoints has ended")
+            self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
+
+    def _speak(self) -> None:
         next_beat_ms = 0
         while not self._closing.is_set():
             now_ms = self._clock.monotonic_ms()

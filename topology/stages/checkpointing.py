@@ -13,8 +13,8 @@ from typing import Literal
 from topology.alignment import Aligned, Aligner, Step
 from topology.bundle import Bundle
 from topology.model import Topology
-from topology.stages.checkpoints import PartInMaking, TakenPart
 from topology.stages.contract import StageInstance
+from topology.stages.part_in_making import PartInMaking, TakenPart
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 

@@ -70,6 +70,10 @@ class TaskControl(threading.Thread):
                 logger.warning("no manager: %s", error)
             except CepError:
                 logger.exception("control of task %s failed", self._task.index)
+            except Exception as defect:  # the border of the thread: without it the task would work on, unheard
+                logger.exception("control of task %s has ended", self._task.index)
+                self._fence(TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}"))
+                break
             if os.getppid() != self._parent:
                 self._fence(TopologyError("orphaned", "the process that started this task has gone"))
                 break

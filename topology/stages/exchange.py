@@ -26,6 +26,9 @@ from topology.model import Topology
 
 UNBOUNDED_ROWS = 2**62
 
+TASK_LOST = "task-lost"
+"""The reason code of an error that says that another task has gone."""
+
 Deliver = Callable[[str, Bundle], None]
 """Hands a bundle to a local instance."""
 
@@ -91,7 +94,7 @@ class Exchange:
                 way.under_way.pop(sequence).settle()
             way.link.settled.clear()
             if way.link.state in (LinkState.LOST, LinkState.REFUSED):
-                raise TopologyError("task-lost", f"the link from task {self._task} to task {task} broke")
+                raise TopologyError(TASK_LOST, f"the link from task {self._task} to task {task} broke")
             self._pump(way)
 
     def on_readable(self, monotonic_ms: int) -> None:

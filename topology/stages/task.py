@@ -24,7 +24,7 @@ from topology.model import Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.checkpointing import Checkpointing
 from topology.stages.contract import NO_STATE, Parts, StageInstance
-from topology.stages.exchange import Exchange
+from topology.stages.exchange import TASK_LOST, Exchange
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
@@ -140,6 +140,10 @@ class Task:
         self.exchange.connect(addresses, self._clock.monotonic_ms())
         try:
             self._loop()
+        except TopologyError as error:
+            # The tasks of a topology are stopped one after the other: one that ends first breaks its links to the rest.
+            if not (self._stopping and error.reason_code == TASK_LOST):
+                raise
         finally:
             for instance in self._instances.values():
                 instance.close()
