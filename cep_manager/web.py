@@ -8,6 +8,7 @@ from flask import Flask, Response, request
 
 from cep_common.security.web import Gate, guard, open_gate
 from cep_manager.access import CALLS
+from cep_manager.accounts.page_context import add_page_context
 from cep_manager.api.blueprint import api_blueprint
 from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
@@ -35,6 +36,7 @@ def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> 
     app.before_request(send_to_leader(view))
     app.after_request(_protect)
     answer_failures(app)
+    add_page_context(app)
     app.register_blueprint(api_blueprint(view))
     app.register_blueprint(console_blueprint(view))
     app.register_blueprint(storm_blueprint(view))

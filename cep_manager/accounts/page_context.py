@@ -1,0 +1,38 @@
+"""What every page's template knows of whoever looks at it: `user`, `may(permission)`, `csrf()`."""
+
+from __future__ import annotations
+
+from flask import Flask, g
+from markupsafe import Markup
+
+from cep_common.security.access import Permission, Principal, is_granted
+
+CSRF_FIELD = "csrf_token"
+
+
+def add_page_context(app: Flask) -> None:
+    """Templates, and macros that they import, know `csrf()`, the hidden field of every form that changes something;
+    `csrf_token()`, its value for scripts; and `may(name)`, of a `Permission`. Templates know `user` too, None when nobody
+    has to show who they are."""
+    app.jinja_env.globals.update(csrf=_field, csrf_token=_token, may=_may)
+    app.context_processor(lambda: {"user": _user()})
+
+
+def _user() -> Principal | None:
+    user: Principal | None = g.get("principal")
+    return user
+
+
+def _may(permission: str) -> bool:
+    user = _user()
+    return user is None or is_granted(user, Permission[permission])
+
+
+def _token() -> str:
+    return ""
+
+
+def _field() -> Markup:
+    """Empty when the page's requests need no such proof."""
+    token = _token()
+    return Markup('<input type="hidden" name="{}" value="{}">').format(CSRF_FIELD, token) if token else Markup()

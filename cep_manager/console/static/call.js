@@ -1,0 +1,34 @@
+// Sends requests to the manager as the page's user: changes carry the proof that they come from a page of the console.
+
+const CSRF_HEADER = "X-CSRFToken";
+const NOT_LOGGED_IN = 401;
+const UNCHANGING = ["GET", "HEAD", "OPTIONS"];
+
+/** As `fetch`, of an address of the manager itself. Whoever is not logged in any more is told so on the page. */
+export async function call(address, options = {}) {
+  const headers = new Headers(options.headers);
+  const token = document.querySelector('meta[name="csrf-token"]')?.content;
+  if (token && !UNCHANGING.includes((options.method ?? "GET").toUpperCase())) {
+    headers.set(CSRF_HEADER, token);
+  }
+  const answer = await fetch(address, { ...options, headers });
+  if (answer.status === NOT_LOGGED_IN) {
+    tellLoggedOut();
+  }
+  return answer;
+}
+
+function tellLoggedOut() {
+  if (document.getElementById("logged-out") !== null) {
+    return;
+  }
+  const told = document.createElement("p");
+  told.id = "logged-out";
+  told.className = "notice warning";
+  told.setAttribute("role", "alert");
+  const link = document.createElement("a");
+  link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.textContent = "Log in again";
+  told.append("You were logged out; what you see is as of then. ", link);
+  document.getElementById("content").prepend(told);
+}
