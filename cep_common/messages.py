@@ -11,7 +11,9 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
+from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
 
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -94,13 +96,16 @@ class EndpointAssigned(Message, frozen=True):
 
 
 class InflowReport(msgspec.Struct, frozen=True):
-    """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver."""
+    """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver.
+    `under_way_rows` were sent and are not acknowledged, of at most `window_rows`."""
 
     stream: str
     connected: bool
     sent_events: int = 0
     waiting_events: int = 0
     receiver: str = ""
+    under_way_rows: int = 0
+    window_rows: int = 0
 
 
 class OutflowReport(msgspec.Struct, frozen=True):
@@ -111,7 +116,9 @@ class OutflowReport(msgspec.Struct, frozen=True):
 
 
 class WorkerPlanReport(msgspec.Struct, frozen=True):
-    """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service."""
+    """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service, `links`
+    tells more of them. `spools` is told of plans that keep logs, `held` of those that deliver exactly once. `errors`
+    are those of its sources, sinks and connections since the worker started."""
 
     key: PlanKey
     epoch: int
@@ -119,10 +126,17 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     outflow: tuple[OutflowReport, ...] = ()
     publishers: tuple[str, ...] = ()
     last_error: str = ""
+    links: tuple[PublisherReport, ...] = ()
+    spools: tuple[SpoolReport, ...] = ()
+    held: HeldReport | None = None
+    errors: tuple[ErrorRecord, ...] = ()
 
 
 class RegisterWorker(Message, frozen=True):
-    """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from."""
+    """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from. Its process
+    holds `memory_bytes` of memory of its own and has used `cpu_ms` of processor time since it started, `up_ms` ago;
+    what it accepts is brought to the disk as `fsync` says. Of `connectors` and `listeners` the first hundreds are
+    told."""
 
     TYPE = "register-worker"
     worker: str
@@ -133,6 +147,13 @@ class RegisterWorker(Message, frozen=True):
     http_address: str = ""
     ingress: Endpoint | None = None
     egress: Endpoint | None = None
+    up_ms: int = 0
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    fsync: str = ""
+    leaving: bool = False
+    connectors: tuple[ConnectorReport, ...] = ()
+    listeners: tuple[ListenerReport, ...] = ()
 
 
 class CheckpointSpan(msgspec.Struct, frozen=True):
@@ -229,13 +250,19 @@ class PlansListed(Message, frozen=True):
 RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
 
 
+CheckpointState = Literal["taking", "complete", "failed", "abandoned"]
+CheckpointTrigger = Literal["interval", "savepoint", "last"]
+"""Why a checkpoint is taken: it was time, somebody asked for a savepoint, or its topology is to end."""
+
+
 class CheckpointReport(msgspec.Struct, frozen=True):
     """One checkpoint of a topology, begun at `began_ms` (time of day). `stored_bytes` of its `size_bytes` were new;
-    `alignment_ms` is the longest that an instance waited for markers. `name` is that of a savepoint, else empty;
-    `error` says why it failed."""
+    `alignment_ms` is the longest that an instance waited for markers. `name` is that of a savepoint, else empty. A
+    task or the store has `failed`, or it was `abandoned`, since time was up or its topology ended: `error` says
+    why. `acknowledged` of `tasks` tasks have done their part."""
 
     checkpoint: int
-    state: Literal["taking", "complete", "failed"]
+    state: CheckpointState
     began_ms: int
     duration_ms: int = 0
     size_bytes: int = 0
@@ -243,6 +270,9 @@ class CheckpointReport(msgspec.Struct, frozen=True):
     alignment_ms: int = 0
     name: str = ""
     error: str = ""
+    trigger: CheckpointTrigger = "interval"
+    tasks: int = 0
+    acknowledged: int = 0
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
@@ -261,7 +291,8 @@ class SavepointReport(msgspec.Struct, frozen=True):
 class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
     that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
-    `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing."""
+    `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
+    `failures` are what ended topologies of the plan under this driver."""
 
     key: PlanKey
     epoch: int
@@ -272,6 +303,19 @@ class TopologyReport(msgspec.Struct, frozen=True):
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
     failed_checkpoints: int = 0
+    failures: tuple[ErrorRecord, ...] = ()
+
+
+class CheckpointSettings(msgspec.Struct, frozen=True):
+    """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), `pause_ms` after the end of
+    the last at the earliest, into the store at `location` (without passwords; empty: none are taken), which keeps the
+    newest `retained` of each plan. One that takes `timeout_ms` is given up."""
+
+    location: str
+    interval_ms: int
+    pause_ms: int
+    timeout_ms: int
+    retained: int
 
 
 class ExecutorReport(msgspec.Struct, frozen=True):
@@ -300,6 +344,7 @@ class RegisterDriver(Message, frozen=True):
     started_ms: int = 0
     savepoints: tuple[SavepointReport, ...] = ()
     executors: tuple[ExecutorReport, ...] = ()
+    checkpointing: CheckpointSettings | None = None
 
 
 class DriverRegistered(Message, frozen=True):

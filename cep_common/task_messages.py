@@ -7,10 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message
 
 ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
+
+StatisticsLevel = Literal["off", "basic", "detail"]
+"""What stages count besides errors and what waits: nothing, events and latencies, or each query's work too."""
 
 
 class StreamCount(msgspec.Struct, frozen=True):
@@ -31,6 +35,16 @@ class HeldState(msgspec.Struct, frozen=True):
     distinct_values: int = 0
     instances: int = 0
     bytes: int = 0
+
+
+class QueryReport(msgspec.Struct, frozen=True):
+    """What one query of a stage has worked on since its task started, as long as the level was `detail`: `latencies` are
+    the events by how long the query took over the piece in which they came, as in `ComponentReport`."""
+
+    query: str
+    events: int
+    busy_us: int
+    latencies: tuple[tuple[int, int], ...] = ()
 
 
 class ComponentReport(msgspec.Struct, frozen=True):
@@ -57,6 +71,9 @@ class ComponentReport(msgspec.Struct, frozen=True):
     last_error: str = ""
     last_error_ms: int = 0
     held: tuple[HeldState, ...] = ()
+    queries: tuple[QueryReport, ...] = ()
+    failures: tuple[ErrorRecord, ...] = ()
+    """What `errors` counts, by kind."""
 
 
 TaskOrder = Literal["work", "stand-by", "pause", "give"]
@@ -96,7 +113,7 @@ class RegisterTask(Message, frozen=True):
 
 
 class TaskRegistered(Message, frozen=True):
-    """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
+    """`statistics` is the level at which its stages count. `order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
     no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
     `managers` are all that are known, the leader first."""
 
@@ -106,6 +123,7 @@ class TaskRegistered(Message, frozen=True):
     order: TaskOrder = "work"
     sources: tuple[StateSource, ...] = ()
     managers: tuple[Endpoint, ...] = ()
+    statistics: StatisticsLevel = "basic"
 
 
 class FetchState(Message, frozen=True):

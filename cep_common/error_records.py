@@ -1,0 +1,83 @@
+"""Errors as they are told of: grouped where they arise, so that a million events that fail alike are one record."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+MOST_RECORDS = 8
+"""So many groups are kept where errors arise; the one that was seen last longest ago goes first."""
+LONGEST_TEXT = 600
+LONGEST_TRACEBACK = 4_000
+"""Longer ones lose their beginning: the end says what went wrong."""
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+
+
+class ErrorRecord(msgspec.Struct, frozen=True):
+    """An error that came `count` times between the times of day `first_ms` and `last_ms`. `code` is stable, `text` and
+    `traceback` are those of the newest. `instance` is the stage instance, source or sink that had it; `host` and
+    `process_id` its process, empty and 0 where the sender's own is meant."""
+
+    code: str
+    text: str
+    first_ms: int
+    last_ms: int
+    count: int = 1
+    instance: str = ""
+    traceback: str = ""
+    host: str = ""
+    process_id: int = 0
+
+
+def group_of(text: str) -> str:
+    """What the texts of errors of one kind have in common: the text without its numbers."""
+    return _NUMBER.sub("#", text)
+
+
+class ErrorLog:
+    """The errors of one process, or of one part of it, since it started: at most `most` groups by instance, code and
+    text without numbers. Belongs to one thread; what `records` gave may go to others."""
+
+    def __init__(self, most: int = MOST_RECORDS) -> None:
+        self._most = most
+        self._groups: dict[tuple[str, str, str], ErrorRecord] = {}
+        self._records: tuple[ErrorRecord, ...] | None = ()
+
+    def note(
+        self,
+        code: str,
+        text: str,
+        now_ms: int,
+        *,
+        count: int = 1,
+        instance: str = "",
+        traceback: str = "",
+        host: str = "",
+        process_id: int = 0,
+    ) -> None:
+        """The error has come `count` times more, at the time of day `now_ms`."""
+        text = text[:LONGEST_TEXT]
+        name = (instance, code, group_of(text))
+        before = self._groups.pop(name, None)
+        self._groups[name] = ErrorRecord(
+            code=code,
+            text=text,
+            first_ms=before.first_ms if before is not None else now_ms,
+            last_ms=now_ms,
+            count=count + (before.count if before is not None else 0),
+            instance=instance,
+            traceback=traceback[-LONGEST_TRACEBACK:],
+            host=host,
+            process_id=process_id,
+        )
+        if len(self._groups) > self._most:
+            del self._groups[next(iter(self._groups))]
+        self._records = None
+
+    def records(self) -> tuple[ErrorRecord, ...]:
+        """All groups, the one that was seen last at the end."""
+        if self._records is None:
+            self._records = tuple(self._groups.values())
+        return self._records

@@ -1,0 +1,69 @@
+"""What a worker tells of its parts with each heartbeat: links, logs, held results, sources, sinks, listeners."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+MOST_CONNECTORS = 256
+"""So many sources and sinks of a worker are told of."""
+MOST_LISTENERS = 64
+"""So many of its listeners are told of."""
+
+
+class PublisherReport(msgspec.Struct, frozen=True):
+    """A link from a publisher instance: `under_way_rows` came and are not acknowledged, of at most `window_rows`;
+    `waits` while a consumer has no room for them."""
+
+    instance: str
+    under_way_rows: int
+    window_rows: int
+    waits: bool = False
+
+
+class SpoolReport(msgspec.Struct, frozen=True):
+    """The log of an imported stream: `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that
+    the topology may ask for again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be
+    unreadable; `problem` says why nothing more can be stored, empty when it can."""
+
+    stream: str
+    size_bytes: int
+    maximum_bytes: int
+    segments: int
+    oldest_ms: int = 0
+    lost_events: int = 0
+    problem: str = ""
+
+
+class HeldReport(msgspec.Struct, frozen=True):
+    """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`."""
+
+    events: int
+    size_bytes: int
+    oldest_ms: int
+
+
+class ConnectorReport(msgspec.Struct, frozen=True):
+    """A source or sink of a worker: the plan that declares it (empty: a file does), its stream, and what is wrong with
+    it now (`error`; empty: nothing)."""
+
+    direction: Literal["source", "sink"]
+    type: str
+    tenant: int
+    plan: str
+    stream: str
+    error: str = ""
+    waiting_events: int = 0
+    dropped_events: int = 0
+
+
+class ListenerReport(msgspec.Struct, frozen=True):
+    """A client that listens to an exported event stream: events that wait for it, rows that it has not acknowledged,
+    and for how long the oldest of these are under way."""
+
+    tenant: int
+    event_stream: str
+    waiting_events: int
+    under_way_rows: int
+    lag_ms: int
