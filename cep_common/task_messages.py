@@ -3,7 +3,7 @@ another. PROTOCOL.md describes them."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -38,8 +38,8 @@ class HeldState(msgspec.Struct, frozen=True):
 
 
 class QueryReport(msgspec.Struct, frozen=True):
-    """What one query of a stage has worked on since its task started, as long as the level was `detail`: `latencies` are
-    the events by how long the query took over the piece in which they came, as in `ComponentReport`."""
+    """What one query of a stage has worked on since its task started, while the level was `detail`: `latencies` are the
+    events by how long the query took over the piece in which they came, as in `ComponentReport`."""
 
     query: str
     events: int
@@ -76,6 +76,26 @@ class ComponentReport(msgspec.Struct, frozen=True):
     """What `errors` counts, by kind."""
 
 
+class SampleOrder(msgspec.Struct, frozen=True):
+    """Of what goes through the instances of `component`, about `percent` of a hundred events shall be told, for
+    `left_ms` more."""
+
+    component: str
+    percent: Annotated[float, msgspec.Meta(gt=0, le=100)]
+    left_ms: int
+
+
+class SampledEvent(msgspec.Struct, frozen=True):
+    """An event of `stream` that `instance` took `in` or gave `out` at the time of day `at_ms`; `event` is JSON, cut
+    when it is long."""
+
+    instance: str
+    direction: Literal["in", "out"]
+    stream: str
+    at_ms: int
+    event: str
+
+
 TaskOrder = Literal["work", "stand-by", "pause", "give"]
 HandOver = Literal["", "quiet", "given", "restored"]
 
@@ -94,7 +114,8 @@ class RegisterTask(Message, frozen=True):
     `hand_over`
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
     taking it. `attempt` is how often the driver had started the topology anew, `left` what its
-    instances could not take over of the state that they began from, for people."""
+    instances could not take over of the state that they began from, for people. `samples` are events that were
+    sampled since the last registration."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -110,12 +131,14 @@ class RegisterTask(Message, frozen=True):
     attempt: int = 0
     left: tuple[str, ...] = ()
     up_ms: int = 0
+    samples: tuple[SampledEvent, ...] = ()
 
 
 class TaskRegistered(Message, frozen=True):
-    """`statistics` is the level at which its stages count. `order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
+    """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
     no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
-    `managers` are all that are known, the leader first."""
+    `managers` are all that are known, the leader first. `statistics` is the level at which its stages count, `samples`
+    what is to be sampled now."""
 
     TYPE = "task-registered"
     heartbeat_ms: int
@@ -124,6 +147,7 @@ class TaskRegistered(Message, frozen=True):
     sources: tuple[StateSource, ...] = ()
     managers: tuple[Endpoint, ...] = ()
     statistics: StatisticsLevel = "basic"
+    samples: tuple[SampleOrder, ...] = ()
 
 
 class FetchState(Message, frozen=True):
