@@ -6,6 +6,7 @@ from cep_common.security.access import Permission
 
 CALLS: dict[str, Permission] = {
     "api.show_health": Permission.OPEN,
+    "api.describe": Permission.OPEN,
     "console.static": Permission.OPEN,
     "api.list_plans": Permission.SEE,
     "api.show_plan": Permission.SEE,
@@ -25,6 +26,7 @@ CALLS: dict[str, Permission] = {
     "api.show_language": Permission.SEE,
     "api.preview_plan": Permission.SEE,
     "api.try_plan": Permission.EDIT,
+    "console.show_overview": Permission.SEE,
     "console.list_plans": Permission.SEE,
     "console.list_fragment": Permission.SEE,
     "console.show_plan": Permission.SEE,
@@ -36,6 +38,7 @@ CALLS: dict[str, Permission] = {
     "api.activate_plan": Permission.OPERATE,
     "api.deactivate_plan": Permission.OPERATE,
     "api.trace_plan": Permission.OPERATE,
+    "api.set_statistics_level": Permission.OPERATE,
     "api.restart_plan": Permission.OPERATE,
     "api.rebalance_plan": Permission.OPERATE,
     "api.list_checkpoints": Permission.SEE,

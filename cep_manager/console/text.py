@@ -1,15 +1,26 @@
-"""Numbers and times as people read them. Pure."""
+"""Numbers and times as people read them, and the filters by which templates ask for them. Pure.
+
+Units are set off by a narrow space, which no line is broken at. What is not known (None) is a dash.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+SPACE = "\u202f"
+UNKNOWN = "–"
+_LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
-def duration(milliseconds: int) -> str:
+
+def duration(milliseconds: float | None) -> str:
     """A length of time in its two largest units: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `4 d 1 h`."""
+    if milliseconds is None:
+        return UNKNOWN
     if milliseconds < 1_000:
-        return f"{max(0, milliseconds)} ms"
-    seconds = milliseconds // 1_000
+        return f"{max(0, round(milliseconds))} ms"
+    seconds = int(milliseconds) // 1_000
     for size, name, part, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if seconds >= size:
             rest = seconds % size // part
@@ -17,9 +28,56 @@ def duration(milliseconds: int) -> str:
     return f"{seconds} s"
 
 
-def count(number: int) -> str:
+def latency(milliseconds: float | None) -> str:
+    """A short length of time to three digits: `85 µs`, `4.25 ms`, `830 ms`, `2.5 s`; minutes and more as `duration`."""
+    if milliseconds is None:
+        return UNKNOWN
+    if milliseconds >= 60_000:
+        return duration(milliseconds)
+    if milliseconds >= 999.5:
+        return f"{_digits(milliseconds / 1_000)}{SPACE}s"
+    if milliseconds >= 0.9995 or milliseconds == 0:
+        return f"{_digits(milliseconds)}{SPACE}ms"
+    return f"{_digits(milliseconds * 1_000)}{SPACE}µs"
+
+
+def count(number: int | None) -> str:
     """A count with thousands set apart by thin spaces."""
-    return f"{number:,}".replace(",", "\u202f")
+    return UNKNOWN if number is None else f"{number:,}".replace(",", SPACE)
+
+
+def short(number: float | None) -> str:
+    """A number to three digits: `7`, `950`, `12.3 k`, `4.56 M`."""
+    if number is None:
+        return UNKNOWN
+    for size, name in _LARGE:
+        if abs(number) >= size * 0.9995:
+            return f"{_digits(number / size)}{SPACE}{name}"
+    return _digits(number)
+
+
+def rate(per_second: float | None) -> str:
+    """Events per second to three digits: `0.25/s`, `12.3 k/s`."""
+    return UNKNOWN if per_second is None else f"{short(per_second)}/s"
+
+
+def size(octets: float | None) -> str:
+    """A size: `512 B`, `1.5 KiB`, `20.1 MiB`."""
+    if octets is None:
+        return UNKNOWN
+    for unit, name in _BYTES:
+        if octets >= unit:
+            return f"{_digits(octets / unit)}{SPACE}{name}"
+    return f"{round(octets)}{SPACE}B"
+
+
+def percent(share: float | None) -> str:
+    """A share of one in hundredths: `0.4 %`, `93 %`."""
+    if share is None:
+        return UNKNOWN
+    hundredths = share * 100
+    written = f"{hundredths:.1f}" if 0 < hundredths < 9.95 else f"{hundredths:.0f}"
+    return f"{written.removesuffix('.0')}{SPACE}%"
 
 
 def plural(number: int, one: str, many: str) -> str:
@@ -35,3 +93,25 @@ def utc(epoch_ms: int) -> str:
 def iso(epoch_ms: int) -> str:
     """A time of day for machines, such as `2026-01-31T12:00:05Z`."""
     return datetime.fromtimestamp(epoch_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _digits(number: float) -> str:
+    """To three digits, without zeros behind the point."""
+    places = 0 if abs(number) >= 99.95 else 1 if abs(number) >= 9.995 else 2
+    written = f"{number:.{places}f}"
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "duration": duration,
+    "latency": latency,
+    "whole": count,
+    "short": short,
+    "rate": rate,
+    "size": size,
+    "percent": percent,
+    "utc": utc,
+    "iso": iso,
+}
+"""By name in templates: `duration` and `latency` of milliseconds, `whole` and `short` of counts, `rate` of events per
+second, `size` of bytes, `percent` of a share of one, `utc` and `iso` of times of day."""

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
-from flask import Blueprint, Response, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request
 from werkzeug.exceptions import HTTPException
-from werkzeug.wrappers import Response as AnyResponse
 
 from cep_common.errors import CepError
-from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.ids import PlanKey
 from cep_manager.api.failures import answer_http, status_of
 from cep_manager.api.requests import read_number, read_tenant, read_text
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.highlight import siddhi_lines, xml_lines
+from cep_manager.console.pages import Page, fragment, link, notice_of_deed, page
 from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
+from cep_manager.console.text import FILTERS
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, UnknownStreamError
 from cep_manager.events.model import Side
 from cep_manager.manager_view import ManagerView, Outcome
-
-Page = tuple[str, int] | str | AnyResponse
-
-NOTICES = {
-    "deployed": "{plan} was deployed.",
-    "redeployed": "{plan} is being updated; what ran before runs on until the new topology does.",
-    "unchanged": "{plan} is deployed with the same text; nothing was changed.",
-    "undeployed": "{plan} was undeployed.",
-    "activate": "{plan} was activated: workers take events in for it.",
-    "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
-    "restart": "{plan} is restarted.",
-    "trace": "{plan} is traced: workers write its events to their logs.",
-    "untrace": "{plan} is not traced any more.",
-    "rebalance": "{plan} is being rebalanced; what ran before runs on until the new topology does.",
-    "rename": "{plan} has its new name.",
-    "as-before": "{plan} is as asked for already; nothing was changed.",
-}
 
 STARTING_TEXT = """\
 @Plan:name('ExecutionPlan')
@@ -58,7 +40,9 @@ insert into OutStream;
 def console_blueprint(view: ManagerView) -> Blueprint:
     """All pages and their assets, at the root of the site."""
     console = Blueprint("console", __name__, template_folder="templates", static_folder="static")
-    console.app_context_processor(lambda: {"link": _link})
+    console.app_context_processor(lambda: {"link": link})
+    for name, text in FILTERS.items():
+        console.add_app_template_filter(text, name)
     console.app_errorhandler(404)(_no_page)
     _list_pages(console, view)
     _deploy_pages(console, view)
@@ -73,26 +57,31 @@ def console_blueprint(view: ManagerView) -> Blueprint:
 
 def _list_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/")
-    @_page
+    @page
+    def show_overview() -> Page:
+        return redirect(link("console.list_plans"), code=303)
+
+    @console.get("/plans")
+    @page
     def list_plans() -> Page:
-        return render_template("plans.html", plans=_rows(view), notice=_notice())
+        return render_template("plans.html", plans=_rows(view), notice=notice_of_deed())
 
     @console.get("/fragments/plans")
-    @_fragment
+    @fragment
     def list_fragment() -> Page:
         return render_template("fragments/plans.html", plans=_rows(view))
 
 
 def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/deploy")
-    @_page
+    @page
     def deploy_form() -> Page:
         name = request.args.get("plan")
         text = view.plan(PlanKey(read_tenant(request), name)).text if name else STARTING_TEXT
         return _deploy_page(text, replace=bool(name), edited=name or "")
 
     @console.post("/deploy")
-    @_page
+    @page
     def deploy_plan() -> Page:
         # Browsers end the lines of a form's text with CR LF; what is stored is the text as it was written.
         text = request.form.get("text", "").replace("\r\n", "\n")
@@ -111,12 +100,12 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
             remedy = "" if rename else _remedy(error, edited)
             return _deploy_page(text, replace, edited, refusal=error.message, remedy=remedy), status_of(error)
         notice = "unchanged" if not deployed.changed else "deployed" if deployed.created else "redeployed"
-        return redirect(_link("console.show_plan", name=deployed.plan, notice=notice), code=303)
+        return redirect(link("console.show_plan", name=deployed.plan, notice=notice), code=303)
 
 
 def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
     @console.post("/fragments/query-plan")
-    @_fragment
+    @fragment
     def query_plan_fragment() -> Page:
         found = view.preview(read_tenant(request), read_text(request))
         return render_template(
@@ -156,7 +145,7 @@ def _deploy_page(
 
 def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>")
-    @_page
+    @page
     def show_plan(name: str) -> Page:
         key = PlanKey(read_tenant(request), name)
         plan = view.plan(key)
@@ -166,38 +155,38 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
             connections=present_connections(view.graph(key)),
             text=siddhi_lines(plan.text),
             query_plan=_query_plan(view, key),
-            notice=_notice(name),
+            notice=notice_of_deed(name),
             intake=plan.status.topology.intake,
             trace=plan.status.topology.trace,
             workers=plan.status.topology.tasks_required,
         )
 
     @console.get("/fragments/plans/<name>")
-    @_fragment
+    @fragment
     def plan_fragment(name: str) -> Page:
         key = PlanKey(read_tenant(request), name)
         connections = present_connections(view.graph(key))
         return render_template("fragments/plan.html", plan=present_plan(view.plan(key)), connections=connections)
 
     @console.get("/plans/<name>/undeploy")
-    @_page
+    @page
     def undeploy_form(name: str) -> Page:
         return render_template("undeploy.html", plan=present_plan(view.plan(PlanKey(read_tenant(request), name))))
 
     @console.post("/plans/<name>/undeploy")
-    @_page
+    @page
     def undeploy_plan(name: str) -> Page:
         view.undeploy(PlanKey(read_tenant(request), name))
-        return redirect(_link("console.list_plans", notice="undeployed", plan=name), code=303)
+        return redirect(link("console.list_plans", notice="undeployed", plan=name), code=303)
 
 
 def _life_cycle_actions(console: Blueprint, view: ManagerView) -> None:
     @console.post("/plans/<name>/<any(activate, deactivate, trace, untrace, restart, rebalance, rename):action>")
-    @_page
+    @page
     def act_on_plan(name: str, action: str) -> Page:
         outcome = _act(view, PlanKey(read_tenant(request), name), action)
         notice = action if outcome.changed else "as-before"
-        return redirect(_link("console.show_plan", name=outcome.plan, notice=notice), code=303)
+        return redirect(link("console.show_plan", name=outcome.plan, notice=notice), code=303)
 
 
 def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
@@ -216,21 +205,21 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
 
 def _flow_pages(console: Blueprint) -> None:
     @console.get("/event-flow")
-    @_page
+    @page
     def show_event_flow() -> Page:
         return render_template("event_flow.html")
 
 
 def _event_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/events")
-    @_page
+    @page
     def list_event_streams() -> Page:
         streams = view.event_streams(read_tenant(request))
         sides = [(side, [one for one in streams if one.side == side]) for side in get_args(Side)]
         return render_template("events.html", sides=sides)
 
     @console.get("/events/<any(imported, exported):side>/<path:name>")
-    @_page
+    @page
     def show_event_stream(side: str, name: str) -> Page:
         tenant = read_tenant(request)
         found = [one for one in view.event_streams(tenant) if (one.side, one.name) == (side, name)]
@@ -241,12 +230,12 @@ def _event_pages(console: Blueprint, view: ManagerView) -> None:
 
 def _cluster_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/cluster")
-    @_page
+    @page
     def show_cluster() -> Page:
         return render_template("cluster.html", cluster=present_cluster(view.cluster()))
 
     @console.get("/fragments/cluster")
-    @_fragment
+    @fragment
     def cluster_fragment() -> Page:
         return render_template("fragments/cluster.html", cluster=present_cluster(view.cluster()))
 
@@ -256,34 +245,6 @@ def _no_page(error: HTTPException) -> Page:
     if request.path.startswith("/api/"):
         return answer_http(error)
     return render_template("failure.html", code="not-found", message="There is no such page."), 404
-
-
-def _page(show: Callable[..., Page]) -> Callable[..., Page]:
-    """The view with errors shown as a page."""
-
-    @functools.wraps(show)
-    def shown(**arguments: str) -> Page:
-        try:
-            return show(**arguments)
-        except CepError as error:
-            status = status_of(error)
-            return render_template("failure.html", code=error.code, message=error.message), status
-
-    return shown
-
-
-def _fragment(show: Callable[..., Page]) -> Callable[..., Page]:
-    """The view with errors shown in place of the fragment; the status tells the page's script."""
-
-    @functools.wraps(show)
-    def shown(**arguments: str) -> Page:
-        try:
-            return show(**arguments)
-        except CepError as error:
-            text = render_template("fragments/failure.html", code=error.code, message=error.message)
-            return Response(text, status_of(error))
-
-    return shown
 
 
 def _rows(view: ManagerView) -> list[object]:
@@ -296,22 +257,3 @@ def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
         return xml_lines(view.query_plan(key))
     except PlanInvalidError:
         return []
-
-
-def _notice(plan: str = "") -> str:
-    text = NOTICES.get(request.args.get("notice", ""), "")
-    return text.format(plan=plan or request.args.get("plan", ""))
-
-
-def _link(endpoint: str, **values: Any) -> str:
-    """The address of a page, for the same tenant."""
-    return url_for(endpoint, **{**_tenant_query(), **values})
-
-
-def _tenant_query() -> dict[str, Any]:
-    """What links must carry so that they stay with the tenant."""
-    try:
-        tenant = read_tenant(request)
-    except CepError:
-        return {}
-    return {} if tenant == SUPER_TENANT else {"tenant": tenant}

@@ -63,5 +63,5 @@ def test_the_plan_page_draws_every_node_and_edge_with_counts(address: str, tmp_p
 
 
 def test_the_list_shows_times_in_the_readers_own_zone(address: str, tmp_path: Path) -> None:
-    page = dumped(address, tmp_path)
+    page = dumped(f"{address}/plans", tmp_path)
     assert re.search(r'<time datetime="2026-01-01T00:00:00Z" title="2026-01-01 00:00:00 UTC">', page)

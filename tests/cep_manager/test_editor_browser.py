@@ -85,7 +85,7 @@ def test_the_editor_takes_the_fields_place_in_colours_of_the_page(page: Browser)
     assert page.evaluate("document.getElementById('text').hidden")
     assert page.evaluate(f"{CONTENT}.getAttribute('aria-label')") == "Execution plan in SiddhiQL"
     annotation = f"[...{CONTENT}.querySelectorAll('.cm-line span')].find((one) => one.textContent === '@Plan:name')"
-    assert page.evaluate(f"getComputedStyle({annotation}).color") == "rgb(143, 63, 112)"
+    assert page.evaluate(f"getComputedStyle({annotation}).color") == "rgb(138, 59, 107)"
     assert page.evaluate("document.getElementById('verdict').textContent") == "KnockOnDelays can be deployed"
 
 

@@ -26,7 +26,7 @@ from cep_manager.web import create_app
 BODY_BYTES = 2_000
 EVENT_PAGES = ["/events", "/events/imported/Arrivals:1.0.0", "/events/exported/KnockOns:1.0.0"]
 PAGES = [
-    "/",
+    "/plans",
     "/deploy",
     "/deploy?plan=Storms",
     "/plans/Storms",
@@ -284,7 +284,7 @@ def test_every_asset_that_a_page_asks_for_is_there(client: FlaskClient) -> None:
 
 
 def test_the_list_tells_the_status_in_words(client: FlaskClient, view: FakeView) -> None:
-    page = client.get("/").get_data(as_text=True)
+    page = client.get("/plans").get_data(as_text=True)
     assert "active" in page
     assert page.count("all established") == 2
     view.world.tick(LEASE_MS)
@@ -295,7 +295,7 @@ def test_the_list_tells_the_status_in_words(client: FlaskClient, view: FakeView)
 
 
 def test_an_empty_list_says_what_to_do() -> None:
-    page = create_app(FakeView(World()), BODY_BYTES).test_client().get("/").get_data(as_text=True)
+    page = create_app(FakeView(World()), BODY_BYTES).test_client().get("/plans").get_data(as_text=True)
     assert "No execution plans yet" in page
     assert 'href="/deploy"' in page
 
@@ -344,7 +344,7 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
     assert "what its windows and patterns remember is lost" in page
     assert view.undeployed == []
     answer = client.post("/plans/Storms/undeploy")
-    assert answer.headers["Location"] == "/?notice=undeployed&plan=Storms"
+    assert answer.headers["Location"] == "/plans?notice=undeployed&plan=Storms"
     assert view.undeployed == [KEY]
 
 
@@ -410,14 +410,14 @@ def test_a_refused_text_stays_on_the_page_with_what_would_help(
 
 def test_links_stay_with_the_tenant(client: FlaskClient, view: FakeView) -> None:
     view.world.put(plan(key=PlanKey(7, "Theirs")))
-    page = client.get("/?tenant=7").get_data(as_text=True)
+    page = client.get("/plans?tenant=7").get_data(as_text=True)
     assert 'href="/plans/Theirs?tenant=7"' in page
     assert 'data-refresh="/fragments/plans?tenant=7"' in page
 
 
 def test_what_users_write_is_shown_as_text(client: FlaskClient, view: FakeView) -> None:
     view.world.put(plan(epoch=2, text="<script>alert(1)</script>", compiled="<img src=x>"))
-    for address in ("/", "/plans/Storms", "/deploy?plan=Storms"):
+    for address in ("/plans", "/plans/Storms", "/deploy?plan=Storms"):
         page = client.get(address).get_data(as_text=True)
         assert "<script>alert" not in page
         assert "<img src=x>" not in page
@@ -449,7 +449,7 @@ def test_a_page_that_is_not_there_is_said_in_a_page(client: FlaskClient) -> None
 
 def test_a_page_says_when_the_manager_cannot_answer(client: FlaskClient, view: FakeView) -> None:
     view.failure = ManagerUnavailableError("the control loop does not run")
-    for address in ("/", "/fragments/plans"):
+    for address in ("/plans", "/fragments/plans"):
         answer = client.get(address)
         assert answer.status_code == 503
         assert "the control loop does not run" in answer.get_data(as_text=True)

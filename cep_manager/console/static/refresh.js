@@ -1,4 +1,7 @@
-// Keeps the regions of a page that carry `data-refresh` up to date, and shows times of day in the reader's own zone.
+// Keeps the regions of a page that carry `data-refresh` up to date.
+
+import { call } from "./call.js";
+import "./times.js";
 
 const pulse = document.getElementById("pulse");
 let failedSince = null;
@@ -17,7 +20,7 @@ export function send(address, body, { type = "text/plain; charset=utf-8" } = {})
 
 async function reach(address, options) {
   try {
-    const answer = await fetch(address, options);
+    const answer = await call(address, options);
     tell(answer.status < 500 || answer.status === 503);
     return answer;
   } catch {
@@ -26,25 +29,15 @@ async function reach(address, options) {
   }
 }
 
-/** Calls `step` now and then again `everyMs` after it has ended, as long as the page is visible. */
+/** Calls `step` now and then again `everyMs` after it has ended, as long as the page is visible and asks nothing. */
 export function repeat(step, everyMs) {
   const run = async () => {
-    if (!document.hidden) {
+    if (!document.hidden && document.querySelector("dialog[open]") === null) {
       await step();
     }
     setTimeout(run, everyMs);
   };
   setTimeout(run, everyMs);
-}
-
-export function localTimes(root) {
-  for (const time of root.querySelectorAll("time[datetime]")) {
-    const moment = new Date(time.dateTime);
-    if (!Number.isNaN(moment.getTime()) && !time.title) {
-      time.title = time.textContent;
-      time.textContent = moment.toLocaleString();
-    }
-  }
 }
 
 function tell(reached) {
@@ -71,12 +64,10 @@ function keepUp(region) {
     shown = text;
     const focused = region.contains(document.activeElement) ? document.activeElement.id : "";
     region.innerHTML = text;
-    localTimes(region);
     if (focused) {
       document.getElementById(focused)?.focus({ preventScroll: true });
     }
   }, Number(region.dataset.everyMs));
 }
 
-localTimes(document);
 document.querySelectorAll("[data-refresh]").forEach(keepUp);
