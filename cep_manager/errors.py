@@ -10,6 +10,7 @@ CepError
     ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
     ├── BadRequestError         a request that cannot be understood
+    ├── MediaTypeError          a body of a type that the call does not take
     ├── TrialsBusyError         no more plans are tried out at the moment
     ├── TrialFailedError        a plan that was tried out needed too much time or memory
     ├── UnknownStreamError      no such event stream
@@ -26,14 +27,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from cep_common.errors import CepError
 from cep_manager.compiled_plan import PlanProblem
 
 
 class ManagerError(CepError):
-    """An error of the manager that its caller can act on."""
+    """An error of the manager that its caller can act on. `details` are for programs: what is wrong where, what may be
+    there instead, which key of the configuration sets the limit."""
 
     code = "manager"
+
+    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details: dict[str, Any] = details or {}
 
 
 class PlanExistsError(ManagerError):
@@ -80,7 +88,8 @@ class PlanInvalidError(ManagerError):
     def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
         first = problems[0]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        super().__init__(f"line {first.line}, column {first.column}: {first.message}{more}")
+        where = f"line {first.line}, column {first.column}: {first.message}{more}"
+        super().__init__(where, {"problems": [msgspec.to_builtins(problem) for problem in problems]})
         self.problems = problems
 
 
@@ -88,6 +97,12 @@ class BadRequestError(ManagerError):
     """A request whose parameters or body cannot be understood."""
 
     code = "bad-request"
+
+
+class MediaTypeError(ManagerError):
+    """A request's body has a type that the call does not take."""
+
+    code = "unsupported-media-type"
 
 
 class TrialsBusyError(ManagerError):
@@ -121,14 +136,12 @@ class WorkerFailedError(ManagerError):
 
 
 class EventsRefusedError(ManagerError):
-    """A worker refused events and took none of them: `reason_code` and `problems` are its own."""
+    """A worker refused events and took none of them: `code` and `problems` in the details are its own."""
 
     code = "events-refused"
 
     def __init__(self, message: str, reason_code: str, problems: list[Any]) -> None:
-        super().__init__(message)
-        self.reason_code = reason_code
-        self.problems = problems
+        super().__init__(message, {"code": reason_code, "problems": problems})
 
 
 class TailsBusyError(ManagerError):

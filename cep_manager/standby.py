@@ -12,7 +12,7 @@ from cep_manager.manager_view import ManagerMember, ManagerView
 from cep_manager.storm_api.blueprint import PREFIX as STORM
 from cep_manager.storm_api.blueprint import storm_refusal
 
-ALWAYS_ANSWERED = frozenset({"api.show_health", "console.static", "metrics.show_metrics"})
+ALWAYS_ANSWERED = frozenset({"api.show_health", "api.describe", "console.static", "metrics.show_metrics"})
 """What does not depend on who leads."""
 
 CODE = "not-leader"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from flask import Blueprint, Response, request
 
-from cep_common.ids import PlanKey
-from cep_manager.api.requests import read_json, read_tenant
-from cep_manager.manager_view import ManagerView
+from cep_manager.api.calls import Api, json_body, plan_key
+from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
+from cep_manager.errors import NoDriverError, UnknownPlanError, UnknownSavepointError
+from cep_manager.manager_view import ManagerView, Outcome
 
 
 class TakingSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,35 +16,43 @@ class TakingSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
 
 
-def checkpoint_routes(api: Blueprint, view: ManagerView) -> None:
+def checkpoint_routes(api: Api, view: ManagerView) -> None:
     """Checkpoints and savepoints under `/plans/<name>`."""
 
-    @api.get("/plans/<name>/checkpoints")
-    def list_checkpoints(name: str) -> Response:
-        return _json(view.checkpoints(_key(name)))
+    @api.get(
+        "/plans/<name>/checkpoints", "The plan's newest checkpoints", answers=CheckpointList, fails=(UnknownPlanError,)
+    )
+    def list_checkpoints(name: str) -> CheckpointList:
+        return view.checkpoints(plan_key(name))
 
-    @api.delete("/plans/<name>/checkpoints")
-    def clear_checkpoints(name: str) -> Response:
-        return _json(view.clear_checkpoints(_key(name)), 202)
+    @api.delete(
+        "/plans/<name>/checkpoints",
+        "Removes the plan's checkpoints, but not its savepoints",
+        answers={202: Outcome},
+        fails=(UnknownPlanError, NoDriverError),
+    )
+    def clear_checkpoints(name: str) -> Outcome:
+        return view.clear_checkpoints(plan_key(name))
 
-    @api.get("/plans/<name>/savepoints")
-    def list_savepoints(name: str) -> Response:
-        return _json(view.savepoints(_key(name)))
+    @api.get("/plans/<name>/savepoints", "The plan's savepoints; it need not be deployed", answers=SavepointList)
+    def list_savepoints(name: str) -> SavepointList:
+        return view.savepoints(plan_key(name))
 
-    @api.post("/plans/<name>/savepoints")
-    def take_savepoint(name: str) -> Response:
-        asked = read_json(request, TakingSavepoint) if request.get_data() else TakingSavepoint()
-        return _json(view.take_savepoint(_key(name), asked.name), 202)
+    @api.post(
+        "/plans/<name>/savepoints",
+        "Takes a savepoint, called after the time or as the body says",
+        answers={202: SavepointView},
+        body=json_body(TakingSavepoint, required=False),
+        fails=(UnknownPlanError, NoDriverError),
+    )
+    def take_savepoint(name: str, body: TakingSavepoint) -> SavepointView:
+        return view.take_savepoint(plan_key(name), body.name)
 
-    @api.delete("/plans/<name>/savepoints/<savepoint>")
-    def delete_savepoint(name: str, savepoint: str) -> Response:
-        view.delete_savepoint(_key(name), savepoint)
-        return Response(status=202)
-
-
-def _key(name: str) -> PlanKey:
-    return PlanKey(read_tenant(request), name)
-
-
-def _json(body: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status, content_type="application/json")
+    @api.delete(
+        "/plans/<name>/savepoints/<savepoint>",
+        "Removes a savepoint",
+        answers={202: None},
+        fails=(UnknownSavepointError, NoDriverError),
+    )
+    def delete_savepoint(name: str, savepoint: str) -> None:
+        view.delete_savepoint(plan_key(name), savepoint)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import get_args
+from typing import Annotated, Any
 
 import msgspec
-from flask import Blueprint, Request, Response, request
+from flask import Request, Response, request
+from msgspec import Meta
 
-from cep_manager.api.requests import read_number, read_tenant
-from cep_manager.errors import BadRequestError
-from cep_manager.events.model import EventFilter, EventStreamView, Operator
+from cep_manager.api.calls import JSON, Api, Body, Media
+from cep_manager.api.requests import read_tenant
+from cep_manager.errors import (
+    EventsRefusedError,
+    NoWorkerError,
+    TailsBusyError,
+    UnknownStreamError,
+    WorkerFailedError,
+)
+from cep_manager.events.model import EventFilter, EventStreamView, Operator, SentEvents, TailReport
 from cep_manager.manager_view import ManagerView, Tail
 
 BEAT_S = 1.0
@@ -27,36 +35,71 @@ class EventStreamList(msgspec.Struct, frozen=True):
     streams: tuple[EventStreamView, ...]
 
 
-def event_routes(api: Blueprint, view: ManagerView) -> None:
-    """The calls are on `api`."""
+class Watching(msgspec.Struct, frozen=True):
+    """Which events of a stream are wanted: those whose `attribute` compares so with `value`, or all."""
 
-    @api.get("/event-streams")
-    def list_event_streams() -> Response:
+    attribute: Annotated[str, Meta(description="Only events with a certain value of this attribute")] = ""
+    operator: Annotated[Operator, Meta(description="How it is compared")] = "eq"
+    value: Annotated[str, Meta(description="With what")] = ""
+
+    def filter(self) -> EventFilter | None:
+        """None when all events are wanted."""
+        return EventFilter(self.attribute, self.operator, self.value) if self.attribute else None
+
+
+class Looking(Watching, frozen=True):
+    """What is looked at, and for how long."""
+
+    wait_ms: Annotated[int, Meta(ge=0, le=LONGEST_LOOK_MS, description="For so long")] = 1_000
+
+
+_TAIL = (UnknownStreamError, NoWorkerError, WorkerFailedError, TailsBusyError)
+
+
+def event_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get("/event-streams", "The tenant's event streams with their attributes and plans", answers=EventStreamList)
+    def list_event_streams() -> EventStreamList:
         tenant = read_tenant(request)
-        return _json(EventStreamList(tenant, view.event_streams(tenant)))
+        return EventStreamList(tenant, view.event_streams(tenant))
 
-    @api.get("/event-streams/<path:name>/tail")
-    def tail_events(name: str) -> Response:
-        tail = view.open_tail(read_tenant(request), name, _read_filter(request))
+    @api.get(
+        "/event-streams/<path:name>/tail",
+        "Events of an exported stream as they pass",
+        answers=Media("text/event-stream", "A report (as `look` gives) each second, `data: {…}`"),
+        query=Watching,
+        fails=_TAIL,
+    )
+    def tail_events(name: str, query: Watching) -> Response:
+        tail = view.open_tail(read_tenant(request), name, query.filter())
         answer = Response(_server_sent(tail), content_type="text/event-stream")
         answer.headers["X-Accel-Buffering"] = "no"
         # Also when nobody has asked for the first of it.
         answer.call_on_close(tail.close)
         return answer
 
-    @api.get("/event-streams/<path:name>/look")
-    def look_at_events(name: str) -> Response:
-        wait_ms = read_number(request.args.get("wait_ms", "1000"), "wait_ms")
-        if wait_ms > LONGEST_LOOK_MS:
-            raise BadRequestError(f"wait_ms must be at most {LONGEST_LOOK_MS}, not {wait_ms}")
-        with closing(view.open_tail(read_tenant(request), name, _read_filter(request))) as tail:
-            return _json(tail.take(wait_ms / 1_000))
+    @api.get(
+        "/event-streams/<path:name>/look",
+        "Events of an exported stream that pass within `wait_ms`",
+        answers=TailReport,
+        query=Looking,
+        fails=_TAIL,
+    )
+    def look_at_events(name: str, query: Looking) -> TailReport:
+        with closing(view.open_tail(read_tenant(request), name, query.filter())) as tail:
+            return tail.take(query.wait_ms / 1_000)
 
-    @api.post("/event-streams/<path:name>/events")
-    def send_events(name: str) -> Response:
+    @api.post(
+        "/event-streams/<path:name>/events",
+        "Sends the events in the body to an imported stream",
+        answers=SentEvents,
+        body=Body(Request.get_data, Any, (JSON, "application/x-ndjson")),
+        fails=(UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError),
+    )
+    def send_events(name: str, body: bytes) -> SentEvents:
         authorization = request.headers.get("Authorization", "")
-        sent = view.send_events(read_tenant(request), name, request.get_data(), request.mimetype, authorization)
-        return _json(sent)
+        return view.send_events(read_tenant(request), name, body, request.mimetype, authorization)
 
 
 def _server_sent(tail: Tail) -> Iterator[bytes]:
@@ -68,20 +111,3 @@ def _server_sent(tail: Tail) -> Iterator[bytes]:
         yield kind + b"data: " + msgspec.json.encode(report) + b"\n\n"
         if report.ended:
             return
-
-
-def _read_filter(request: Request) -> EventFilter | None:
-    """The filter in the query parameters `attribute`, `operator` and `value`. Raises BadRequestError."""
-    attribute = request.args.get("attribute", "")
-    if not attribute:
-        return None
-    operator = request.args.get("operator", "eq")
-    if operator not in get_args(Operator):
-        raise BadRequestError(f"operator must be {', '.join(get_args(Operator))}, not {operator[:40]!r}")
-    return msgspec.convert(
-        {"attribute": attribute, "operator": operator, "value": request.args.get("value", "")}, EventFilter
-    )
-
-
-def _json(body: object) -> Response:
-    return Response(msgspec.json.encode(body), content_type="application/json")

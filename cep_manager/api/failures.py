@@ -7,14 +7,16 @@ from typing import Any
 
 import msgspec
 from flask import Flask, Response, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from cep_common.errors import CepError
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
     EventsRefusedError,
+    ManagerError,
     ManagerUnavailableError,
+    MediaTypeError,
     NoDriverError,
     NotLeaderError,
     NoWorkerError,
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 HTTP_STATUS: dict[type[CepError], int] = {
     BadRequestError: 400,
+    MediaTypeError: 415,
     UnknownPlanError: 404,
     UnknownSavepointError: 404,
     NoDriverError: 503,
@@ -54,13 +57,17 @@ HTTP_STATUS: dict[type[CepError], int] = {
     ManagerUnavailableError: 503,
 }
 
+BUSY = (TailsBusyError, TrialsBusyError)
+"""What may be asked for again in a while."""
+
+AGAIN_AFTER_S = 5
+
 HTTP_CODES = {
     400: ("bad-request", "the request cannot be understood"),
     404: ("not-found", "there is nothing at this address; docs/rest.md lists what there is"),
     405: ("method-not-allowed", "this address does not take that method"),
     413: ("body-too-large", "the request's body is too large; see http.body_bytes in the manager's configuration"),
     414: ("address-too-long", "the request's address is too long"),
-    415: ("unsupported-media-type", "the request's body has a type that is not taken here"),
 }
 
 
@@ -85,26 +92,31 @@ def answer_failures(app: Flask) -> None:
     app.register_error_handler(Exception, _answer_unexpected)
 
 
-def status_of(error: CepError) -> int:
-    """The HTTP status for `error`."""
-    return next((HTTP_STATUS[kind] for kind in type(error).__mro__ if kind in HTTP_STATUS), 500)
+def status_of(error: CepError | type[CepError]) -> int:
+    """The HTTP status for `error`, or for errors of that kind."""
+    kinds = (error if isinstance(error, type) else type(error)).__mro__
+    return next((HTTP_STATUS[kind] for kind in kinds if kind in HTTP_STATUS), 500)
 
 
 def answer_known(error: CepError) -> Response:
     """The answer to an error that its caller can act on."""
-    details: dict[str, Any] = {}
-    if isinstance(error, PlanInvalidError):
-        details = {"problems": [msgspec.to_builtins(problem) for problem in error.problems]}
-    if isinstance(error, EventsRefusedError):
-        details = {"code": error.reason_code, "problems": error.problems}
-    return failure(status_of(error), error.code, error.message, details)
+    details = error.details if isinstance(error, ManagerError) else {}
+    answer = failure(status_of(error), error.code, error.message, details)
+    if isinstance(error, BUSY):
+        answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
+    return answer
 
 
 def answer_http(error: HTTPException) -> Response:
     """The answer to a request that HTTP itself refuses."""
     status = error.code or 500
     code, message = HTTP_CODES.get(status, (f"http-{status}", error.name.lower()))
-    answer = failure(status, code, message)
+    details: dict[str, Any] = {}
+    if isinstance(error, MethodNotAllowed):
+        details = {"allowed": sorted(error.valid_methods or ())}
+    if isinstance(error, RequestEntityTooLarge):
+        details = {"config": "http.body_bytes", "most_bytes": request.max_content_length}
+    answer = failure(status, code, message, details)
     answer.headers.extend((name, value) for name, value in error.get_headers() if name == "Allow")
     return answer
 

@@ -1,15 +1,15 @@
-"""What requests say: tenant, flags, text."""
+"""What requests say: tenant, parameters, bodies."""
 
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from flask import Request
 
 from cep_common.ids import SUPER_TENANT, parse_tenant
-from cep_manager.errors import BadRequestError
+from cep_manager.errors import BadRequestError, MediaTypeError
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -24,7 +24,7 @@ def read_tenant(request: Request) -> int:
     try:
         return parse_tenant(written)
     except ValueError as error:
-        raise BadRequestError(str(error)) from error
+        raise BadRequestError(str(error), {"parameter": "tenant"}) from error
 
 
 def read_flag(request: Request, name: str) -> bool:
@@ -38,6 +38,42 @@ def read_flag(request: Request, name: str) -> bool:
     return flag
 
 
+def read_query(request: Request, kind: type[Body]) -> Body:
+    """The query parameters as the fields of `kind`; a flag that is named alone is true. Raises BadRequestError, which
+    tells what the parameter may be."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        written = request.args.get(field.encode_name)
+        if written is None:
+            continue
+        said = _FLAGS.get(written.lower(), written) if field.type is bool else written
+        try:
+            values[field.name] = msgspec.convert(said, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            wanted = msgspec.json.schema(field.type)
+            raise BadRequestError(
+                f"{field.encode_name} must be {_words(wanted)}, not {written[:40]!r}",
+                {"parameter": field.encode_name, "allowed": wanted},
+            ) from error
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise BadRequestError(f"a parameter is missing: {error}", {"allowed": msgspec.json.schema(kind)}) from error
+
+
+def _words(schema: dict[str, Any]) -> str:
+    """What a parameter may be."""
+    if "enum" in schema:
+        return " or ".join(str(value) for value in schema["enum"])
+    kind = {"boolean": "true or false", "integer": "a whole number", "number": "a number"}.get(
+        schema.get("type", ""), "text"
+    )
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None and most is not None:
+        return f"{kind} from {least:,} to {most:,}"
+    return f"{kind} of at least {least:,}" if least is not None else kind
+
+
 def read_number(written: str, name: str) -> int:
     """What is `written` for `name` as a whole number. Raises BadRequestError."""
     if not re.fullmatch(r"[0-9]{1,9}", written.strip(), re.ASCII):
@@ -48,7 +84,9 @@ def read_number(written: str, name: str) -> int:
 def read_text(request: Request) -> str:
     """The body as text, whatever its type says (curl calls it a form). Raises BadRequestError when it is not UTF-8."""
     if request.mimetype == "multipart/form-data":
-        raise BadRequestError("send the plan as text: curl -H 'Content-Type: text/plain' --data-binary @FILE")
+        raise MediaTypeError(
+            "send the plan as text: curl -H 'Content-Type: text/plain' --data-binary @FILE", {"allowed": ["text/plain"]}
+        )
     try:
         return request.get_data().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -57,8 +95,13 @@ def read_text(request: Request) -> str:
 
 def read_json(request: Request, kind: type[Body]) -> Body:
     """The body as JSON of the form `kind`. Raises BadRequestError, which names what is wrong with it."""
+    if request.mimetype == "multipart/form-data":
+        raise MediaTypeError("send the body as JSON", {"allowed": ["application/json"]})
     try:
         return msgspec.json.decode(request.get_data(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        example = ", ".join(f'"{field.name}": …' for field in msgspec.structs.fields(kind))
-        raise BadRequestError(f"the body must be JSON, {{{example}}}: {error}") from error
+        example = ", ".join(f'"{field.encode_name}": …' for field in msgspec.structs.fields(kind))
+        raise BadRequestError(
+            f"the body must be JSON, {{{example}}}: {error}",
+            {"body": [field.encode_name for field in msgspec.structs.fields(kind)]},
+        ) from error

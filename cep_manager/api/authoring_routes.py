@@ -1,0 +1,56 @@
+"""The part of the REST API for whoever writes plans: nothing that it does is kept."""
+
+from __future__ import annotations
+
+from flask import request
+
+from cep_manager.api.calls import Api, json_body, plan_text
+from cep_manager.api.requests import read_tenant
+from cep_manager.authoring.model import Language, Preview, Trial
+from cep_manager.errors import PlanInvalidError, TrialFailedError, TrialsBusyError
+from cep_manager.manager_view import ManagerView, Validation
+from siddhi.trial.messages import TrialResult
+
+
+def authoring_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/language",
+        "Everything that plans may write: keywords, windows, functions with signatures and summaries",
+        answers=Language,
+        of_tenant=False,
+    )
+    def show_language() -> Language:
+        return view.language()
+
+    @api.post(
+        "/validate",
+        "What is wrong with the plan in the body, and which names it defines",
+        answers=Validation,
+        body=plan_text(),
+        of_tenant=False,
+    )
+    def validate_plan(body: str) -> Validation:
+        return view.validate(body)
+
+    @api.post(
+        "/preview",
+        "What deploying the plan in the body would make: its graph, its query plan, that in words",
+        answers=Preview,
+        body=plan_text(),
+        fails=(PlanInvalidError,),
+    )
+    def preview_plan(body: str) -> Preview:
+        return view.preview(read_tenant(request), body)
+
+    @api.post(
+        "/try",
+        "What a plan gives for some events; nothing is deployed",
+        answers=TrialResult,
+        body=json_body(Trial),
+        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError),
+        of_tenant=False,
+    )
+    def try_plan(body: Trial) -> TrialResult:
+        return view.try_plan(body)

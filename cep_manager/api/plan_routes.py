@@ -1,0 +1,212 @@
+"""The part of the REST API that is about plans and their lives."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Response, request
+from msgspec import Meta
+
+from cep_manager.api.calls import Api, Media, json_body, plan_key, plan_text
+from cep_manager.api.requests import read_tenant
+from cep_manager.errors import (
+    ChangeUnderWayError,
+    PlanExistsError,
+    PlanInvalidError,
+    QuotaError,
+    StoreError,
+    UnknownPlanError,
+    UnknownSavepointError,
+)
+from cep_manager.graph_model import TopologyGraph
+from cep_manager.manager_view import ManagerView, Outcome, PlanDetails, PlanSummary
+from cep_manager.plan_commands import MOST_WORKERS
+from cep_manager.status import PlanStatus
+
+RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]
+
+
+class PlanList(msgspec.Struct, frozen=True):
+    """The plans of a tenant."""
+
+    tenant: int
+    plans: tuple[PlanSummary, ...]
+
+
+class Deploying(msgspec.Struct, frozen=True):
+    """How a plan is deployed."""
+
+    replace: Annotated[bool, Meta(description="In place of another text of that name")] = False
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Replacing(msgspec.Struct, frozen=True):
+    """How a plan is replaced."""
+
+    rename: Annotated[bool, Meta(description="The text may be of a plan of another name")] = False
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Restarting(msgspec.Struct, frozen=True):
+    """How a plan is restarted."""
+
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Undeploying(msgspec.Struct, frozen=True):
+    """How a plan is undeployed."""
+
+    drain: Annotated[bool, Meta(description="It delivers what it has taken in first")] = False
+
+
+class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """On how many topology workers a plan should run."""
+
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
+
+
+class Tracing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a plan's events are to be written to the workers' logs."""
+
+    on: bool
+
+
+class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A plan's other name."""
+
+    name: Annotated[str, Meta(min_length=1)]
+
+
+_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, StoreError)
+_CHANGE = (UnknownPlanError, StoreError)
+
+
+def plan_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+    _store_routes(api, view)
+    _reading_routes(api, view)
+    _life_cycle_routes(api, view)
+
+
+def _store_routes(api: Api, view: ManagerView) -> None:
+    @api.get("/plans", "The tenant's plans with their status", answers=PlanList)
+    def list_plans() -> PlanList:
+        tenant = read_tenant(request)
+        return PlanList(tenant, view.plans(tenant))
+
+    @api.post(
+        "/plans",
+        "Deploys the plan in the body",
+        answers={201: Outcome, 200: Outcome},
+        query=Deploying,
+        body=plan_text(),
+        fails=(*_DEPLOYMENT, PlanExistsError, ChangeUnderWayError),
+    )
+    def deploy_plan(query: Deploying, body: str) -> tuple[Outcome, int]:
+        deployed = view.deploy(read_tenant(request), body, replace=query.replace, restore=query.restore)
+        return deployed, 201 if deployed.created else 200
+
+    @api.put(
+        "/plans/<name>",
+        "Deploys the plan in the body in place of the one of that name",
+        answers={200: Outcome, 201: Outcome},
+        query=Replacing,
+        body=plan_text(),
+        fails=(*_DEPLOYMENT, UnknownPlanError, PlanExistsError, ChangeUnderWayError),
+    )
+    def replace_plan(name: str, query: Replacing, body: str) -> tuple[Outcome, int]:
+        key = plan_key(name)
+        deployed = view.deploy(
+            key.tenant, body, replace=True, name=key.plan, rename=query.rename, restore=query.restore
+        )
+        return deployed, 201 if deployed.created else 200
+
+    @api.delete("/plans/<name>", "Undeploys the plan", answers={204: None}, query=Undeploying, fails=_CHANGE)
+    def undeploy_plan(name: str, query: Undeploying) -> None:
+        view.undeploy(plan_key(name), drain=query.drain)
+
+
+def _reading_routes(api: Api, view: ManagerView) -> None:
+    @api.get(
+        "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
+    )
+    def show_plan(name: str) -> PlanDetails:
+        return view.plan(plan_key(name))
+
+    @api.get("/plans/<name>/status", "The plan's status alone", answers=PlanStatus, fails=(UnknownPlanError,))
+    def show_status(name: str) -> PlanStatus:
+        return view.plan(plan_key(name)).status
+
+    @api.get(
+        "/plans/<name>/query-plan",
+        "The plan's query plan",
+        answers=Media("application/xml", "The query plan; docs/query-plan.md describes it"),
+        fails=(UnknownPlanError, PlanInvalidError),
+    )
+    def show_query_plan(name: str) -> Response:
+        return Response(view.query_plan(plan_key(name)), content_type="application/xml; charset=utf-8")
+
+    @api.get(
+        "/plans/<name>/topology",
+        "The plan's live graph and connections",
+        answers=TopologyGraph,
+        fails=(UnknownPlanError,),
+    )
+    def show_topology(name: str) -> TopologyGraph:
+        return view.graph(plan_key(name))
+
+
+def _life_cycle_routes(api: Api, view: ManagerView) -> None:
+    @api.post("/plans/<name>/activate", "Workers take events in for the plan again", answers=Outcome, fails=_CHANGE)
+    def activate_plan(name: str) -> Outcome:
+        return view.set_intake(plan_key(name), intake=True)
+
+    @api.post(
+        "/plans/<name>/deactivate",
+        "Workers take no more events in for the plan, its state is kept",
+        answers=Outcome,
+        fails=_CHANGE,
+    )
+    def deactivate_plan(name: str) -> Outcome:
+        return view.set_intake(plan_key(name), intake=False)
+
+    @api.post(
+        "/plans/<name>/trace",
+        "Workers write the plan's events to their logs, or no more",
+        answers=Outcome,
+        body=json_body(Tracing),
+        fails=_CHANGE,
+    )
+    def trace_plan(name: str, body: Tracing) -> Outcome:
+        return view.set_trace(plan_key(name), body.on)
+
+    @api.post(
+        "/plans/<name>/restart",
+        "Ends the plan's topology and starts it again from its newest checkpoint, or as `from` says",
+        answers=Outcome,
+        query=Restarting,
+        fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
+    )
+    def restart_plan(name: str, query: Restarting) -> Outcome:
+        return view.restart(plan_key(name), restore=query.restore)
+
+    @api.post(
+        "/plans/<name>/rebalance",
+        "Runs the plan on another number of topology workers",
+        answers=Outcome,
+        body=json_body(Rebalancing),
+        fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError),
+    )
+    def rebalance_plan(name: str, body: Rebalancing) -> Outcome:
+        return view.rebalance(plan_key(name), body.workers)
+
+    @api.post(
+        "/plans/<name>/rename",
+        "Gives the plan another name",
+        answers=Outcome,
+        body=json_body(Renaming),
+        fails=(*_CHANGE, PlanExistsError, PlanInvalidError, QuotaError),
+    )
+    def rename_plan(name: str, body: Renaming) -> Outcome:
+        return view.rename(plan_key(name), body.name)
