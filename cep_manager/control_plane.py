@@ -5,6 +5,8 @@ The shell (`service`) feeds it messages, commands and the monotonic time, and ca
 
 from __future__ import annotations
 
+import msgspec
+
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DeployedPlan,
@@ -32,6 +34,7 @@ from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
+from cep_manager.samples import Samples
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.histories import Histories
 
@@ -53,6 +56,7 @@ class ControlPlane:
         self._members = Members(lease_ms)
         self._attempts = Attempts()
         self._histories = Histories()
+        self._samples = Samples()
         self._deployments = Deployments(lease_ms, default_workers, quotas)
         self._quotas = quotas
         self._driver_lost = False
@@ -160,13 +164,16 @@ class ControlPlane:
             return refusal, []
         notes: list[Instruction] = []
         self._histories.heard(message, now_ms)
+        self._samples.heard(message.key, message.samples)
+        message = msgspec.structs.replace(message, samples=())  # members keep the reports of some seconds
         if self._members.task_heard(message, peer, now_ms):
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
         record = self._deployments.plans[message.key]
+        samples = self._samples.orders(message.key, now_ms)
         order, sources = hand_over.order(record, message.epoch, self._members.tasks[message.key])
         heartbeat_ms = self._heartbeat_ms if record.trial is None else min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms)
-        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources), notes
+        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples), notes
 
     def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         if not self._members.accepts_driver(message, now_ms):
@@ -229,6 +236,16 @@ class ControlPlane:
         """Workers write the plan's events to their logs, or do not."""
         self._revision += 1
         self._deployments.set_trace(key, trace)
+        return []
+
+    def sample(
+        self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int, now_ms: int
+    ) -> list[Instruction]:
+        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more."""
+        if percent:
+            self._samples.begin(key, components, percent, now_ms + for_ms)
+        else:
+            self._samples.end(key, components)
         return []
 
     def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
@@ -301,6 +318,7 @@ class ControlPlane:
             },
             endpoints=self._registry.records(),
             histories=self._histories.snapshot(),
+            samples=self._samples.snapshot(),
         )
 
     def _driver_missing(self, now_ms: int) -> str:
@@ -322,6 +340,7 @@ class ControlPlane:
         self._attempts.keep(key, epochs)
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
+        self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
 
 
 def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:

@@ -37,6 +37,7 @@ from cep_manager.manager_view import (
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord
+from cep_manager.sample_commands import SampleCommands
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
@@ -46,7 +47,7 @@ from siddhi.trial.messages import TrialResult
 logger = logging.getLogger(__name__)
 
 
-class Manager(CheckpointCommands):
+class Manager(SampleCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
     def __init__(self, config: ManagerConfig, database: str, service: ManagerService, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.plan_folder import FileProblem
+from cep_manager.samples import SampleReport
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import PlanStatus
 from siddhi.trial.messages import TrialResult
@@ -326,6 +327,13 @@ class ManagerView(Protocol):
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """The savepoint is to be removed. Raises UnknownSavepointError, NoDriverError."""
+
+    def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
+        """About `percent` of a hundred events that go through a stage (empty: through any) are told of for `for_s`
+        seconds; 0 ends that. Raises UnknownPlanError, BadRequestError."""
+
+    def samples(self, key: PlanKey, component: str = "") -> SampleReport:
+        """What is being sampled of the plan, or of one of its stages, and what was seen. Raises UnknownPlanError."""
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""

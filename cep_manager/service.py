@@ -164,6 +164,11 @@ class ManagerService:
         """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_trace(key, trace))
 
+    def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
+        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
+        ManagerUnavailableError."""
+        self._command(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
+
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_origin(key, origin))

@@ -12,6 +12,7 @@ from cep_common.task_messages import RegisterTask
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord
+from cep_manager.samples import PlanSamples
 from cep_manager.statistics.history import History
 
 
@@ -34,3 +35,4 @@ class Snapshot(msgspec.Struct, frozen=True):
     tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]
     histories: dict[PlanKey, Mapping[str, History]] = {}
+    samples: dict[PlanKey, PlanSamples] = {}

@@ -54,6 +54,8 @@ from cep_manager.manager_view import (
     Validation,
 )
 from cep_manager.plan_record import PlanToRun
+from cep_manager.sample_commands import sampled_components
+from cep_manager.samples import SampleReport, sample_report
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import planned_graph, topology_graph
@@ -440,6 +442,16 @@ class FakeView:
         self.undeployed.append(key)
         if drain:
             self.done.append((key, "drain"))
+
+    def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
+        components = sampled_components(self._record(key), component, percent, for_s)
+        self.world.plane.sample(key, components, percent, for_s * 1_000, self.world.now_ms)
+        return self.samples(key, component)
+
+    def samples(self, key: PlanKey, component: str = "") -> SampleReport:
+        self._record(key)
+        snapshot = self._look()
+        return sample_report(snapshot.samples, key, component, snapshot.now_ms)
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         return checkpoint_list(self._look(), key, self._record(key).epoch)

@@ -107,11 +107,13 @@ class TaskControl(threading.Thread):
                 hand_over=task.hand_over,
                 attempt=topology.attempt,
                 left=task.left(),
+                samples=task.sampler.take(),
                 state_endpoint=self._door.endpoint if self._door is not None else None,
             )
         )
         if isinstance(answer, TaskRegistered):
             task.follow(answer.order)
+            task.sample(answer.samples)
             self._fetch(answer.sources)
         for receiver in task.receivers:
             self._client.request(

@@ -9,27 +9,28 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import zmq
 
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
-from cep_common.task_messages import ComponentReport, HandOver, TaskOrder
+from cep_common.task_messages import ComponentReport, HandOver, SampleOrder, TaskOrder
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.errors import TopologyError
 from topology.model import Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.checkpointing import Checkpointing
-from topology.stages.contract import NO_STATE, Parts, StageInstance
+from topology.stages.contract import NO_STATE, Emit, Parts, StageInstance
 from topology.stages.exchange import TASK_LOST, Exchange
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 from topology.stages.restoring import beginnings, keeps_state, wanted
 from topology.stages.routing import Routing
+from topology.stages.sampler import Sampler
 from topology.stages.settings import StageSettings
 from topology.stages.trigger import Trigger
 
@@ -87,6 +88,8 @@ class Task:
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
+        self.sampler = Sampler()
+        """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._routing = Routing(topology, settings.scripts, self._hand_over)
         self._instances: dict[str, StageInstance] = {}
@@ -106,6 +109,10 @@ class Task:
     def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
         """Tells the loop which worker a publisher shall serve; called by the control thread."""
         self._assigned.put((publisher, assignment))
+
+    def sample(self, orders: Iterable[SampleOrder]) -> None:
+        """Events are sampled as `orders` say; called by the control thread."""
+        self.sampler.follow(orders, self._clock.monotonic_ms())
 
     def follow(self, order: TaskOrder) -> None:
         """Tells the loop what to do from now on; called by the control thread."""
@@ -259,6 +266,8 @@ class Task:
     def _drain(self, now_ms: int) -> None:
         while self._work:
             target, bundle = self._work.popleft()
+            if self.sampler.on:
+                self.sampler.note(target, "in", bundle, now_ms, self._clock.monotonic_ms())
             self.checkpointing.deliver(target, bundle, now_ms)
 
     def _tick(self, now_ms: int, monotonic_ms: int) -> None:
@@ -302,17 +311,17 @@ class Task:
         match component.kind:
             case "receiver":
                 receiver = Receiver(
-                    name, topology, self._routing.emitter(component), self._context, settings.host, settings.ports,
+                    name, topology, self._emitter(name, component), self._context, settings.host, settings.ports,
                     settings.window_rows, secures=self._secures,
                 )  # fmt: skip
                 self.receivers.append(receiver)
                 return receiver
             case "processor":
                 stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
-                return Processor(name, topology, stage, self._routing.emitter(component), settings)
+                return Processor(name, topology, stage, self._emitter(name, component), settings)
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
-                return Trigger(name, trigger, self._routing.emitter(component))
+                return Trigger(name, trigger, self._emitter(name, component))
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
                 publisher = Publisher(
@@ -320,6 +329,17 @@ class Task:
                 )
                 self.publishers.append(publisher)
                 return publisher
+
+    def _emitter(self, name: str, component: Component) -> Emit:
+        """What instance `name` gives its bundles to: they are shared out, and seen while samples are taken."""
+        emit, sampler = self._routing.emitter(component), self.sampler
+
+        def emit_seen(bundle: Bundle) -> None:
+            if sampler.on:
+                sampler.note(name, "out", bundle, self._clock.now_ms(), self._clock.monotonic_ms())
+            emit(bundle)
+
+        return emit_seen
 
     def _hand_over(self, target: str, share: Bundle) -> None:
         task = self.topology.placement[target]
