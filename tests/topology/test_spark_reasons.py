@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topology.spark.reasons import readable_reason
+from topology.spark.reasons import describe_place, read_ending, unfit_ending
 
 BARRIER = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -47,4 +47,38 @@ HOSTS = {"0": "10.0.0.7", "1": "10.0.0.8"}
     ],
 )
 def test_the_reason_is_told_in_words(text: str, reason: str) -> None:
-    assert readable_reason(text, HOSTS) == reason
+    assert read_ending(text, HOSTS).reason == reason
+
+
+def test_an_error_of_python_is_told_with_its_type_its_traceback_and_where_it_was() -> None:
+    text = (
+        BARRIER + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        '  File "processor.py", line 99, in on_bundle\n'
+        "ValueError: no such thing\n" + describe_place("storms#1", 2, "10.0.0.7", 4711) + "\n"
+        "\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
+    )
+    ending = read_ending(text, HOSTS)
+    assert (ending.code, ending.reason) == ("ValueError", "ValueError: no such thing")
+    assert (ending.instance, ending.host, ending.process_id) == ("storms#1", "10.0.0.7", 4711)
+    assert ending.traceback.startswith("Traceback (most recent call last):")
+    assert ending.traceback.endswith("failed in instance storms#1 of task 2 on 10.0.0.7 (process 4711)")
+    assert "scala" not in ending.traceback
+
+
+def test_a_task_that_failed_in_none_of_its_instances_is_told_without_one() -> None:
+    text = "Traceback (most recent call last):\ntopology.errors.TopologyError: over\n" + describe_place("", 0, "h", 7)
+    ending = read_ending(text, {})
+    assert (ending.code, ending.reason, ending.instance, ending.host) == ("TopologyError", "over", "", "h")
+
+
+def test_endings_that_no_python_raised_have_codes_of_their_own() -> None:
+    assert read_ending("Lost executor 1 on 10.0.0.8: gone", HOSTS).code == "executor-lost"
+    assert read_ending("Lost executor 1 on 10.0.0.8: gone", HOSTS).host == "10.0.0.8"
+    assert read_ending("Python worker exited unexpectedly (crashed)", HOSTS).code == "process-died"
+
+
+def test_what_tasks_say_of_a_plan_that_cannot_run_names_the_type_of_error() -> None:
+    ending = unfit_ending("ConfigError: stages.script.python is off: turn it on")
+    assert (ending.code, ending.reason) == ("ConfigError", "ConfigError: stages.script.python is off: turn it on")

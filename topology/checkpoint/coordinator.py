@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
 
 from cep_common.checkpoint_messages import (
     AbandonCheckpoint,
@@ -27,10 +26,10 @@ from cep_common.checkpoint_messages import (
     TopologyJoined,
 )
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, Message, Rejected
+from cep_common.messages import CheckpointSpan, CheckpointState, CheckpointTrigger, Message, Rejected
 
 HISTORY = 8
-"""So many of a topology's last checkpoints are told of."""
+"""So many of a topology's last checkpoints are told of; managers remember more."""
 
 AWAY_LEASES = 0.5
 """A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
@@ -167,8 +166,11 @@ class Attempted:
 
     checkpoint: int
     began_ms: int
+    tasks: int
     name: str = ""
-    state: Literal["taking", "complete", "failed"] = "taking"
+    trigger: CheckpointTrigger = "interval"
+    state: CheckpointState = "taking"
+    acknowledged: int = 0
     duration_ms: int = 0
     size_bytes: int = 0
     stored_bytes: int = 0
@@ -266,7 +268,7 @@ class Coordinator:
         instructions: list[Instruction] = []
         if run.phase in (Phase.TAKING, Phase.WRITING):
             attempted = run.history[-1]
-            attempted.state, attempted.error = "failed", reason
+            attempted.state, attempted.error = "abandoned", f"the topology ended: {reason}"
             run.failures += 1
             instructions += self._savepoint_ended(run, attempted.name, reason)
         self._past[run_id.key, run_id.epoch] = run.history, run.failures
@@ -301,15 +303,16 @@ class Coordinator:
         if run is None or run.phase is not Phase.TAKING or message.checkpoint != run.number:
             return []
         if message.error:
-            return self._fail(run, f"task {message.task}: {message.error}", now_ms)
+            return self._fail(run, "failed", f"task {message.task}: {message.error}", now_ms)
         if not 0 <= message.task < run.tasks:
             return []
         run.parts[message.task] = message
+        attempted = run.history[-1]
+        attempted.acknowledged = len(run.parts)
         if len(run.parts) < run.tasks:
             return []
         self._move(run, Move.REPORTED)
         parts = tuple(run.parts[task] for task in sorted(run.parts))
-        attempted = run.history[-1]
         attempted.size_bytes = sum(state.size_bytes for part in parts for state in part.states)
         attempted.stored_bytes = sum(part.stored_bytes for part in parts)
         attempted.alignment_ms = max(part.alignment_ms for part in parts)
@@ -321,7 +324,7 @@ class Coordinator:
         if run is None or run.number != checkpoint or run.phase is not Phase.WRITING:
             return []
         if error:
-            return self._fail(run, error, now_ms)
+            return self._fail(run, "failed", error, now_ms)
         self._move(run, Move.WRITTEN)
         attempted = run.history[-1]
         attempted.state, attempted.duration_ms = "complete", now_ms - attempted.began_ms
@@ -365,7 +368,8 @@ class Coordinator:
             instructions += self._watch(run, now_ms)
             if run.phase is Phase.TAKING and now_ms - run.history[-1].began_ms >= self._timing.timeout_ms:
                 missing = ", ".join(str(task) for task in range(run.tasks) if task not in run.parts)
-                instructions += self._fail(run, f"tasks had not reported in time: {missing}", now_ms)
+                error = f"not all tasks had reported within {self._timing.timeout_ms} ms; missing: {missing}"
+                instructions += self._fail(run, "abandoned", error, now_ms)
             if run.drain_until_ms is not None and now_ms >= run.drain_until_ms:
                 run.drain_until_ms = None
                 instructions.append(Drained(run.id, "its last checkpoint was not complete in time"))
@@ -403,7 +407,8 @@ class Coordinator:
         run.parts = {}
         run.final = run.drain_until_ms is not None and not run.wishes
         name = run.wishes.pop(0) if run.wishes else ""
-        run.history.append(Attempted(run.number, now_ms, name))
+        trigger: CheckpointTrigger = "savepoint" if name else "last" if run.final else "interval"
+        run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
         run.due_ms = now_ms + self._timing.interval_ms
         self._move(run, Move.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
@@ -416,9 +421,9 @@ class Coordinator:
         run.asked_ms = now_ms
         return [question]
 
-    def _fail(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
+    def _fail(self, run: Run, state: CheckpointState, error: str, now_ms: int) -> list[Instruction]:
         attempted = run.history[-1]
-        attempted.state, attempted.error, attempted.duration_ms = "failed", error, now_ms - attempted.began_ms
+        attempted.state, attempted.error, attempted.duration_ms = state, error, now_ms - attempted.began_ms
         run.failures += 1
         self._move(run, Move.FAILED)
         instructions = self._to_all(run, AbandonCheckpoint(run.number))

@@ -446,6 +446,9 @@ def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
             alignment_ms=one.alignment_ms,
             name=one.name,
             error=one.error,
+            trigger=one.trigger,
+            tasks=one.tasks,
+            acknowledged=one.acknowledged,
         )
         for one in run.history
     )

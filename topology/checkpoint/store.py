@@ -245,6 +245,14 @@ def is_folder(location: str) -> bool:
     return bool(location) and not urlsplit(location).scheme
 
 
+def shown_location(location: str) -> str:
+    """`location` without what may be secret in it: the user's part and the options."""
+    if is_folder(location):
+        return location
+    parts = urlsplit(location)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 def open_store(location: str) -> CheckpointStore:
     """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
     database (SQLAlchemy). Raises StoreUnreachableError."""
@@ -258,8 +266,10 @@ def open_store(location: str) -> CheckpointStore:
     try:
         system, folder = FileSystem.from_uri(location)
     except (ArrowException, OSError, ValueError) as error:
-        raise StoreUnreachableError(f"checkpoint.location: {_hidden(location)} cannot be used: {error}") from error
-    return CheckpointStore(_hidden(location), ObjectBlobs(system, folder))
+        raise StoreUnreachableError(
+            f"checkpoint.location: {shown_location(location)} cannot be used: {error}"
+        ) from error
+    return CheckpointStore(shown_location(location), ObjectBlobs(system, folder))
 
 
 def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -> str:
@@ -306,9 +316,3 @@ def _joined(ranges: list[Range]) -> list[Range]:
         else:
             joined.append((offset, length))
     return joined
-
-
-def _hidden(location: str) -> str:
-    """`location` without what may be secret in it: the user's part and the options."""
-    parts = urlsplit(location)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

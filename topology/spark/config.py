@@ -8,9 +8,11 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint, parse_endpoint
+from cep_common.insight.config import LogConfig
+from cep_common.messages import CheckpointSettings
 from cep_common.security.config import SecurityConfig
 from topology.checkpoint.coordinator import Timing
-from topology.checkpoint.store import is_folder
+from topology.checkpoint.store import is_folder, shown_location
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -94,6 +96,16 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.location
         return str(Path(self.location).expanduser().resolve())
 
+    def settings(self) -> CheckpointSettings:
+        """What managers are told of this."""
+        return CheckpointSettings(
+            location=shown_location(self.place()) if self.location else "",
+            interval_ms=self.interval_ms,
+            pause_ms=self.minimum_pause_ms,
+            timeout_ms=self.timeout_ms,
+            retained=self.retained,
+        )
+
 
 class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the driver process can be told."""
@@ -107,6 +119,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:
         if not self.managers:

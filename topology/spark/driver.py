@@ -16,6 +16,7 @@ from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, Ta
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight, open_door
 from cep_common.messages import (
     DriverRegistered,
     ExecutorReport,
@@ -37,7 +38,9 @@ from topology.spark.checkpointing import start_checkpoints, with_checkpoints
 from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
-from topology.spark.session import TopologyJob, start_session, warm_up
+from topology.spark.failures import Failures
+from topology.spark.reasons import Ending
+from topology.spark.session import CANCELLED, TopologyJob, start_session, warm_up
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -63,14 +66,15 @@ ORDERS = (SubmitTopology, KillTopology, TakeSavepoint, DeleteSavepoint, ClearChe
 class JobEnded(msgspec.Struct, frozen=True):
     key: PlanKey
     epoch: int
-    reason: str
+    ending: Ending
     unfit: bool
 
 
 class Driver:
     """`run` returns after `stop`. Orders come from the manager, endings from the jobs' threads; one thread decides."""
 
-    def __init__(self, config: DriverConfig, clock: Clock) -> None:
+    def __init__(self, config: DriverConfig, clock: Clock, insight: Insight | None = None) -> None:
+        """Managers may read what `insight` tells."""
         self._config = config
         self._clock = clock
         self._stopping = threading.Event()
@@ -78,11 +82,13 @@ class Driver:
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
         self._opening: dict[RunId, SubmitTopology] = {}
         self._forgotten: dict[PlanKey, int] = {}
+        self._failures = Failures()
         self._started_ms = clock.now_ms()
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
         )
         self._checkpoints = start_checkpoints(config, self._context, clock)
+        self._door = open_door(self._context, Role.DRIVER, config.host, config.log, insight)
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
         self._web_url = self._spark.uiWebUrl or ""
@@ -118,6 +124,8 @@ class Driver:
         finally:
             client.close()
             self._checkpoints.close()
+            if self._door is not None:
+                self._door.close()
             context.destroy(linger=0)
             self._watch.close()
             self._end_session()
@@ -147,7 +155,7 @@ class Driver:
         while not self._endings.empty():
             ending = self._endings.get()
             self._jobs.pop((ending.key, ending.epoch), None)
-            logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.reason)
+            logger.info("topology ended: topology=%s reason=%s", ending.key.topology(), ending.ending.reason)
             self._ended(ending, now_ms)
         self._follow_checkpoints(now_ms)
         for report in self._runs.reports():
@@ -157,7 +165,7 @@ class Driver:
                 self._checkpoints.job_runs(RunId(report.key, report.epoch, report.restarts))
         self._runs.executors = self._slots()
         self._do(self._runs.on_time(now_ms))
-        reports = with_checkpoints(self._runs.reports(), self._checkpoints)
+        reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         savepoints = self._checkpoints.savepoints()
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that
@@ -166,10 +174,13 @@ class Driver:
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
         """The topology's job is over, or was never begun."""
-        run = self._runs.runs.get((ending.key, ending.epoch))
+        run, reason = self._runs.runs.get((ending.key, ending.epoch)), ending.ending.reason
         if run is not None:
-            self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), ending.reason)
-        self._do(self._runs.job_ended(ending.key, ending.epoch, ending.reason, ending.unfit, now_ms))
+            self._checkpoints.end_run(RunId(ending.key, ending.epoch, run.restarts), run.recalled or reason)
+            if run.state in ("starting", "running"):  # nobody wanted that
+                failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
+                self._failures.note(ending.key, failure, self._clock.now_ms())
+        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.unfit, now_ms))
         if (ending.key, ending.epoch) not in self._runs.runs:
             self._checkpoints.forget_told(ending.key, ending.epoch)
             self._forget(ending.key)
@@ -183,7 +194,7 @@ class Driver:
                 case RunRefused(reason=reason, unfit=unfit):
                     logger.warning("topology not started: topology=%s reason=%s", key.topology(), reason)
                     self._opening.pop(event.run, None)
-                    self._ended(JobEnded(key, epoch, reason, unfit), now_ms)
+                    self._ended(JobEnded(key, epoch, Ending(reason, "no-checkpoint"), unfit), now_ms)
                 case RestartTopology(reason=reason):
                     self._do(self._runs.recall(key, epoch, attempt, reason))
                 case Drained(error=error):
@@ -198,7 +209,10 @@ class Driver:
         match message:
             case SubmitTopology(key=key, epoch=epoch):
                 logger.info("submitted: topology=%s epoch=%d", key.topology(), epoch)
-                self._do(self._runs.submit(message, self._config.spark.refuse_labels(message.labels)))
+                refusal = self._config.spark.refuse_labels(message.labels)
+                if refusal:
+                    self._failures.note(key, Ending(refusal, "refused"), self._clock.now_ms())
+                self._do(self._runs.submit(message, refusal))
             case KillTopology(key=key, epoch=epoch):
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
                 if message.forget:
@@ -242,7 +256,7 @@ class Driver:
         submission = self._opening.pop(run, None)
         known = self._runs.runs.get((run.key, run.epoch))
         if submission is None or known is None or known.state != "starting" or known.recalled:
-            self._ended(JobEnded(run.key, run.epoch, "cancelled", unfit=False), now_ms)
+            self._ended(JobEnded(run.key, run.epoch, CANCELLED, unfit=False), now_ms)
             return
         job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, restore)
         job.start()
@@ -251,6 +265,7 @@ class Driver:
         """The checkpoints of a plan that is not deployed any more go when its last topology has ended."""
         if key in self._forgotten and not any(known == key for known, _ in self._runs.runs):
             self._checkpoints.forget(key, self._forgotten.pop(key))
+            self._failures.forget(key)
 
     def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
@@ -267,10 +282,11 @@ class Driver:
             coordinator=self._checkpoints.endpoint,
             checkpoint_location=self._config.checkpoint.place(),
             restore=restore,
+            log=self._config.log,
         )
 
-        def ended(reason: str, *, unfit: bool) -> None:
-            self._endings.put(JobEnded(key, epoch, reason, unfit))
+        def ended(ending: Ending, *, unfit: bool) -> None:
+            self._endings.put(JobEnded(key, epoch, ending, unfit))
 
         return TopologyJob(self._spark, key, assignment, self._watch.hosts, ended)
 
@@ -312,6 +328,8 @@ class Driver:
                 for one in self._watch.executors
                 if one.usable
             ),
+            insight=self._door.address if self._door is not None else None,
+            checkpointing=self._config.checkpoint.settings(),
         )
         try:
             answer = client.request(message)
@@ -332,11 +350,11 @@ class Driver:
             self._next_beat_ms = now_ms + answer.heartbeat_ms
 
 
-def run(config: DriverConfig) -> None:
-    """Runs the driver until SIGTERM or SIGINT."""
+def run(config: DriverConfig, insight: Insight) -> None:
+    """Runs the driver until SIGTERM or SIGINT; managers may read what `insight` tells."""
     # It tells of each connection, and of each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    driver = Driver(config, SystemClock())
+    driver = Driver(config, SystemClock(), insight)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         driver.stop()

@@ -5,24 +5,62 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 _LOST = re.compile(r"ExecutorLostFailure \(executor (\S+) |Lost executor (\S+) on|[Ee]xecutor (\S+) (?:was )?lost")
 _OWN = re.compile(r"^(?:topology|cep_common)\.\w+\.\w+: ")
+_RAISED = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): .+$", re.MULTILINE)
+_FOREIGN = ("py4j", "org.apache.spark", "java.")
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:(?!\tat ).*\n?)*", re.MULTILINE)
+_PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(process (\d+)\)$", re.MULTILINE)
 
 
-def readable_reason(text: str, hosts: Mapping[str, str]) -> str:
-    """The line of Spark's error text that tells a person what happened; `hosts` are those of executors by their ids."""
+class Ending(msgspec.Struct, frozen=True):
+    """Why a topology's job is over: `reason` is for the topology's state, `code` the type of error. The `traceback` is
+    Python's, empty when no Python failed; `instance`, `host` and `process_id` tell where, as far as that is known."""
+
+    reason: str
+    code: str = "ended"
+    traceback: str = ""
+    instance: str = ""
+    host: str = ""
+    process_id: int = 0
+
+
+def describe_place(instance: str, task: int, host: str, process_id: int) -> str:
+    """Where a task failed, as `read_ending` finds it in the text of the error; no `instance`: in none of them."""
+    which = f"instance {instance} of " if instance else ""
+    return f"failed in {which}task {task} on {host} (process {process_id})"
+
+
+def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
+    """What Spark's error text tells; `hosts` are those of executors by their ids."""
     lost = _LOST.search(text)
     if lost is not None:
         executor = next(group for group in lost.groups() if group).rstrip(":,;")
-        host = hosts.get(executor)
-        return f"an executor was lost on {host}" if host else "an executor was lost"
-    python_errors: list[str] = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
-    own = [line for line in python_errors if not line.startswith(("py4j", "org.apache.spark", "java."))]
-    if own:
-        return _OWN.sub("", own[-1])
+        host = hosts.get(executor, "")
+        reason = f"an executor was lost on {host}" if host else "an executor was lost"
+        return Ending(reason, "executor-lost", host=host)
+    raised = [found for found in _RAISED.finditer(text) if not found[0].startswith(_FOREIGN)]
+    if raised:
+        traceback, place = _TRACEBACK.search(text), _PLACE.search(text)
+        return Ending(
+            reason=_OWN.sub("", raised[-1][0]),
+            code=raised[-1][1].rpartition(".")[2],
+            traceback=traceback[0].strip() if traceback is not None else "",
+            instance=(place[1] or "") if place is not None else "",
+            host=place[3] if place is not None else "",
+            process_id=int(place[4]) if place is not None else 0,
+        )
     if "Python worker exited unexpectedly" in text or "crashed" in text:
-        return "a stage process died"
+        return Ending("a stage process died", "process-died")
     if "BarrierJobSlotsNumberCheckFailed" in text:
-        return "the cluster lost slots before the tasks could start"
+        return Ending("the cluster lost slots before the tasks could start", "slots-lost")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[1][:300] if len(lines) > 1 else text[:300]
+    return Ending(lines[1][:300] if len(lines) > 1 else text[:300])
+
+
+def unfit_ending(fault: str) -> Ending:
+    """What a task said of a plan that cannot run, such as `ConfigError: …`."""
+    code, _, _ = fault.partition(": ")
+    return Ending(fault, code if code.isidentifier() else "unfit")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
-from topology.spark.reasons import readable_reason
+from topology.spark.reasons import Ending, read_ending, unfit_ending
 from topology.spark.task import run_task
 from topology.stages.settings import TaskAssignment
 
@@ -28,9 +28,11 @@ logger = logging.getLogger(__name__)
 class Ended(Protocol):
     """Called when a job is over."""
 
-    def __call__(self, reason: str, *, unfit: bool) -> None:
+    def __call__(self, ending: Ending, *, unfit: bool) -> None:
         """`unfit` says that the plan itself is at fault."""
 
+
+CANCELLED = Ending("cancelled")
 
 BASE_CONF = {
     "spark.python.daemon.module": "topology.spark.daemon",
@@ -134,7 +136,6 @@ class TopologyJob:
                 rows = rows.withResources(ResourceProfileBuilder().require(requests).build)
             answers = rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
             faults = [answer for answer in answers if answer]
-            self._ended(faults[0] if faults else "the tasks stopped", unfit=bool(faults))
+            self._ended(unfit_ending(faults[0]) if faults else Ending("the tasks stopped"), unfit=bool(faults))
         except Exception as error:  # noqa: BLE001 - the border of the job's thread: whatever ended it, its slots are free
-            reason = "cancelled" if self._cancelled.is_set() else readable_reason(str(error), self._hosts())
-            self._ended(reason, unfit=False)
+            self._ended(CANCELLED if self._cancelled.is_set() else read_ending(str(error), self._hosts()), unfit=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
@@ -14,6 +15,9 @@ from pyspark import BarrierTaskContext
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.insight.door import Insight, InsightDoor, open_door
+from cep_common.insight.settings import settings_of
+from cep_common.insight.setup import start_log
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
@@ -24,6 +28,7 @@ from topology.checkpoint.store import open_store
 from topology.checkpoint.writer import PartWriter
 from topology.errors import TopologyError
 from topology.model import Topology
+from topology.spark.reasons import describe_place
 from topology.stages import stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
@@ -46,23 +51,29 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[st
 
     Yields one text: empty, or why the plan cannot run here. Any other error is raised, and Spark ends the whole job.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
+    # The log begins with this task: whatever ran in this process before is not told of.
+    ring = start_log(assignment.log, f"task-{assignment.tenant}-{assignment.epoch}-{index}-{os.getpid()}")
+    insight = Insight(ring, settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
-        yield _run(assignment, index, opened)
+        yield _run(assignment, index, insight, opened)
 
 
-def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
+def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> str:
     barrier = BarrierTaskContext.get()
     host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
     settings = msgspec.structs.replace(assignment.settings, host=host)
     task: Task | None = None
     writer: PartWriter | None = None
     context: GuardedContext | None = None
+    door: InsightDoor | None = None
     pa.set_cpu_count(assignment.cores)
     try:
         context = open_context(settings.security, Role.STAGE, {"stages.host": host})
         opened.callback(context.destroy, linger=0)
+        door = open_door(context, Role.STAGE, host, assignment.log, insight)
+        if door is not None:
+            opened.callback(door.close)
         plan = read_xml(assignment.query_plan)
         key = PlanKey(assignment.tenant, plan.name)
         topology = Topology(key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
@@ -79,7 +90,7 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
     faults = [greeting.error for greeting in greetings if greeting.error]
     if faults or task is None or context is None:
         return faults[0]
-    control = TaskControl(task, settings, context)
+    control = TaskControl(task, settings, context, door.address if door is not None else None)
     if assignment.coordinator is not None:
         agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
         opened.callback(agent.close)
@@ -90,6 +101,9 @@ def _run(assignment: TaskAssignment, index: int, opened: ExitStack) -> str:
         guard.start()
     try:
         task.run([greeting.endpoint for greeting in greetings])
+    except BaseException as failure:
+        failure.add_note(describe_place(task.at_work, index, host, os.getpid()))
+        raise
     finally:
         if guard is not None:
             guard.close()

@@ -80,6 +80,8 @@ class Task:
         self._opened = False
         self.hand_over: HandOver = ""
         """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
+        self.at_work = ""
+        """The instance that works now: when the task fails, the one that did."""
         self.states: dict[str, Parts] = {}
         """What is given, by instance, once `hand_over` says so."""
         self._failure: BaseException | None = None
@@ -177,6 +179,7 @@ class Task:
             self._drain(now_ms)
             for name, deadline_ms in deadlines.items():
                 if deadline_ms <= now_ms:
+                    self.at_work = name
                     self._instances[name].on_time(now_ms)
             self._drain(now_ms)
             if monotonic_ms >= next_tick_ms:
@@ -266,9 +269,11 @@ class Task:
     def _drain(self, now_ms: int) -> None:
         while self._work:
             target, bundle = self._work.popleft()
+            self.at_work = target
             if self.sampler.on:
                 self.sampler.note(target, "in", bundle, now_ms, self._clock.monotonic_ms())
             self.checkpointing.deliver(target, bundle, now_ms)
+        self.at_work = ""
 
     def _tick(self, now_ms: int, monotonic_ms: int) -> None:
         while not self._assigned.empty():

@@ -1,0 +1,35 @@
+"""What ended topologies is told of, within bounds."""
+
+from __future__ import annotations
+
+from cep_common.ids import PlanKey
+from cep_common.messages import TopologyReport
+from topology.spark.failures import MOST_IN_ALL, Failures
+from topology.spark.reasons import Ending
+
+KEY = PlanKey(-1234, "Storms")
+
+
+def running(key: PlanKey = KEY) -> TopologyReport:
+    return TopologyReport(key, 1, "running")
+
+
+def test_failures_of_a_plan_are_told_with_each_of_its_topologies_until_it_is_forgotten() -> None:
+    failures = Failures()
+    failures.note(KEY, Ending("task 1 was silent", "recalled"), 5_000)
+    failures.note(KEY, Ending("task 0 was silent", "recalled"), 6_000)
+    (told,) = failures.told_with([running()])
+    assert [(one.code, one.text, one.count, one.first_ms) for one in told.failures] == [
+        ("recalled", "task 0 was silent", 2, 5_000)
+    ]
+    failures.forget(KEY)
+    assert failures.told_with([running()]) == (running(),)
+
+
+def test_with_very_many_failures_the_newest_are_told() -> None:
+    failures = Failures()
+    keys = [PlanKey(-1234, f"Plan{number}") for number in range(MOST_IN_ALL + 6)]
+    for number, key in enumerate(keys):
+        failures.note(key, Ending("broken", "ValueError"), number)
+    told = failures.told_with(map(running, keys))
+    assert [bool(report.failures) for report in told] == [False] * 6 + [True] * MOST_IN_ALL

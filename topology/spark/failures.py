@@ -1,0 +1,57 @@
+"""What ended topologies, as long as their plans are known here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_common.error_records import ErrorLog
+from cep_common.ids import PlanKey
+from cep_common.messages import TopologyReport
+from topology.spark.reasons import Ending
+
+MOST_OF_A_PLAN = 4
+"""Kinds of failures of one plan that are told of; managers remember more."""
+MOST_IN_ALL = 64
+"""Kinds of failures that one report tells of: messages are bounded."""
+
+
+class Failures:
+    """Belongs to the driver's thread."""
+
+    def __init__(self) -> None:
+        self._logs: dict[PlanKey, ErrorLog] = {}
+
+    def note(self, key: PlanKey, ending: Ending, now_ms: int) -> None:
+        """A topology of the plan was ended so at the time of day `now_ms`."""
+        self._logs.setdefault(key, ErrorLog(MOST_OF_A_PLAN)).note(
+            ending.code,
+            ending.reason,
+            now_ms,
+            instance=ending.instance,
+            traceback=ending.traceback,
+            host=ending.host,
+            process_id=ending.process_id,
+        )
+
+    def forget(self, key: PlanKey) -> None:
+        """The plan is not deployed any more."""
+        self._logs.pop(key, None)
+
+    def told_with(self, reports: Iterable[TopologyReport]) -> tuple[TopologyReport, ...]:
+        """The reports with the failures of their plans; with very many, the newest of all plans alone."""
+        found = tuple(reports)
+        if not self._logs:
+            return found
+        times = sorted((record.last_ms for log in self._logs.values() for record in log.records()), reverse=True)
+        oldest_ms = times[:MOST_IN_ALL][-1]
+        return tuple(self._with_failures(report, oldest_ms) for report in found)
+
+    def _with_failures(self, report: TopologyReport, oldest_ms: int) -> TopologyReport:
+        log = self._logs.get(report.key)
+        if log is None:
+            return report
+        return msgspec.structs.replace(
+            report, failures=tuple(record for record in log.records() if record.last_ms >= oldest_ms)
+        )
