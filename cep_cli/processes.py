@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import signal
 from pathlib import Path
@@ -13,7 +12,11 @@ import click
 import msgspec
 
 from cep_cli.errors import with_readable_errors
-from cep_common.config import load_config
+from cep_common.config import Loaded, load_with_sources
+from cep_common.insight.config import LogConfig
+from cep_common.insight.door import Insight
+from cep_common.insight.settings import settings_of
+from cep_common.insight.setup import start_log
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -28,8 +31,6 @@ LEAVES_WITH_PARENT = "CEP_LEAVES_WITH_PARENT"
 PR_SET_PDEATHSIG = 1
 """The option of Linux's prctl for that."""
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-
 
 @click.command("manager")
 @CONFIG_OPTION
@@ -39,7 +40,8 @@ def manager_command(config: Path | None) -> None:
     from cep_manager.config import ManagerConfig  # noqa: PLC0415 - each process loads its own code only
     from cep_manager.main import run  # noqa: PLC0415
 
-    run(_prepare(ManagerConfig, config, "manager"))
+    prepared = _prepare(ManagerConfig, config, "manager")
+    run(prepared.config, _insight(prepared, prepared.config.log, f"manager-{prepared.config.control.port}"))
 
 
 @click.command("driver")
@@ -50,7 +52,8 @@ def driver_command(config: Path | None) -> None:
     from topology.spark.config import DriverConfig  # noqa: PLC0415
     from topology.spark.driver import run  # noqa: PLC0415
 
-    run(_prepare(DriverConfig, config, "driver"))
+    prepared = _prepare(DriverConfig, config, "driver")
+    run(prepared.config, _insight(prepared, prepared.config.log, f"driver-{prepared.config.name}"))
 
 
 @click.command("worker")
@@ -61,12 +64,17 @@ def worker_command(config: Path | None) -> None:
     from cep_worker.config import WorkerConfig  # noqa: PLC0415
     from cep_worker.main import run  # noqa: PLC0415
 
-    run(_prepare(WorkerConfig, config, "worker"))
+    prepared = _prepare(WorkerConfig, config, "worker")
+    run(prepared.config, _insight(prepared, prepared.config.log, f"worker-{prepared.config.name or os.getpid()}"))
 
 
-def _prepare(kind: type[T], path: Path | None, process: str) -> T:
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+def _prepare(kind: type[T], path: Path | None, process: str) -> Loaded[T]:
     if os.environ.get(LEAVES_WITH_PARENT):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     default = Path("conf") / f"{process}.yaml"
-    return load_config(kind, path or (default if default.exists() else None), process, os.environ)
+    return load_with_sources(kind, path or (default if default.exists() else None), process, os.environ)
+
+
+def _insight(loaded: Loaded[T], log: LogConfig, name: str) -> Insight:
+    """What the process can tell of itself; what it logs from now on is kept."""
+    return Insight(start_log(log, name), settings_of(loaded.config, loaded.sources))

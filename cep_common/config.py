@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 import msgspec
 import yaml
@@ -19,20 +19,60 @@ from cep_common.errors import ConfigError
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+SetBy = Literal["file", "environment", "driver", "given"]
+"""By what a key was set: a stage is told its settings by its driver, and whatever started a process in another way than
+by a file has given them."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a key was set: `where` is the file, with its whole path, or the environment variable; else empty."""
+
+    origin: SetBy
+    where: str
+
+
+class Loaded(msgspec.Struct, Generic[T], frozen=True):
+    """A configuration, and where each of its keys that are not left to their defaults was set, by dotted key."""
+
+    config: T
+    sources: dict[str, Source]
+
+
 def load_config(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> T:
+    """The configuration of `process`, see `load_with_sources`."""
+    return load_with_sources(kind, path, process, environment).config
+
+
+def load_with_sources(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> Loaded[T]:
     """The configuration of `process` (`manager`, `worker`, `driver`): file, then environment, over `kind`'s defaults.
 
     `path` None means that there is no file. Raises ConfigError that names the file and the key.
     """
     values = _read_yaml(path) if path is not None else {}
     where = str(path) if path is not None else "the environment"
-    for key, text in _overrides(process, environment):
+    # The environment first: a key may be within one that the file sets as a whole.
+    sources = {".".join(key): Source("environment", variable) for key, _, variable in _overrides(process, environment)}
+    if path is not None:
+        from_file = Source("file", str(path.absolute()))
+        sources |= {key: from_file for key in _set_keys(kind, values, "") if key not in sources}
+    for key, text, _ in _overrides(process, environment):
         _set(values, key, text, kind)
     _refuse_unknown(kind, values, (), where)
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return Loaded(msgspec.convert(values, kind, strict=False), sources)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(error)}") from error
+
+
+def _set_keys(kind: Any, values: dict[str, Any], prefix: str) -> Iterator[str]:
+    """The dotted keys that `values` sets; groups of keys are gone through."""
+    hints = get_type_hints(kind)
+    for key, value in values.items():
+        hint = hints.get(str(key))
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and isinstance(value, dict):
+            yield from _set_keys(hint, value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -49,11 +89,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return values
 
 
-def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Keys that the environment sets, with text and variable."""
     prefix = f"CEP_{process.upper()}__"
     for name in sorted(environment):
         if name.startswith(prefix):
-            yield tuple(part.lower() for part in name[len(prefix) :].split("__")), environment[name]
+            yield tuple(part.lower() for part in name[len(prefix) :].split("__")), environment[name], name
 
 
 def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msgspec.Struct]) -> None:

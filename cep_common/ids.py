@@ -35,6 +35,13 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
         return f"tcp://{self.host}:{self.port}"
 
 
+class InsightAddress(msgspec.Struct, frozen=True):
+    """Where a process answers managers that ask for its log; `run` is unlike that of any other process."""
+
+    endpoint: Endpoint
+    run: str
+
+
 def parse_tenant(text: str) -> int:
     """The tenant id that `text` is; ValueError otherwise."""
     if not _TENANT.fullmatch(text):

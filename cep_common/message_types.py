@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from cep_common import checkpoint_messages, messages, task_messages
+from cep_common import checkpoint_messages, insight_messages, messages, task_messages
 from cep_common.messages import Message
+
+MODULES = (messages, task_messages, checkpoint_messages, insight_messages)
 
 
 def message_types() -> dict[str, type[Message]]:
     """Every message type by its name on the wire."""
-    kinds = (kind for module in (messages, task_messages, checkpoint_messages) for kind in vars(module).values())
+    kinds = (kind for module in MODULES for kind in vars(module).values())
     found = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message) and kind is not Message]
     return {message.TYPE: message for message in found}

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from cep_common.error_records import ErrorRecord
-from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
+from cep_common.ids import SUPER_TENANT, Endpoint, InsightAddress, PlanKey
 from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
 
 Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -147,6 +147,7 @@ class RegisterWorker(Message, frozen=True):
     http_address: str = ""
     ingress: Endpoint | None = None
     egress: Endpoint | None = None
+    insight: InsightAddress | None = None
     up_ms: int = 0
     memory_bytes: int = 0
     cpu_ms: int = 0
@@ -345,6 +346,7 @@ class RegisterDriver(Message, frozen=True):
     savepoints: tuple[SavepointReport, ...] = ()
     executors: tuple[ExecutorReport, ...] = ()
     checkpointing: CheckpointSettings | None = None
+    insight: InsightAddress | None = None
 
 
 class DriverRegistered(Message, frozen=True):

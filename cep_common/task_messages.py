@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from cep_common.error_records import ErrorRecord
-from cep_common.ids import Endpoint, PlanKey
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
 from cep_common.messages import Message
 
 ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
@@ -131,6 +131,7 @@ class RegisterTask(Message, frozen=True):
     attempt: int = 0
     left: tuple[str, ...] = ()
     up_ms: int = 0
+    insight: InsightAddress | None = None
     samples: tuple[SampledEvent, ...] = ()
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
+from cep_common.insight.config import LogConfig
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from siddhi.scripts.language import ScriptPolicy
@@ -44,6 +45,15 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 
     url: Annotated[str, Meta(min_length=1)] = "sqlite:///var/cep/manager.db"
     timeout_ms: Annotated[int, Meta(ge=1)] = 5_000
+
+
+class AccountsConfig(msgspec.Struct, frozen=True):
+    """Whether people log in, and for how long; and how long it is kept what they did."""
+
+    login: bool = True
+    idle_minutes: Annotated[int, Meta(ge=1)] = 60
+    session_hours: Annotated[int, Meta(ge=1)] = 12
+    audit_days: Annotated[int, Meta(ge=1)] = 90
 
 
 class ElectionConfig(msgspec.Struct, frozen=True):
@@ -118,9 +128,11 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     advertised_host: str = ""
     managers: tuple[str, ...] = ()
     security: ServerSecurity = ServerSecurity()
+    log: LogConfig = LogConfig()
     control: ControlConfig = ControlConfig()
     http: HttpConfig = HttpConfig()
     database: DatabaseConfig = DatabaseConfig()
+    accounts: AccountsConfig = AccountsConfig()
     election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
     trial: TrialConfig = TrialConfig()
@@ -130,6 +142,11 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 
     def __post_init__(self) -> None:
+        if not self.accounts.login and not self.security.insecure and not is_loopback(self.http.host):
+            raise ValueError(
+                f"accounts.login: people must log in where http.host is {self.http.host}, which can be reached from "
+                "other hosts (or let anybody in with security.insecure: true)"
+            )
         others = [endpoint for endpoint in self.manager_endpoints() if endpoint != self.control_endpoint()]
         if others and self.database.url.startswith("sqlite"):
             hosts = {_one_name(endpoint.host) for endpoint in (self.control_endpoint(), *others)}

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import msgspec
 
 from cep_common.clock import Clock, SystemClock
+from cep_common.insight.door import Insight
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
 from cep_manager.config import ManagerConfig
@@ -62,7 +63,7 @@ class ManagerProcess:
         self._stack.close()
 
 
-def run(config: ManagerConfig) -> None:
+def run(config: ManagerConfig, insight: Insight) -> None:
     """Runs a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
 
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
+from cep_common.insight.config import LogConfig
 from cep_common.security.config import ServerSecurity
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -131,6 +132,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     spool: SpoolConfig = SpoolConfig()
     results: ResultsConfig = ResultsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
+    log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:
         if not self.managers:

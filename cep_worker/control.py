@@ -14,7 +14,7 @@ import zmq
 
 from cep_common.clock import Clock
 from cep_common.errors import CepError, PeerError, RequestRejectedError
-from cep_common.ids import Endpoint, PlanKey
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
 from cep_common.messages import (
     DeployedPlan,
     EndpointAssigned,
@@ -73,6 +73,8 @@ class ControlLoop:
         self._worker = worker
         self._clock = clock
         self._flows = flows
+        self.insight: InsightAddress | None = None
+        """Where managers can read the worker's log; to be set before `run`."""
         self._client = ControlClient(context, config.manager_endpoints(), config.registry.timeout_ms)
         self._woken = threading.Event()
         self._stopping = False
@@ -142,6 +144,7 @@ class ControlLoop:
                 http_address=f"{config.http_scheme()}://{config.http.host}:{config.http.port}",
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
+                insight=self.insight,
             )
         )
         if isinstance(answer, WorkerRegistered):

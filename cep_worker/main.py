@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from cep_common.clock import Clock, SystemClock
+from cep_common.insight.door import Insight, InsightDoor, open_door
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
@@ -29,7 +30,8 @@ SWITCH_INTERVAL_S = 0.0005
 class Worker:
     """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
 
-    def __init__(self, config: WorkerConfig, clock: Clock | None = None) -> None:
+    def __init__(self, config: WorkerConfig, clock: Clock | None = None, insight: Insight | None = None) -> None:
+        """Managers may read what `insight` tells, once the worker has started."""
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
         listens = {
@@ -46,6 +48,8 @@ class Worker:
         self.name = self._spool.name
         self._data = DataPlane(config, self.name, self._spool, self._context, self._clock, artefacts, self._changed)
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data)
+        self._config, self._insight = config, insight
+        self._door: InsightDoor | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
         self._leave_ms = config.leave_ms
@@ -60,6 +64,10 @@ class Worker:
             self._context.destroy(linger=0)
             self._spool.close()
             raise
+        self._door = open_door(
+            self._context, Role.WORKER, self._config.outflow.host, self._config.log, self._insight, self._config.host
+        )
+        self._control.insight = self._door.address if self._door is not None else None
         self._data_thread.start()
         self._control_thread.start()
         logger.info("worker started: worker=%s", self.name)
@@ -70,6 +78,8 @@ class Worker:
         self._data_thread.join()
         self._control.stop()
         self._control_thread.join()
+        if self._door is not None:
+            self._door.close()
         self._context.destroy(linger=0)  # only what a failure left open is still there
         self._spool.close()
         logger.info("worker left: worker=%s", self.name)
@@ -95,11 +105,11 @@ class Worker:
             self.ended.set()
 
 
-def run(config: WorkerConfig) -> None:
-    """Runs a worker until SIGTERM or SIGINT. Raises PortInUseError or ConfigError when it cannot start, and whatever
-    brought it down."""
+def run(config: WorkerConfig, insight: Insight) -> None:
+    """Runs a worker until SIGTERM or SIGINT; managers may read what `insight` tells. Raises PortInUseError or
+    ConfigError when it cannot start, and whatever brought it down."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    worker = Worker(config)
+    worker = Worker(config, insight=insight)
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
         worker.ended.set()

@@ -34,6 +34,10 @@ class Door(StrEnum):
     OUTFLOW = "results of topologies"
     INGRESS = "events of clients"
     EGRESS = "listeners"
+    INSIGHT_MANAGER = "managers that look into a manager"
+    INSIGHT_DRIVER = "managers that look into the driver"
+    INSIGHT_STAGE = "managers that look into a stage"
+    INSIGHT_WORKER = "managers that look into a worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,16 @@ DOORS = {
     Door.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
     Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER, Role.MANAGER),
 }
+
+INSIGHT_DOORS = {
+    Role.MANAGER: Door.INSIGHT_MANAGER,
+    Role.DRIVER: Door.INSIGHT_DRIVER,
+    Role.STAGE: Door.INSIGHT_STAGE,
+    Role.WORKER: Door.INSIGHT_WORKER,
+}
+"""At which door a process of each role tells managers of its log and its configuration."""
+
+DOORS |= {door: _rule(owner, Role.MANAGER) for owner, door in INSIGHT_DOORS.items()}
 
 CONTROL_SENDERS: dict[str, Role] = {
     RegisterDriver.TYPE: Role.DRIVER,

@@ -12,6 +12,7 @@ import threading
 import zmq
 
 from cep_common.errors import CepError, PeerError, RequestRejectedError
+from cep_common.ids import InsightAddress
 from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
 from cep_common.task_messages import RegisterTask, StateSource, TaskRegistered
 from cep_common.transport import ControlClient
@@ -37,13 +38,21 @@ class TaskControl(threading.Thread):
     """Runs until `close`. A refused registration stops the task, and so does the loss of the process that started this
     one; a silent manager does not. A task that does not stop in time is ended with its process."""
 
-    def __init__(self, task: Task, settings: StageSettings, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        insight: InsightAddress | None = None,
+    ) -> None:
+        """Managers are told that they can read the task's log at `insight`."""
         super().__init__(name=f"control of task {task.index}", daemon=True)
         self._task = task
         self._context = context
         self._ports = settings.ports
         self._door: StateDoor | None = None
         self._fetched = False
+        self._insight = insight
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
@@ -108,6 +117,7 @@ class TaskControl(threading.Thread):
                 attempt=topology.attempt,
                 left=task.left(),
                 samples=task.sampler.take(),
+                insight=self._insight,
                 state_endpoint=self._door.endpoint if self._door is not None else None,
             )
         )

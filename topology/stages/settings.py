@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint
+from cep_common.insight.config import LogConfig
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.operator import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import ScriptPolicy
@@ -58,7 +59,8 @@ class TaskAssignment(msgspec.Struct, frozen=True):
 
     `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator` and take checkpoints
     into the store at `checkpoint_location` when that says so; they begin from the manifest that `restore` refers to in
-    that store (see `CheckpointStore.read_manifest`), empty: anew. Without a `coordinator` nobody watches over them."""
+    that store (see `CheckpointStore.read_manifest`), empty: anew. Without a `coordinator` nobody watches over them.
+    `log` is how they keep theirs."""
 
     tenant: int
     epoch: int
@@ -72,3 +74,4 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     coordinator: Endpoint | None = None
     checkpoint_location: str = ""
     restore: str = ""
+    log: LogConfig = LogConfig()

@@ -7,7 +7,7 @@ import pytest
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.message_types import message_types
 from cep_common.messages import ListPlans, RegisterDriver, RegisterEndpoint, RegisterWorker, RequestEndpoint
-from cep_common.security.roles import CONTROL_SENDERS, DOORS, Door, Role, may_enter, may_send
+from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Door, Role, may_enter, may_send
 from cep_common.task_messages import RegisterTask
 
 KEY = PlanKey(-1234, "P")
@@ -37,8 +37,14 @@ def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
     assert {door for door in Door if may_enter(Role.CLIENT, door)} == {Door.INGRESS, Door.EGRESS}
 
 
-def test_a_manager_listens_to_results_at_workers_and_enters_nothing_else() -> None:
-    assert {door for door in Door if may_enter(Role.MANAGER, door)} == {Door.EGRESS}
+def test_a_manager_listens_to_results_at_workers_looks_into_every_process_and_enters_nothing_else() -> None:
+    assert {door for door in Door if may_enter(Role.MANAGER, door)} == {Door.EGRESS, *INSIGHT_DOORS.values()}
+
+
+def test_every_process_has_a_door_of_its_own_for_managers_alone() -> None:
+    doors = {role: DOORS[door] for role, door in INSIGHT_DOORS.items()}
+    assert {role: rule.owner for role, rule in doors.items()} == {role: role for role in Role if role != Role.CLIENT}
+    assert {rule.visitors for rule in doors.values()} == {frozenset({Role.MANAGER})}
 
 
 @pytest.mark.parametrize("role", Role)

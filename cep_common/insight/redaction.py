@@ -1,0 +1,47 @@
+"""Secrets do not leave a process: they are covered in log records before these are kept, and in settings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+COVER = "•••"
+"""What stands in a secret's place."""
+
+_SECRET_NAMES = r"(?:password|passwd|passphrase|secret|credential|api[._-]?key|access[._-]?key|private[._-]?key|token)"  # noqa: S105 - names, not secrets
+_NAMED = re.compile(
+    rf"(?P<name>[\w.-]*{_SECRET_NAMES}[\w.-]*(?:=|\s=\s|\"\s*:\s*|'\s*:\s*))"
+    r"(?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"',;&)}\]]+))",
+    re.IGNORECASE,
+)
+_IN_URL = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
+_SHOWN = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_OUR_TOKEN = re.compile(r"\bcep_[A-Za-z0-9_-]{40,}")
+_SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.)", re.IGNORECASE)
+
+
+def redact(text: str) -> str:
+    """`text` with secrets covered: values called password, secret, token or the like, passwords in URLs, tokens."""
+    text = _IN_URL.sub(rf"\g<before>{COVER}", text)
+    text = _SHOWN.sub(rf"\g<before>{COVER}", text)
+    text = _OUR_TOKEN.sub(COVER, text)
+    return _NAMED.sub(_covered, text)
+
+
+def _covered(found: re.Match[str]) -> str:
+    """A number alone, such as the one under which a manager leads (`token=3`), is no secret."""
+    value = found["quoted"] or found["single"] or found["bare"] or ""
+    return found[0] if value == "" or (value.isdigit() and len(value) < 8) else f"{found['name']}{COVER}"
+
+
+def redact_setting(key: str, value: Any) -> Any:
+    """The setting's value, as it may be shown: covered when its key says that it is secret, within mappings entry by
+    entry, and with passwords in URLs covered."""
+    if isinstance(value, Mapping):
+        return {name: redact_setting(f"{key}.{name}", inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_setting(key, inner) for inner in value]
+    if not isinstance(value, str) or value == "":
+        return value
+    return COVER if _SECRET_KEY.search(key) else redact(value)
