@@ -28,7 +28,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
         "/validate",
         "What is wrong with the plan in the body, and which names it defines",
         answers=Validation,
-        body=plan_text(),
+        body=plan_text(required=False),
         of_tenant=False,
     )
     def validate_plan(body: str) -> Validation:

@@ -118,9 +118,9 @@ class Api:
         return declare
 
 
-def plan_text() -> Body:
+def plan_text(required: bool = True) -> Body:
     """A body that is the text of a plan."""
-    return Body(read_text, str, (TEXT,))
+    return Body(read_text, str, (TEXT,), required)
 
 
 def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:

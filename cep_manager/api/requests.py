@@ -18,7 +18,7 @@ _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 def read_tenant(request: Request) -> int:
     """The tenant in the query parameter or header `tenant`; without either the super tenant. Raises BadRequestError."""
-    written = request.args.get("tenant") or request.headers.get("tenant")
+    written = request.args.get("tenant", request.headers.get("tenant"))
     if written is None:
         return SUPER_TENANT
     try:
