@@ -123,6 +123,17 @@ def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) 
     _tell(client, client.act(plan, "trace", on=switch == "on"), 0, as_json)
 
 
+@click.command("statistics")
+@click.argument("plan")
+@click.argument("level", type=click.Choice(["off", "basic", "detail"]))
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClient) -> None:
+    """Let the stages of PLAN count nothing, events and latencies, or each query's too; nothing is restarted."""
+    _tell(client, client.act(plan, "statistics-level", level=level), 0, as_json)
+
+
 @click.command("restart")
 @click.argument("plan")
 @FROM_OPTION

@@ -42,7 +42,8 @@ class ManagerClient:
         return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true")
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
-        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`) on the plan."""
+        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
+        `statistics-level`) on the plan."""
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def restart(self, plan: str, savepoint: str = "") -> Any:

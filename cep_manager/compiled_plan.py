@@ -6,7 +6,7 @@ import msgspec
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.messages import Connector, Delivery, StreamBinding, SubmitTopology
-from cep_common.task_messages import ComponentKind
+from cep_common.task_messages import ComponentKind, StatisticsLevel
 
 
 class PlanProblem(msgspec.Struct, frozen=True):
@@ -23,20 +23,36 @@ class PlanProblem(msgspec.Struct, frozen=True):
     rendered: str
 
 
+class PlannedQuery(msgspec.Struct, frozen=True):
+    """A query or partition that a stage runs, and the lines of the plan's text on which it stands, from 1."""
+
+    name: str
+    line: int
+    last_line: int
+
+
 class PlannedComponent(msgspec.Struct, frozen=True):
-    """A stage of the query plan: `parallel` instances that take the `inputs` streams and send the `outputs`."""
+    """A stage of the query plan: `parallel` instances that take the `inputs` streams and send the `outputs`.
+    `groupings` tells, input for input, how the instances share the events, in words; `queries` is what they run."""
 
     name: str
     kind: ComponentKind
     parallel: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    groupings: tuple[str, ...] = ()
+    queries: tuple[PlannedQuery, ...] = ()
+
+    def grouping(self, stream: str) -> str:
+        """How the instances share the events of `stream`; empty where there is nothing to share."""
+        return dict(zip(self.inputs, self.groupings, strict=False)).get(stream, "")
 
 
 class CompiledPlan(msgspec.Struct, frozen=True):
     """All that follows from a plan's text: its query plan (XML), its stages in order of flow, its ties to the world.
 
-    `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says.
+    `workers` None leaves the number of topology workers to the configuration. `trace` is what `@Plan:trace` says,
+    `statistics` what `@Plan:statistics` does.
     `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task. `state_shape` stands for the
     stages that keep state: of two plans with the same, one can go on with the state of the other. `delivery` is what
     `@Plan:delivery` says.
@@ -52,6 +68,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     playback: bool = False
     workers: int | None = None
     trace: bool = False
+    statistics: StatisticsLevel = "basic"
     sources: tuple[Connector, ...] = ()
     sinks: tuple[Connector, ...] = ()
     cores: int = 1

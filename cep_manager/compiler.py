@@ -9,19 +9,19 @@ from dataclasses import replace
 
 from cep_common.messages import StreamBinding
 from cep_manager.authoring.scope import scope_of
-from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, PlanProblem
 from cep_manager.connectors import read_connectors
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
-from query_plan.annotations import of_header, read_header
+from query_plan.annotations import of_header, read_header, statistics_of
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
-from query_plan.model import QueryPlan, Resources
+from query_plan.model import Grouping, GroupingKind, QueryPlan, Resources
 from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, render_problem
-from siddhi.language.ast import StreamDefinition
+from siddhi.language.ast import ExecutionElement, Partition, StreamDefinition
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
@@ -90,7 +90,7 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
 def compiled_plan(compiled: Compiled) -> CompiledPlan:
     """What the manager keeps of a plan."""
     app, plan = compiled.app, compiled.plan
-    bound = bindings.plan_bindings(app)
+    bound, header = bindings.plan_bindings(app), read_header(app.syntax)
     return CompiledPlan(
         name=plan.name,
         description=plan.description,
@@ -101,7 +101,8 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         exported=tuple(_binding(one) for one in bound.exported),
         playback=plan.playback is not None,
         workers=plan.workers,
-        trace=read_header(app.syntax).trace,
+        trace=header.trace,
+        statistics=statistics_of(header.statistics) or "basic",
         sources=read_connectors(app, "source"),
         sinks=read_connectors(app, "sink"),
         cores=plan.resources.cores,
@@ -129,9 +130,39 @@ def _components(plan: QueryPlan) -> Iterator[PlannedComponent]:
         yield PlannedComponent(trigger.name, "trigger", 1, (), (trigger.stream.id,))
     for stage in plan.processors:
         inputs = _ids(one.stream for one in stage.inputs)
-        yield PlannedComponent(stage.name, "processor", stage.parallel, inputs, _ids(stage.outputs))
+        yield PlannedComponent(
+            name=stage.name,
+            kind="processor",
+            parallel=stage.parallel,
+            inputs=inputs,
+            outputs=_ids(stage.outputs),
+            groupings=tuple(_in_words(one.grouping) for one in stage.inputs),
+            queries=tuple(_query(element) for element in stage.elements),
+        )
     published = _ids(plan.publisher.streams)
-    yield PlannedComponent(plan.publisher.name, "publisher", plan.publisher.parallel, published, published)
+    groupings = ("by origin",) * len(published)
+    yield PlannedComponent(plan.publisher.name, "publisher", plan.publisher.parallel, published, published, groupings)
+
+
+def _in_words(grouping: Grouping) -> str:
+    """How the instances of a stage share the events of one input."""
+    match grouping.kind:
+        case GroupingKind.FIELDS:
+            return f"by {grouping.key}"
+        case GroupingKind.EXPRESSION:
+            return "by expression"
+        case GroupingKind.RANGES:
+            return "by ranges"
+        case kind:
+            return kind.value
+
+
+def _query(element: ExecutionElement) -> PlannedQuery:
+    named = (annotation for annotation in element.annotations if annotation.name.lower() == "info")
+    names = (one.value for annotation in named for one in annotation.elements if one.key in ("name", None))
+    what = "partition" if isinstance(element, Partition) else "query"
+    name = next(names, f"{what} in line {element.span.line}")
+    return PlannedQuery(name, element.span.line, element.span.end_line)
 
 
 def _ids(streams: Iterable[StreamDefinition]) -> tuple[str, ...]:

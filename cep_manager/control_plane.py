@@ -22,13 +22,15 @@ from cep_common.messages import (
     RequestEndpoint,
     WorkerRegistered,
 )
-from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_common.task_messages import RegisterTask, StatisticsLevel, TaskRegistered
 from cep_manager import hand_over
 from cep_manager.attempts import Attempts
+from cep_manager.checkpoint_history import CheckpointHistory
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.deployment import RUNS, Deployments, describe_task, standing_results
 from cep_manager.errors import NoDriverError
+from cep_manager.exceptions.history import ErrorHistory
 from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
@@ -46,9 +48,17 @@ class ControlPlane:
     """Registry, members and deployments, and the rules between them. One thread uses it."""
 
     def __init__(
-        self, heartbeat_ms: int, lease_ms: int, default_workers: int, revision: int, quotas: QuotasConfig
+        self,
+        heartbeat_ms: int,
+        lease_ms: int,
+        default_workers: int,
+        revision: int,
+        quotas: QuotasConfig,
+        ahead_ms: int = 0,
     ) -> None:
-        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out."""
+        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out. The time
+        of day is `ahead_ms` ahead of the monotonic time."""
+        self._ahead_ms = ahead_ms
         self._heartbeat_ms = heartbeat_ms
         self._lease_ms = lease_ms
         self._revision = revision
@@ -56,6 +66,8 @@ class ControlPlane:
         self._members = Members(lease_ms)
         self._attempts = Attempts()
         self._histories = Histories()
+        self._errors = ErrorHistory()
+        self._checkpoints = CheckpointHistory()
         self._samples = Samples()
         self._deployments = Deployments(lease_ms, default_workers, quotas)
         self._quotas = quotas
@@ -102,7 +114,8 @@ class ControlPlane:
             return None
         match message:
             case RegisterTask():
-                return TaskRegistered(self._heartbeat_ms, self._lease_ms)
+                level = self._deployments.plans[message.key].statistics_level()
+                return TaskRegistered(self._heartbeat_ms, self._lease_ms, statistics=level)
             case RegisterEndpoint():
                 return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
             case _:
@@ -151,6 +164,7 @@ class ControlPlane:
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         notes: list[Instruction] = []
+        self._errors.worker_heard(message)
         if self._members.worker_heard(message, peer, now_ms):
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
@@ -164,6 +178,7 @@ class ControlPlane:
             return refusal, []
         notes: list[Instruction] = []
         self._histories.heard(message, now_ms)
+        self._errors.task_heard(message)
         self._samples.heard(message.key, message.samples)
         message = msgspec.structs.replace(message, samples=())  # members keep the reports of some seconds
         if self._members.task_heard(message, peer, now_ms):
@@ -173,7 +188,8 @@ class ControlPlane:
         samples = self._samples.orders(message.key, now_ms)
         order, sources = hand_over.order(record, message.epoch, self._members.tasks[message.key])
         heartbeat_ms = self._heartbeat_ms if record.trial is None else min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms)
-        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples), notes
+        level = record.statistics_level()
+        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level), notes
 
     def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         if not self._members.accepts_driver(message, now_ms):
@@ -185,8 +201,10 @@ class ControlPlane:
             return Rejected(code="driver-exists", reason=reason), []
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
+        self._errors.driver_heard(message)
         for report in message.topologies:
             self._attempt_heard(report.key, report.epoch, report.restarts)
+            self._checkpoints.heard(report)
         notes: list[Instruction] = []
         if self._members.driver_heard(message, peer, now_ms):
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
@@ -217,6 +235,8 @@ class ControlPlane:
         """The stored plan should run, in place of any other of its key."""
         self._revision += 1
         instructions = self._deployments.put(plan, self._members.live_driver(now_ms), now_ms)
+        if isinstance(plan.compiled, str):
+            self._errors.note(plan.key, "failure", "plan-invalid", plan.compiled, "", 0, now_ms + self._ahead_ms)
         self._keep_epochs(plan.key)
         return instructions
 
@@ -236,6 +256,11 @@ class ControlPlane:
         """Workers write the plan's events to their logs, or do not."""
         self._revision += 1
         self._deployments.set_trace(key, trace)
+        return []
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> list[Instruction]:
+        """The plan's stages count at that level: their heartbeats are answered so."""
+        self._deployments.set_statistics(key, level)
         return []
 
     def sample(
@@ -287,10 +312,17 @@ class ControlPlane:
         for worker in self._members.expire_workers(now_ms):
             silence = f"silent_ms={now_ms - worker.heard_ms}"
             instructions.append(LogLine("warning", f"worker lost worker={worker.latest.worker} {silence}"))
+            latest = worker.latest
+            text = f"worker {latest.worker} fell silent"
+            self._process_lost("worker-lost", text, latest.host, latest.process_id, now_ms)
         driver = self._members.live_driver(now_ms)
         lost = driver is None and self._members.driver is not None
         if lost and not self._driver_lost:
             instructions.append(LogLine("error", f"driver lost reason={self._driver_missing(now_ms)!r}"))
+            latest_driver = self._members.driver.latest if self._members.driver is not None else None
+            if latest_driver is not None:
+                text = f"the driver {latest_driver.driver} fell silent"
+                self._process_lost("driver-lost", text, latest_driver.host, latest_driver.process_id, now_ms)
         self._driver_lost = lost
         before = {key: record.epochs() for key, record in self._deployments.plans.items()}
         instructions += self._deployments.reconcile(driver, self._members.tasks, self._driver_missing(now_ms), now_ms)
@@ -318,8 +350,13 @@ class ControlPlane:
             },
             endpoints=self._registry.records(),
             histories=self._histories.snapshot(),
+            errors=self._errors.groups(),
+            checkpoints=self._checkpoints.known(),
             samples=self._samples.snapshot(),
         )
+
+    def _process_lost(self, code: str, text: str, host: str, process_id: int, now_ms: int) -> None:
+        self._errors.note(None, "failure", code, text, host, process_id, now_ms + self._ahead_ms)
 
     def _driver_missing(self, now_ms: int) -> str:
         """Why no driver can be asked; empty when one is alive."""
@@ -340,6 +377,9 @@ class ControlPlane:
         self._attempts.keep(key, epochs)
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
+        if record is None:
+            self._errors.keep(self._deployments.plans)
+            self._checkpoints.keep(self._deployments.plans)
         self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan, KillTopology, PlanCheckpoints, RegisterDriver, TopologyReport
-from cep_common.task_messages import RegisterTask
+from cep_common.task_messages import RegisterTask, StatisticsLevel
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
@@ -51,7 +51,7 @@ class Deployments:
             return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
         changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
         before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
-        before = msgspec.structs.replace(before, restore=plan.restore)
+        before = msgspec.structs.replace(before, statistics=plan.statistics, restore=plan.restore)
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
         if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
             trial = Trial(plan.change, version, record.submission, now_ms)
@@ -86,6 +86,11 @@ class Deployments:
         """Workers write the plan's events to their logs, or do not."""
         if key in self.plans:
             self._change(self.plans[key], trace=trace)
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """Its stages count at that level."""
+        if key in self.plans:
+            self._change(self.plans[key], statistics=level)
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names."""
@@ -180,6 +185,7 @@ class Deployments:
             intake=plan.intake,
             origin=plan.origin,
             trace=plan.trace,
+            statistics=plan.statistics,
             restore=plan.restore,
         )
 

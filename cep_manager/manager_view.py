@@ -11,6 +11,7 @@ import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RunState, StreamBinding
+from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
 from cep_manager.compiled_plan import PlanProblem
@@ -296,6 +297,9 @@ class ManagerView(Protocol):
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         """Workers write the plan's events to their logs, or do not; nothing is restarted. Raises UnknownPlanError."""
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
+        """The plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""

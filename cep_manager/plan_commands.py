@@ -9,6 +9,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_common.task_messages import StatisticsLevel
 from cep_manager.checkpoint_view import require_savepoint
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, with_name
@@ -38,6 +39,13 @@ STATE_MOVES = "windows, patterns and tables go with it"
 STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
 FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
 STARTS_EMPTY = "windows, patterns and tables start empty"
+
+COUNTED: dict[StatisticsLevel, str] = {
+    "off": "errors and what waits, no events and no latencies",
+    "basic": "events and latencies",
+    "detail": "events and latencies, and what each query does",
+}
+"""What stages count at each level, for people."""
 
 BEGIN_ANEW = "none"
 """Stands for no savepoint where one can be named: what begins so has no state."""
@@ -149,6 +157,17 @@ class PlanCommands:
             self._service.set_trace(key, trace)
         follows = f"workers write {'its' if trace else 'none of its'} events to their logs"
         return outcome_of(key, record.epoch, f"{key.plan} is {done} now: {follows}", changed=True)
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
+        """See `ManagerView.set_statistics`."""
+        with self._one_at_a_time:
+            record = self._record(key)
+            if record.statistics_level() == level:
+                return outcome_of(key, record.epoch, f"{key.plan} has statistics {level} already; nothing was changed")
+            self._store.set_statistics(key, level)
+            self._service.set_statistics(key, level)
+        message = f"{key.plan} has statistics {level} now: its stages count {COUNTED[level]}"
+        return outcome_of(key, record.epoch, message, changed=True)
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         """See `ManagerView.restart`."""
@@ -294,6 +313,7 @@ def plan_to_run(
         workers=stored.workers,
         origin=stored.origin,
         trace=stored.trace,
+        statistics=stored.statistics,
         change=stored.change,
         restore=restore,
     )

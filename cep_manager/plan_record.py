@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from cep_common.ids import PlanKey
+from cep_common.task_messages import StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.plan_state import ChangeKind, PlanState
 
@@ -27,9 +28,9 @@ class PlanToRun(msgspec.Struct, frozen=True):
     """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
 
     `workers` None leaves their number to the text, and then to the configuration; `trace` None leaves it to the text
-    whether workers write the plan's events to their logs. `origin` is the file that the plan
-    comes from, empty for one that was deployed by hand. `sent_before` says that an earlier manager process may have
-    submitted it under this epoch. `change` says that the plan was deployed before and that the plan store keeps what
+    whether workers write the plan's events to their logs, and so does `statistics` with what stages count. `origin` is
+    the file that the plan comes from, empty for one that was deployed by hand. `sent_before` says that an earlier
+    manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that the plan store keeps what
     it was: that runs on until this runs. `former` is what the store kept, when the manager has only just started.
     `restore` says what its topology begins from (see `submit-topology` in the protocol).
     """
@@ -45,6 +46,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     workers: int | None = None
     origin: str = ""
     trace: bool | None = None
+    statistics: StatisticsLevel | None = None
     change: ChangeKind | None = None
     former: PlanToRun | None = None
     restore: str = ""
@@ -111,6 +113,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     intake: bool = True
     origin: str = ""
     trace: bool | None = None
+    statistics: StatisticsLevel | None = None
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
@@ -155,6 +158,12 @@ class PlanRecord(msgspec.Struct, frozen=True):
         if self.trace is not None:
             return self.trace
         return self.compiled is not None and self.compiled.trace
+
+    def statistics_level(self) -> StatisticsLevel:
+        """What its stages are to count: somebody said so, else its text."""
+        if self.statistics is not None:
+            return self.statistics
+        return self.compiled.statistics if self.compiled is not None else "basic"
 
     def change(self) -> ChangeKind | None:
         """The kind of the change that is under way."""

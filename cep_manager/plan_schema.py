@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -25,6 +25,7 @@ PLANS = Table(
     Column("workers", Integer),
     Column("origin", Text, nullable=False),
     Column("trace", Boolean),
+    Column("statistics", String(16)),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works.
@@ -97,15 +98,17 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2):
+    if version not in (1, 2, 3):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
             connection.execute(text(statement))
         FORMER.create(connection)
-    LEADER.create(connection)
-    MANAGERS.create(connection)
-    connection.execute(LEADER.insert().values(NOBODY))
+    if version in (1, 2):
+        LEADER.create(connection)
+        MANAGERS.create(connection)
+        connection.execute(LEADER.insert().values(NOBODY))
+    connection.execute(text(_FROM_3_TO_4))
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
 
@@ -121,3 +124,5 @@ _FROM_1_TO_2 = (
     "ALTER TABLE cep_plans ADD COLUMN trace BOOLEAN",
     f"UPDATE cep_plans SET epoch = ({_COUNTED}), changed_epoch = ({_COUNTED})",  # noqa: S608 - our own constant
 )
+
+_FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.ids import PlanKey
+from cep_common.task_messages import StatisticsLevel
 from cep_manager.database import Database
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.lease_store import hold_lease
@@ -50,6 +51,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     workers: int | None = None
     origin: str = ""
     trace: bool | None = None
+    statistics: StatisticsLevel | None = None
     change: ChangeKind | None = None
     former: StoredVersion | None = None
 
@@ -129,6 +131,11 @@ class PlanStore:
         """Workers write the plan's events to their logs, or do not, whatever its text says."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(trace=trace))
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """Its stages count at that level, whatever its text says."""
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(statistics=level))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names; empty: it was deployed by hand."""
@@ -211,6 +218,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "workers": plan.workers,
         "origin": plan.origin,
         "trace": plan.trace,
+        "statistics": plan.statistics,
     }
     try:
         connection.execute(PLANS.insert().values(row))
@@ -238,6 +246,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> Sto
         workers=row.workers,
         origin=row.origin,
         trace=row.trace,
+        statistics=row.statistics,
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

@@ -30,7 +30,7 @@ from cep_common.messages import (
 )
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
-from cep_common.task_messages import TaskRegistered
+from cep_common.task_messages import StatisticsLevel, TaskRegistered
 from cep_common.transport import ControlServer
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
@@ -164,6 +164,10 @@ class ManagerService:
         """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_trace(key, trace))
 
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """The plan's stages count at that level from their next heartbeat on. Raises ManagerUnavailableError."""
+        self._command(lambda _: self._plane.set_statistics(key, level))
+
     def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
         """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
         ManagerUnavailableError."""
@@ -253,6 +257,7 @@ class ManagerService:
             # The plan list's revision begins above all that an earlier leader can have given out.
             revision=token << REVISION_BITS,
             quotas=config.quotas,
+            ahead_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
         )
 
     def _drain_wakes(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import HeldState, RegisterTask
+from cep_common.task_messages import HeldState, RegisterTask, StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
@@ -23,7 +23,8 @@ WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
 
 class TopologyStatus(msgspec.Struct, frozen=True):
     """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this
-    state. `intake` is False when no events are taken in; `trace` says whether workers write its events to their logs.
+    state. `intake` is False when no events are taken in; `trace` says whether workers write its events to their logs,
+    `statistics` what its stages count.
     `change` is the kind of the change that is under way, empty when none is; `change_error` says why the last change
     came to nothing, empty when it did not.
 
@@ -44,6 +45,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     change: ChangeKind | Literal[""]
     change_error: str
     trace: bool
+    statistics: StatisticsLevel
     last_error: str
     state_left: tuple[str, ...] = ()
 
@@ -117,6 +119,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             interrupted_ms=snapshot.now_ms - record.interrupted_ms if record.interruption else 0,
             intake=record.intake,
             trace=record.traced(),
+            statistics=record.statistics_level(),
             change=record.change() or "",
             change_error=record.change_error,
             last_error=_last_error(tasks, reports),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from cep_common.task_messages import StatisticsLevel
 from query_plan.model import Delivery
 from siddhi.language import ast
 
@@ -17,6 +18,13 @@ _HEADER_NAMESPACES = ("plan", "app")
 IMPORTING = ("import", "source")
 EXPORTING = ("export", "sink")
 DELIVERIES: tuple[Delivery, ...] = ("at-least-once", "exactly-once", "at-most-once")
+STATISTICS: dict[str, StatisticsLevel] = {
+    "off": "off",
+    "basic": "basic",
+    "detail": "detail",
+    "true": "basic",
+    "false": "off",
+}
 MOST_CORES = 999
 LEAST_MEMORY_BYTES = 256 * 2**20
 _MEMORY = re.compile(r"(\d{1,9})\s*([mg])b?", re.ASCII | re.IGNORECASE)
@@ -42,6 +50,7 @@ class Header:
     publisher_parallel: Written | None
     workers: Written | None
     trace: bool
+    statistics: Written | None
     delivery: Written | None
     cores: Written | None
     memory: Written | None
@@ -100,6 +109,7 @@ def read_header(app: ast.App) -> Header:
         publisher_parallel=first(dist, "publisherParallelism"),
         workers=first(dist, "workers"),
         trace=any((one.value() or "").strip().casefold() == "true" for one in of_header(app, "trace")),
+        statistics=next(map(_statistics, of_header(app, "statistics")), None),
         delivery=next((_value(annotation) for annotation in of_header(app, "delivery")), None),
         cores=first(resources, "cores"),
         memory=first(resources, "memory"),
@@ -109,6 +119,13 @@ def read_header(app: ast.App) -> Header:
 
 def _value(annotation: ast.Annotation) -> Written:
     return Written(annotation.value() or "", annotation.span)
+
+
+def _statistics(annotation: ast.Annotation) -> Written:
+    """`@Plan:statistics('basic')`, or `@app:statistics(enable='true', …)` as Siddhi has it; what else that says (which
+    reporter, how often) has no meaning here."""
+    switched = first([annotation], "enable")
+    return switched or Written(annotation.value() or "true", annotation.span)
 
 
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
@@ -135,6 +152,13 @@ def delivery_of(value: Written | None) -> Delivery | None:
     """What becomes of events and results when something dies; None when that is absent or no such guarantee."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((delivery for delivery in DELIVERIES if delivery == text), None)
+
+
+def statistics_of(value: Written | None) -> StatisticsLevel | None:
+    """What stages are to count; None when that is absent or no level. `true` stands for `basic` and `false` for `off`:
+    who has written these meant to have statistics or not."""
+    text = value.text.strip().casefold() if value is not None else ""
+    return STATISTICS.get(text)
 
 
 def read_cores(value: Written | None) -> int | None:

@@ -31,6 +31,7 @@ ANNOTATIONS = (
     ("@Plan:dist(workers='')", "how many tasks its topology has"),
     ("@Plan:resources(cores='', memory='')", "what each of its tasks takes"),
     ("@Plan:delivery('')", "what is guaranteed when something dies: at-least-once, exactly-once, at-most-once"),
+    ("@Plan:statistics('')", "what its stages count: off, basic, detail"),
     ("@Plan:trace('true')", "workers write its events to their logs"),
     ("@Import('')", "events come in from this event stream"),
     ("@Export('')", "events go out as this event stream"),

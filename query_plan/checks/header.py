@@ -9,12 +9,14 @@ from query_plan.annotations import (
     DELIVERIES,
     EXPORTING,
     IMPORTING,
+    STATISTICS,
     Written,
     delivery_of,
     named,
     of_header,
     positive,
     read_header,
+    statistics_of,
     written,
 )
 from query_plan.findings import Finding, error_rule, warning_rule
@@ -37,6 +39,11 @@ DELIVERY_UNKNOWN = error_rule(
     "delivery-unknown",
     "`@Plan:delivery` names no guarantee that there is, or stands there twice",
     "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
+)
+STATISTICS_UNKNOWN = warning_rule(
+    "statistics-unknown",
+    "`@Plan:statistics` names no level that there is",
+    "write `@Plan:statistics('off')`, `'basic'` (the default) or `'detail'`",
 )
 DIST_REPEATED = error_rule("dist-repeated", "`@dist` gives a value twice", "keep one of them")
 DIST_WITHOUT_KEY = error_rule(
@@ -123,6 +130,14 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
         elif delivery_of(value) is None:
             message = f"'{value.text}' is no guarantee of delivery"
             yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
+
+
+def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:
+    """What names no level leaves the plan at the one that it would have anyway."""
+    level = read_header(app).statistics
+    if level is not None and statistics_of(level) is None:
+        message = f"'{level.text}' is no level of statistics, the plan has 'basic'"
+        yield STATISTICS_UNKNOWN.broken(message, f"write one of {', '.join(STATISTICS)}", level.span)
 
 
 def dist_says_things_once(app: ast.App) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ from siddhi.engine.seal import fingerprint, unusable
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
-from siddhi.engine.steps import Stage, StepRunner
+from siddhi.engine.steps import QueryWatch, Stage, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
@@ -336,6 +336,10 @@ class AppRuntime:
             len(self.pool),
             self.pool.bytes_held,
         )
+
+    def watch_queries(self, watch: QueryWatch | None) -> None:
+        """From now on `watch` is told how long each query works; None: nobody is, and nothing is measured."""
+        self._steps.watch = watch
 
     def _held_state(self) -> Iterator[HeldState]:
         for query in self._queries.values():

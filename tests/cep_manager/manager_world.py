@@ -19,7 +19,7 @@ from cep_common.messages import (
     TopologyReport,
     WorkerPlanReport,
 )
-from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StreamCount
+from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.checkpoint_view import (
@@ -430,6 +430,9 @@ class FakeView:
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         return self._done(key, "trace" if trace else "untrace")
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
+        return self._done(key, f"statistics {level}")
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:
         return self._done(key, f"restart from {restore}" if restore else "restart")

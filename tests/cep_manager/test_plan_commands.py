@@ -14,10 +14,12 @@ from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, 
 
 from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
-from cep_common.task_messages import HandOver
+from cep_common.task_messages import HandOver, TaskRegistered
+from cep_manager.compiler import compile_plan
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
 from cep_manager.plan_commands import FROM_CHECKPOINT
+from siddhi.scripts.language import ScriptPolicy
 
 OTHER = PLAN.replace("60", "90")
 
@@ -210,6 +212,42 @@ def test_a_trace_is_switched_without_a_restart_and_outlives_the_manager_and_the_
         second.close()
 
 
+def test_a_level_of_statistics_rides_to_tasks_without_a_restart_and_outlives_the_manager_and_the_text(
+    config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    def told() -> tuple[str, str]:
+        answer = peer.ask(task())
+        assert isinstance(answer, TaskRegistered)
+        return answer.statistics, status(address)["topology"]["statistics"]
+
+    beat(peer, running(1))
+    assert told() == ("basic", "basic")
+    answer = post(address, "statistics-level", {"level": "detail"}).json()
+    assert (answer["changed"], answer["epoch"]) == (True, 1)
+    assert told() == ("detail", "detail")
+    assert post(address, "statistics-level", {"level": "detail"}).json()["changed"] is False
+    assert post(address, "statistics-level", {"level": "much"}).status_code == 400
+    manager.close()
+    second = ManagerProcess(config)
+    try:
+        beat(peer, running(1))
+        assert told() == ("detail", "detail")
+        put(address, PLAN.replace("@Plan:description", "@Plan:statistics('off')\n@Plan:description"))
+        assert status(address)["topology"]["statistics"] == "detail", "what somebody said holds whatever the text says"
+    finally:
+        second.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "level"),
+    [("@Plan:statistics('off')", "off"), ("@app:statistics('true')", "basic"), ("@Plan:statistics('false')", "off"),
+     ("@app:statistics(reporter='jmx', enable='false')", "off"), ("@app:statistics", "basic"), ("", "basic"),
+     ("@plan:Statistics('Detail')", "detail")],
+)  # fmt: skip
+def test_a_text_says_at_which_level_its_stages_count(written: str, level: str) -> None:
+    assert compile_plan(f"{written}\n{PLAN}", ScriptPolicy()).statistics == level
+
+
 def test_a_deactivated_plan_runs_on_without_intake_and_stays_so_when_the_manager_starts_again(
     config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
 ) -> None:
@@ -371,6 +409,7 @@ def test_a_change_says_what_becomes_of_the_state_of_a_plan_that_does_not_run(
         ("activate", None),
         ("deactivate", None),
         ("trace", {"on": True}),
+        ("statistics-level", {"level": "off"}),
         ("restart", None),
         ("rebalance", {"workers": 2}),
         ("rename", {"name": "Gales"}),

@@ -141,6 +141,7 @@ WRITES = {
     "settle": lambda store: store.settle(KEY, 1, FIRST),
     "set_intake": lambda store: store.set_intake(KEY, intake=False),
     "set_trace": lambda store: store.set_trace(KEY, trace=True),
+    "set_statistics": lambda store: store.set_statistics(KEY, "off"),
     "set_origin": lambda store: store.set_origin(KEY, "file"),
     "rename": lambda store: store.rename(KEY, OTHER, "text", workers=None, now_ms=1),
     "raise_epoch": lambda store: store.raise_epoch(KEY),

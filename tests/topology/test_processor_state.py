@@ -34,3 +34,19 @@ def test_a_measured_stage_reports_what_each_query_holds() -> None:
     assert (query.kind, query.name, query.rows, query.groups) == ("query", "q", 100, 2)
     assert query.bytes >= 100 * 24
     assert (strings.kind, strings.rows) == ("strings", 2)
+
+
+def test_each_querys_work_is_told_at_level_detail_alone() -> None:
+    plan = read_xml(write_xml(build(analyse(parse(PLAN)))))
+    (stage,) = plan.processors
+    processor = Processor(f"{stage.name}#0", Topology(KEY, 1, plan, 1), stage, [].append, StageSettings())
+    processor.open(1000)
+    batch = pa.RecordBatch.from_pydict({"name": ["a"] * 10, "number": pa.array(range(10), pa.int64())})
+    for ticket, level in enumerate(("basic", "detail", "detail", "basic")):
+        processor.statistics.level = level
+        processor.follow_level()
+        processor.on_bundle(Bundle("A", "A", ticket, "A", ("A",), 1000, idle=False, batches=(("A", batch),)), 1000)
+    (query,) = processor.statistics.report(processor.name, ()).queries
+    assert (query.query, query.events) == ("q", 20)
+    assert sum(events for _, events in query.latencies) == 20
+    assert query.busy_us > 0

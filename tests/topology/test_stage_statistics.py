@@ -39,3 +39,33 @@ def test_errors_are_counted_and_the_newest_is_kept() -> None:
     statistics.error("second", 2)
     report = statistics.report("EventPublisher#0", ())
     assert (report.errors, report.last_error, report.last_error_ms) == (2, "second", 2)
+
+
+def test_at_level_off_nothing_grows_but_errors() -> None:
+    statistics = Statistics("late", "processor", level="off")
+    statistics.took("In", 10)
+    statistics.gave("Out", 10)
+    statistics.worked(10, started_ns=0, now_ns=3 * MS)
+    statistics.gone_on(10, came_ns=0, now_ns=3 * MS)
+    statistics.error("refused", 1)
+    report = statistics.report("late#0", ())
+    assert (report.received, report.emitted, report.latencies) == ((), (), ())
+    assert (report.busy_ms, report.stay_ms, report.bundles, report.errors) == (0, 0, 0, 1)
+
+
+def test_what_waited_while_nothing_was_counted_does_not_count_afterwards() -> None:
+    statistics = Statistics("late", "processor", queued_events=5, level="off")
+    statistics.worked(5, started_ns=0, now_ns=1 * MS)
+    statistics.level = "basic"
+    statistics.worked(0, started_ns=900 * MS, now_ns=901 * MS)
+    assert statistics.report("late#0", ()).stay_ms == 0
+    statistics.worked(0, started_ns=910 * MS, now_ns=911 * MS)
+    assert statistics.report("late#0", ()).stay_ms == 5 * 10
+
+
+def test_the_work_of_a_query_is_counted_by_events_and_time() -> None:
+    statistics = Statistics("late", "processor", level="detail")
+    statistics.queried("q", 4, 2 * MS)
+    statistics.queried("q", 0, 1 * MS)
+    (work,) = statistics.report("late#0", ()).queries
+    assert (work.query, work.events, work.busy_us, work.latencies) == ("q", 4, 3_000, ((bucket(2 * MS), 4),))

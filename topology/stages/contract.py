@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cep_common.latency import bucket
-from cep_common.task_messages import ComponentKind, ComponentReport, HeldState, StreamCount
+from cep_common.task_messages import (
+    ComponentKind,
+    ComponentReport,
+    HeldState,
+    QueryReport,
+    StatisticsLevel,
+    StreamCount,
+)
 from topology.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
@@ -49,10 +56,26 @@ class StageInstance(Protocol):
 
 
 @dataclass(slots=True)
+class QueryWork:
+    """What one query has done while the level was `detail`."""
+
+    events: int = 0
+    busy_ns: int = 0
+    latencies: Counter[int] = field(default_factory=Counter)
+
+    def report(self, query: str) -> QueryReport:
+        """The counters as they travel to the manager."""
+        latencies = tuple((index, events) for index, events in sorted(self.latencies.items()) if events)
+        return QueryReport(query, self.events, self.busy_ns // 1_000, latencies)
+
+
+@dataclass(slots=True)
 class Statistics:
     """Counters of one instance since its task started. `stay_ns` adds up how long each event was here; `latencies`
     count, at receivers, the events by how long it took until all that came of them had gone on. Times in nanoseconds
-    are those of `perf_counter_ns`."""
+    are those of `perf_counter_ns`.
+
+    While the level is `off`, nothing grows but errors, drops and what waits: those the runtime itself goes by."""
 
     component: str
     kind: ComponentKind
@@ -68,8 +91,20 @@ class Statistics:
     last_error: str = ""
     last_error_ms: int = 0
     held: tuple[HeldState, ...] = ()
+    queries: dict[str, QueryWork] = field(default_factory=dict)
+    level: StatisticsLevel = "basic"
     _queued: int = 0
     _noted_ns: int = 0
+
+    def took(self, stream: str, events: int) -> None:
+        """Events of `stream` came in."""
+        if self.level != "off":
+            self.received[stream] += events
+
+    def gave(self, stream: str, events: int) -> None:
+        """Events of `stream` went on; a negative number takes back what must go again."""
+        if self.level != "off":
+            self.emitted[stream] += events
 
     def error(self, text: str, now_ms: int) -> None:
         """Keeps the newest error for the console."""
@@ -82,6 +117,9 @@ class Statistics:
         Each one that was queued before has been here since the last call, each new one since the start: added up, that
         is how long all of them stay.
         """
+        if self.level == "off":
+            self._queued = 0  # what waits now stays uncounted: when it goes, nobody will know since when it was here
+            return
         self.busy_ns += now_ns - started_ns
         self.stay_ns += self._queued * (now_ns - self._noted_ns) + events * (now_ns - started_ns)
         self.bundles += events > 0
@@ -89,8 +127,19 @@ class Statistics:
 
     def gone_on(self, events: int, came_ns: int, now_ns: int) -> None:
         """All that came of `events` that came in at `came_ns` has gone on."""
+        if self.level == "off":
+            return
         self.stay_ns += events * (now_ns - came_ns)
         self.latencies[bucket(now_ns - came_ns)] += events
+
+    def queried(self, query: str, events: int, length_ns: int) -> None:
+        """`query` has worked for `length_ns` on a piece of so many events."""
+        work = self.queries.get(query)
+        if work is None:
+            work = self.queries[query] = QueryWork()
+        work.events += events
+        work.busy_ns += length_ns
+        work.latencies[bucket(length_ns)] += events
 
     def report(self, instance: str, peers: tuple[str, ...]) -> ComponentReport:
         """The counters as they travel to the manager."""
@@ -111,6 +160,7 @@ class Statistics:
             last_error=self.last_error,
             last_error_ms=self.last_error_ms,
             held=self.held,
+            queries=tuple(work.report(query) for query, work in sorted(self.queries.items())),
         )
 
 

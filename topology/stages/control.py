@@ -123,6 +123,7 @@ class TaskControl(threading.Thread):
         )
         if isinstance(answer, TaskRegistered):
             task.follow(answer.order)
+            task.count(answer.statistics)
             task.sample(answer.samples)
             self._fetch(answer.sources)
         for receiver in task.receivers:

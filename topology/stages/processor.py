@@ -26,6 +26,15 @@ from topology.resequencer import Resequencer
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 from topology.stages.settings import StageSettings
 
+
+class _Watch:
+    """Counts the work of queries into a stage's statistics."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self.now_ns = time.perf_counter_ns
+        self.worked = statistics.queried
+
+
 Batches = tuple[tuple[str, pa.RecordBatch], ...]
 
 ENGINE = "engine"
@@ -89,7 +98,7 @@ class Processor:
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
         for stream, batch in bundle.batches:
-            self.statistics.received[stream] += batch.num_rows
+            self.statistics.took(stream, batch.num_rows)
         if self._keeps_tickets:
             self._pass_through(bundle, now_ms)
         else:
@@ -136,6 +145,13 @@ class Processor:
         parts = [HeldState(part.kind, part.name, **asdict(part.size)) for part in found.state]
         strings = HeldState("strings", "all", rows=found.strings, bytes=found.string_bytes)
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
+
+    def follow_level(self) -> None:
+        """The engine tells of each query's work while the level of `statistics` is `detail`."""
+        level = self.statistics.level
+        self._engine.watch_queries(_Watch(self.statistics) if level == "detail" else None)
+        if level == "off":
+            self.statistics.held = ()
 
     def close(self) -> None:
         """The engine holds nothing outside its memory."""
@@ -234,7 +250,7 @@ class Processor:
         self._produced.clear()
         batches = tuple((stream, concatenate(run)) for stream, run in runs)
         for stream, batch in batches:
-            self.statistics.emitted[stream] += batch.num_rows
+            self.statistics.gave(stream, batch.num_rows)
         return batches
 
 

@@ -117,7 +117,7 @@ class Publisher:
         for one in self._resequencer.push(bundle):
             for stream, batch in one.batches:
                 if batch.num_rows:
-                    self.statistics.received[stream] += batch.num_rows
+                    self.statistics.took(stream, batch.num_rows)
                     self.statistics.queued_events += batch.num_rows
                     self._position += batch.num_rows
                     one.hold()
@@ -201,7 +201,7 @@ class Publisher:
         sequence = link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
         if self._exactly_once:
             self._unmarked = sequence
-        self.statistics.emitted[stream] += rows
+        self.statistics.gave(stream, rows)
         self.statistics.queued_events -= rows
         for bundle in bundles:
             bundle.settle()
@@ -237,7 +237,7 @@ class Publisher:
                 schema = arrow_schema(self._topology.streams[stream])
                 batch = decode_batch(frame.bodies[0], schema, frame.rows)
                 again.append(_Result(stream, batch, frame.message.position, None))
-                self.statistics.emitted[stream] -= frame.rows
+                self.statistics.gave(stream, -frame.rows)
                 self.statistics.queued_events += frame.rows
             again += [_Mark(checkpoint) for sequence, checkpoint in self._marks if sequence == frame.sequence]
         self._marks.clear()

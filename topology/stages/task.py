@@ -16,7 +16,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
-from cep_common.task_messages import ComponentReport, HandOver, SampleOrder, TaskOrder
+from cep_common.task_messages import ComponentReport, HandOver, SampleOrder, StatisticsLevel, TaskOrder
 from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.errors import TopologyError
@@ -75,6 +75,7 @@ class Task:
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
         self._order: TaskOrder = "stand-by" if stands_by else "work"
+        self._level: StatisticsLevel = "basic"
         self._brought: Mapping[str, Parts] | None = None
         self._left: tuple[str, ...] = ()
         self._opened = False
@@ -119,6 +120,10 @@ class Task:
     def follow(self, order: TaskOrder) -> None:
         """Tells the loop what to do from now on; called by the control thread."""
         self._order = order
+
+    def count(self, level: StatisticsLevel) -> None:
+        """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
+        self._level = level
 
     def bring(self, former: Mapping[str, Parts]) -> None:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
@@ -287,7 +292,8 @@ class Task:
         for receiver in self.receivers if self._works() else ():
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
-        if self._opened and monotonic_ms >= self._measure_ms:
+        self._follow_level()
+        if self._opened and self._level != "off" and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS
             for instance in self._instances.values():
                 if isinstance(instance, Processor):
@@ -295,6 +301,13 @@ class Task:
         self._reports = tuple(
             instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items()
         )
+
+    def _follow_level(self) -> None:
+        for instance in self._instances.values():
+            if instance.statistics.level != self._level:
+                instance.statistics.level = self._level
+                if isinstance(instance, Processor):
+                    instance.follow_level()
 
     def _peers(self, name: str) -> tuple[str, ...]:
         instance = self._instances[name]

@@ -90,7 +90,7 @@ class Trigger:
     def _fire(self, due_ms: int) -> None:
         columns = [pa.array([due_ms]), pa.array([CURRENT], pa.int8()), pa.array([due_ms])]
         batch = pa.record_batch(columns, schema=self._schema)
-        self.statistics.emitted[self._stream] += 1
+        self.statistics.gave(self._stream, 1)
         self._tell(due_ms, ((self._stream, batch),))
 
     def _tell(self, time_ms: int, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> None:
