@@ -24,6 +24,9 @@ PREPARING_LOCK = 0x43_45_50
 SURVIVES = "cep_survives_power_loss"
 """The option of a connection that says so of its transaction."""
 
+READS = "cep_reads"
+"""The option of a connection that says that its transaction changes nothing."""
+
 SHORTEST_CONNECT_S = 2
 """The PostgreSQL library waits for a connection at least so long."""
 
@@ -50,7 +53,7 @@ class Database:
             raise StoreError(f"database.url: {self._shown} cannot be used: {error}") from error
         if self.kind == SQLITE:
             event.listen(self._engine, "connect", _write_ahead)
-            event.listen(self._engine, "begin", _take_write_lock)
+            event.listen(self._engine, "begin", _begin)
         self._prepare()
 
     def address(self) -> str:
@@ -61,11 +64,20 @@ class Database:
     def transaction(self, survives_power_loss: bool = True) -> Iterator[Connection]:
         """All that is done over the connection comes about at the end, or nothing of it. What need not survive the loss
         of the host's power does not wait for its disk (SQLite)."""
+        with self._begun({SURVIVES: survives_power_loss}) as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """What is read over the connection was so at one moment. It waits for nobody who writes."""
+        with self._begun({READS: True}) as connection:
+            yield connection
+
+    @contextmanager
+    def _begun(self, options: dict[str, bool]) -> Iterator[Connection]:
         try:
-            with self._engine.connect() as connection:
-                options = {SURVIVES: survives_power_loss}
-                with connection.execution_options(**options).begin():
-                    yield connection
+            with self._engine.connect() as connection, connection.execution_options(**options).begin():
+                yield connection
         except SQLAlchemyError as error:
             raise self._explained(error) from error
 
@@ -132,7 +144,10 @@ def _write_ahead(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def _take_write_lock(connection: Connection) -> None:
+def _begin(connection: Connection) -> None:
+    if connection.get_execution_options().get(READS, False):
+        connection.exec_driver_sql("BEGIN")
+        return
     waits = connection.get_execution_options().get(SURVIVES, True)
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
     # The driver is told (isolation_level) to begin none itself. A transaction that reads before it writes would fail

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlalchemy
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
 
-SCHEMA_VERSION = 4
+from cep_manager.accounts.account_schema import ACCOUNTS
+
+SCHEMA_VERSION = 5
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -95,10 +97,11 @@ def bring_up_to_date(connection: Connection) -> int:
     version = connection.scalar(sqlalchemy.select(VERSION.c.version))
     if version is None:
         METADATA.create_all(connection)
+        ACCOUNTS.create_all(connection)
         connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3):
+    if version not in (1, 2, 3, 4):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -108,7 +111,9 @@ def bring_up_to_date(connection: Connection) -> int:
         LEADER.create(connection)
         MANAGERS.create(connection)
         connection.execute(LEADER.insert().values(NOBODY))
-    connection.execute(text(_FROM_3_TO_4))
+    if version in (1, 2, 3):
+        connection.execute(text(_FROM_3_TO_4))
+    ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
 

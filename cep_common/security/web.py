@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
@@ -29,16 +30,19 @@ Refuse = Callable[[int, str, str], Response]
 class Gate:
     """One for each server, used by all its threads."""
 
-    def __init__(self, config: ServerSecurity, host: str, clock: Clock) -> None:
-        """The gate of a server at `host`. Raises ConfigError when that is beyond loopback and there are no tokens, or
-        when the file of tokens is none."""
+    def __init__(self, config: ServerSecurity, host: str, clock: Clock, users: bool = False) -> None:
+        """The gate of a server at `host`; with `users` it knows people by their passwords, and lets in nobody else.
+        Raises ConfigError when that is beyond loopback and there are neither tokens nor users, or when the file of
+        tokens is none."""
+        self._users = users
         self._tokens = TokenFile(Path(config.tokens)) if config.tokens else None
         if self._tokens is not None and not self._tokens.tokens():
             raise ConfigError(f"security.tokens: {config.tokens} holds no token; make one with `cep token create`")
         self._insecure = config.insecure
         self.refuse_open_host(host, "http.host")
-        if self._tokens is not None and not config.certificate and not is_loopback(host):
-            logger.warning("tokens can be read on their way: host=%s has no security.certificate", host)
+        if self.needs_token() and not config.certificate and not is_loopback(host):
+            what = "passwords and tokens" if users else "tokens"
+            logger.warning("%s can be read on their way: host=%s has no security.certificate", what, host)
         self._names = {"localhost", host.lower(), *(name.lower() for name in config.hosts)}
         self._pace = RequestPace(config.requests_per_s)
         self._clock = clock
@@ -46,15 +50,15 @@ class Gate:
 
     def refuse_open_host(self, host: str, key: str) -> None:
         """Raises ConfigError when a server at `host`, which `key` names, would let in everybody from everywhere."""
-        if self._tokens is None and not self._insecure and not is_loopback(host):
+        if not self.needs_token() and not self._insecure and not is_loopback(host):
             raise ConfigError(
                 f"{key}: {host} can be reached from other hosts, and there are no tokens: make one with `cep token "
                 "create` and name the file in security.tokens (or let anybody in with security.insecure: true)"
             )
 
     def needs_token(self) -> bool:
-        """True when requests must show a token."""
-        return self._tokens is not None
+        """True when requests must show a token, or something else by which it is known who makes them."""
+        return self._users or self._tokens is not None
 
     def knows(self, host: str) -> bool:
         """True when `host`, as a request names it, is one of the server's names. An address always is: only a name can
@@ -84,8 +88,48 @@ def open_gate() -> Gate:
     return Gate(ServerSecurity(), "127.0.0.1", SystemClock())
 
 
-def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse) -> None:
-    """Every request to `app` passes `gate` first; `calls` says what each asks for."""
+class Callers(Protocol):
+    """How a server knows who makes its present request."""
+
+    def needed(self) -> bool:
+        """True when requests must show who makes them."""
+
+    def identify(self) -> Principal | None:
+        """Who makes the present request; None when it shows nobody that is known. Raises CepError when that cannot be
+        said now."""
+
+    def challenge(self) -> str:
+        """What a request that shows nobody is asked to show, as the header WWW-Authenticate says it."""
+
+    def tenant(self, principal: Principal) -> int:
+        """Which tenant the server takes a request of the principal to be about that names none."""
+
+
+class TokenCallers:
+    """Callers who show tokens of the gate's file: as bearers, or as the password that a browser asked for."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def needed(self) -> bool:
+        return self._gate.needs_token()
+
+    def identify(self) -> Principal | None:
+        return self._gate.principal(shown_token())
+
+    def challenge(self) -> str:
+        return 'Bearer realm="cep", Basic realm="cep: any name, a token as password"'
+
+    def tenant(self, principal: Principal) -> int:
+        return SUPER_TENANT
+
+
+def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers | None = None) -> None:
+    """Every request to `app` passes `gate` first; `calls` says what each asks for, and `callers` who makes them:
+    without it they show tokens. While a request is answered, `g.principal` is who makes it if that is known, and
+    `g.anybody` is true when nobody must say. What a request is about that names no tenant is for `callers` to say,
+    too."""
+    known = callers or TokenCallers(gate)
 
     def check() -> Response | None:
         if not _knows(gate):
@@ -94,19 +138,23 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse) -> None:
             answer = refuse(429, "too-many-requests", "too many requests a second; send them more slowly")
             answer.headers["Retry-After"] = "1"
             return answer
-        permission = calls.get(_call(), Permission.ADMINISTER)
-        if not gate.needs_token() or (permission is Permission.OPEN and request.endpoint):
+        permission = calls.get(called(), Permission.ADMINISTER)
+        g.anybody = not known.needed()
+        if g.anybody or (permission is Permission.OPEN and request.endpoint):
             return None
-        principal = gate.principal(_token())
+        principal = known.identify()
         if principal is None:
             answer = refuse(401, "not-authenticated", "show a token: Authorization: Bearer TOKEN (see `cep token`)")
-            answer.headers["WWW-Authenticate"] = 'Bearer realm="cep", Basic realm="cep: any name, a token as password"'
+            if answer.status_code == 401:
+                answer.headers["WWW-Authenticate"] = known.challenge()
             return answer
+        g.principal = principal
         if request.endpoint and not is_granted(principal, permission):
             reason = f"{principal.name} is {principal.role.value}, which may not {permission.value}"
             return refuse(403, "not-authorised", reason)
-        g.principal = principal
-        return None if speaks_for(principal, _tenant()) else refuse(403, "not-authorised", _no_tenant(principal))
+        if not speaks_for(principal, _tenant(known.tenant(principal))):
+            return refuse(403, "not-authorised", _no_tenant(principal))
+        return None
 
     app.before_request_funcs.setdefault(None, []).insert(0, check)
 
@@ -122,7 +170,8 @@ def _no_tenant(principal: Principal) -> str:
     return f"{principal.name} may act for tenant {principal.tenant} only"
 
 
-def _call() -> str:
+def called() -> str:
+    """The present request's call, by its name in `Calls`."""
     action = (request.view_args or {}).get("action")
     return f"{request.endpoint}:{action}" if action else request.endpoint or ""
 
@@ -134,7 +183,7 @@ def _knows(gate: Gate) -> bool:
         return False
 
 
-def _token() -> str:
+def shown_token() -> str:
     """The token that the request shows: as a bearer, or as the password that a browser asked for."""
     shown = request.authorization
     if shown is None:
@@ -142,10 +191,10 @@ def _token() -> str:
     return (shown.token if shown.type == "bearer" else shown.password if shown.type == "basic" else "") or ""
 
 
-def _tenant() -> int:
+def _tenant(unnamed: int) -> int:
     """The tenant that the request names; one that cannot be read is the server's to refuse."""
     written = request.args.get("tenant") or request.headers.get("tenant")
     try:
-        return SUPER_TENANT if written is None else parse_tenant(written)
+        return unnamed if written is None else parse_tenant(written)
     except ValueError:
         return SUPER_TENANT

@@ -1,0 +1,127 @@
+"""Who makes a request to the manager: by Authorization header (a token, or name and password) or else by session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask, g, request, session
+from flask_login import LoginManager, current_user, login_user, logout_user
+from flask_wtf.csrf import generate_csrf
+
+from cep_common.ids import SUPER_TENANT
+from cep_common.security.access import Principal
+from cep_common.security.web import Gate, shown_token
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.errors import WrongPasswordError
+from cep_manager.accounts.login_sessions import LoginSession, LoginSessions
+from cep_manager.accounts.model import User
+
+BEARER = 'Bearer realm="cep"'
+BASIC = f'{BEARER}, Basic realm="cep: a user with the password, or any name with a token as password"'
+
+
+class LoggedIn:
+    """The user of a session, as Flask-Login knows one."""
+
+    is_authenticated = is_active = True
+    is_anonymous = False
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+
+    def get_id(self) -> str:
+        """What the session carries of the user."""
+        return self.user.name
+
+
+class AccountCallers:
+    """Callers of the manager `app` with `accounts`. While a request is answered, `g.account` is the user who makes it,
+    if it is one, and `g.shown` by what that was shown."""
+
+    def __init__(self, app: Flask, gate: Gate, accounts: Accounts, secure: bool) -> None:
+        self._gate = gate
+        self._accounts = accounts
+        self._sessions = LoginSessions(accounts, secure)
+        app.session_interface = self._sessions
+        app.secret_key = accounts.sessions.secret()
+        manager = LoginManager(app, add_context_processor=False)
+        # Sessions are kept here, and end when they are to end: nothing is read from the address of the browser.
+        manager.session_protection = None
+        manager.user_loader(_user_of_session)
+
+    def needed(self) -> bool:
+        return self._accounts.config.login or self._gate.needs_token()
+
+    def identify(self) -> Principal | None:
+        g.account, g.shown = None, ""
+        if "Authorization" in request.headers:
+            return self._by_header()
+        if not self._accounts.config.login:
+            return None
+        self._sessions.look_up(_session())
+        if not current_user.is_authenticated:
+            return None
+        g.account, g.shown = current_user.user, "session"
+        return current_user.user.principal()  # type: ignore[no-any-return]
+
+    def log_in(self, user: User) -> None:
+        """The present request's browser is logged in as the user, in a session of its own: whoever knew the former one,
+        or gave it to the browser, does not know this one. Raises StoreError."""
+        now = _session()
+        now.clear()
+        g.pop("csrf_token", None)
+        login_user(LoggedIn(user))
+        generate_csrf()
+        self._sessions.begin(now, user)
+        g.account, g.principal, g.shown = user, user.principal(), "session"
+
+    def log_out(self) -> None:
+        """The present request's browser is not logged in any more. Raises StoreError."""
+        logout_user()
+        self._sessions.end(_session())
+
+    def challenge(self) -> str:
+        """Browsers ask for a name and password by themselves when they are told of Basic: the console does that."""
+        return BEARER if self._accounts.config.login and not request.path.startswith("/storm/") else BASIC
+
+    def tenant(self, principal: Principal) -> int:
+        return SUPER_TENANT if principal.tenant is None else principal.tenant
+
+    def _by_header(self) -> Principal | None:
+        token = shown_token()
+        principal = self._gate.principal(token)
+        if principal is not None:
+            g.shown = "token"
+            return principal
+        if not self._accounts.config.login:
+            return None
+        found = self._accounts.user_by_token(token)
+        if found is not None:
+            g.account, g.shown = found[0], "token"
+            return found[1]
+        shown = request.authorization
+        if shown is None or shown.type != "basic" or not shown.username or not shown.password:
+            return None
+        try:
+            user = self._accounts.user_by_password(shown.username, shown.password, request.remote_addr or "")
+        except WrongPasswordError:
+            return None
+        g.account, g.shown = user, "password"
+        return user.principal()
+
+
+def session_key() -> str:
+    """The key of the present request's session among its user's; empty when it has none."""
+    stored = _session().stored
+    return stored.session.key if stored is not None else ""
+
+
+def _session() -> LoginSession:
+    found: Any = session._get_current_object()  # type: ignore[attr-defined]
+    assert isinstance(found, LoginSession)  # noqa: S101 - the app has no other
+    return found
+
+
+def _user_of_session(name: str) -> LoggedIn | None:
+    stored = _session().stored
+    return LoggedIn(stored.user) if stored is not None and stored.user.name == name else None

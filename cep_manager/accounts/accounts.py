@@ -1,0 +1,242 @@
+"""Accounts of a manager: who somebody is by password, session or token, and what people change about themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from cep_common.clock import Clock
+from cep_common.security.access import AccessRole, Principal
+from cep_common.security.tokens import PREFIX
+from cep_manager.accounts.audit_log import DAY_MS, AuditLog
+from cep_manager.accounts.errors import (
+    AccountInvalidError,
+    TooManyAttemptsError,
+    UnknownAccountError,
+    WrongPasswordError,
+)
+from cep_manager.accounts.login_pace import LoginPace
+from cep_manager.accounts.model import (
+    LONGEST_PASSWORD,
+    LONGEST_TOKEN_DAYS,
+    USER_NAME,
+    PersonalToken,
+    Session,
+    User,
+    checked_password,
+    checked_token_name,
+    is_within,
+)
+from cep_manager.accounts.passwords import Passwords
+from cep_manager.accounts.session_store import SessionStore, StoredSession
+from cep_manager.accounts.user_store import UserStore
+from cep_manager.config import AccountsConfig
+from cep_manager.database import Database
+
+logger = logging.getLogger(__name__)
+
+SEEN_MS = 1_000
+"""What the database said of a session or token holds so long: what another process changes counts a second later."""
+
+MOST_SEEN = 1_000
+USED_MS = 60_000
+"""When a session or token was used is written down so often at most."""
+
+RIGHT_MS = 300_000
+"""A name and password that were right are taken without the slow hash for so long, while the user is the same."""
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+SECRET_BYTES = 32
+
+WRONG = "name and password do not go together, or the account is disabled"
+
+
+class Accounts:
+    """Any thread may use it. Everything raises StoreError when the database cannot be used: then nobody is let in."""
+
+    def __init__(
+        self,
+        database: Database,
+        config: AccountsConfig,
+        clock: Clock,
+        passwords: Passwords | None = None,
+        pace: LoginPace | None = None,
+    ) -> None:
+        self.config = config
+        self.users = UserStore(database)
+        self.sessions = SessionStore(database)
+        self.audit = AuditLog(database, config.audit_days)
+        self.passwords = passwords or Passwords()
+        self.clock = clock
+        self._pace = pace or LoginPace()
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[str, tuple[int, Any]] = OrderedDict()
+        self._right: OrderedDict[bytes, int] = OrderedDict()
+        self._right_key = secrets.token_bytes(SECRET_BYTES)
+
+    # ---- passwords -------------------------------------------------------------------------------------------------
+
+    def log_in(self, name: str, password: str, address: str) -> User:
+        """The user of that name, whose password it is. Raises WrongPasswordError, which does not tell whether there is
+        such a user, and TooManyAttemptsError."""
+        user = self._checked(name, password, address)
+        self.users.change(user.name, {"login_ms": self.clock.now_ms()})
+        return user
+
+    def user_by_password(self, name: str, password: str, address: str) -> User:
+        """As `log_in`, for programs that send name and password with every request: the slow hash is computed every few
+        minutes only."""
+        user = self.users.find(name.strip().lower()) if USER_NAME.fullmatch(name.strip().lower()) else None
+        if user is not None and not user.disabled and self._was_right(user, password):
+            return user
+        user = self._checked(name, password, address)
+        with self._lock:
+            _keep(self._right, self._proof(user, password), self.clock.monotonic_ms())
+        return user
+
+    def change_password(self, user: User, former: str, password: str, address: str) -> User:
+        """The user has another password and is logged out everywhere. Raises WrongPasswordError when `former` is not
+        the present one, TooManyAttemptsError, AccountInvalidError when the new one is not good enough."""
+        checked_password(password, user.name)
+        self._checked(user.name, former, address)
+        if former == password:
+            raise AccountInvalidError("that is the password that you have; choose another one")
+        values = {"password_hash": self.passwords.hash(password), "must_change_password": False}
+        changed = self.users.change(user.name, values, end_sessions=True)
+        self.forget_seen()
+        return changed
+
+    def _checked(self, name: str, password: str, address: str) -> User:
+        name = name.strip().lower()
+        known = USER_NAME.fullmatch(name) is not None
+        with self._lock:
+            wait_ms = self._pace.attempt(name if known else "", address, self.clock.monotonic_ms())
+        if wait_ms:
+            raise TooManyAttemptsError(wait_ms)
+        user = self.users.find(name) if known else None
+        right = self.passwords.is_right(password[: LONGEST_PASSWORD + 1], user.password_hash if user else None)
+        if user is None or not right or user.disabled:
+            raise WrongPasswordError(WRONG)
+        with self._lock:
+            self._pace.succeeded(name, address)
+        return user
+
+    def _was_right(self, user: User, password: str) -> bool:
+        with self._lock:
+            at_ms = self._right.get(self._proof(user, password))
+        return at_ms is not None and self.clock.monotonic_ms() - at_ms < RIGHT_MS
+
+    def _proof(self, user: User, password: str) -> bytes:
+        """What the password is remembered by: of no use to anybody but this process, and for this very hash."""
+        text = "\0".join((user.name, user.password_hash, password))
+        return hmac.digest(self._right_key, text.encode(), "sha256")
+
+    # ---- sessions --------------------------------------------------------------------------------------------------
+
+    def begin_session(self, user: User, address: str, agent: str, data: dict[str, Any]) -> str:
+        """The user is logged in, in one more browser; this is what proves it, and is kept nowhere."""
+        proof = secrets.token_urlsafe(SECRET_BYTES)
+        now_ms = self.clock.now_ms()
+        session = Session("", user.name, now_ms, now_ms, address[:64], agent[:200])
+        over_ms = now_ms - self.config.session_hours * HOUR_MS
+        self.sessions.add(hashed(proof), session, data, over_ms)
+        return proof
+
+    def session(self, proof: str) -> StoredSession | None:
+        """The session that stands under the proof; None when it is over, or its user disabled."""
+        sha256 = hashed(proof)
+        found: StoredSession | None = self._look(sha256, lambda: self.sessions.find(sha256))
+        if found is None or found.user.disabled:
+            return None
+        now_ms = self.clock.now_ms()
+        idle_ms, age_ms = now_ms - found.session.used_ms, now_ms - found.session.created_ms
+        over = idle_ms >= self.config.idle_minutes * MINUTE_MS or age_ms >= self.config.session_hours * HOUR_MS
+        return None if over else found
+
+    def use_session(self, proof: str, stored: StoredSession) -> None:
+        """The session's user is there: it goes on."""
+        now_ms = self.clock.now_ms()
+        if now_ms - stored.session.used_ms >= USED_MS:
+            self.sessions.use(hashed(proof), now_ms)
+            self.forget_seen()
+
+    def end_session(self, proof: str) -> None:
+        """Nobody is logged in by the proof any more."""
+        self.sessions.end(hashed(proof))
+        self.forget_seen()
+
+    def end_other_session(self, user: User, key: str) -> None:
+        """The user's session `key` has ended. Raises UnknownAccountError."""
+        if not self.sessions.end_one(user.name, key):
+            raise UnknownAccountError("that session has ended already")
+        self.forget_seen()
+
+    # ---- tokens ----------------------------------------------------------------------------------------------------
+
+    def create_token(self, user: User, name: str, role: AccessRole, days: int) -> str:
+        """A new token of the user for so many days, which is told this once. Raises AccountInvalidError,
+        AccountExistsError."""
+        if not is_within(role, user.role):
+            raise AccountInvalidError(f"you are {user.role.value}; a token of yours cannot be {role.value}")
+        if not 1 <= days <= LONGEST_TOKEN_DAYS:
+            raise AccountInvalidError(f"a token is good for 1 to {LONGEST_TOKEN_DAYS} days")
+        now_ms = self.clock.now_ms()
+        made = PersonalToken(user.name, checked_token_name(name), role, now_ms, now_ms + days * DAY_MS, 0)
+        token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        self.users.add_token(made, hashed(token))
+        return token
+
+    def revoke_token(self, user: User, name: str) -> None:
+        """Whoever has that token of the user is nobody any more. Raises UnknownAccountError."""
+        self.users.remove_token(user.name, name)
+        self.forget_seen()
+
+    def user_by_token(self, token: str) -> tuple[User, Principal] | None:
+        """Whose token it is and what its bearer may do; None when it is nobody's, has expired, or the user is
+        disabled."""
+        if not token.startswith(PREFIX):
+            return None
+        sha256 = hashed(token)
+        found: tuple[PersonalToken, User] | None = self._look(sha256, lambda: self.users.find_token(sha256))
+        if found is None or found[1].disabled or self.clock.now_ms() >= found[0].expires_ms:
+            return None
+        kept, user = found
+        if self.clock.now_ms() - kept.used_ms >= USED_MS:
+            self.users.use_token(sha256, self.clock.now_ms())
+            self.forget_seen()
+        return user, kept.principal(user)
+
+    # ---- what was seen ---------------------------------------------------------------------------------------------
+
+    def forget_seen(self) -> None:
+        """What was changed counts from the next request on."""
+        with self._lock:
+            self._seen.clear()
+
+    def _look(self, key: str, find: Any) -> Any:
+        now_ms = self.clock.monotonic_ms()
+        with self._lock:
+            seen = self._seen.get(key)
+        if seen is not None and now_ms - seen[0] < SEEN_MS:
+            return seen[1]
+        found = find()
+        with self._lock:
+            _keep(self._seen, key, (now_ms, found))
+        return found
+
+
+def hashed(proof: str) -> str:
+    """What is kept of something that proves who somebody is: it has 256 random bits, so a quick hash is enough."""
+    return hashlib.sha256(proof.encode()).hexdigest()
+
+
+def _keep(seen: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    seen[key] = value
+    seen.move_to_end(key)
+    if len(seen) > MOST_SEEN:
+        seen.popitem(last=False)

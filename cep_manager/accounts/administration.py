@@ -1,0 +1,80 @@
+"""What admins, and operators at the command line, do with users; and the first user of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cep_common.clock import Clock
+from cep_common.security.access import AccessRole
+from cep_manager.accounts.model import User, checked_name, checked_password
+from cep_manager.accounts.passwords import Passwords, random_password
+from cep_manager.accounts.user_store import UserStore
+
+FIRST_ADMIN = "admin"
+
+PEOPLE = (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.EDITOR, AccessRole.ADMIN)
+"""What people can be. Senders are programs: they have tokens."""
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be another about a user; what is left out stays."""
+
+    role: AccessRole | msgspec.UnsetType = msgspec.UNSET
+    tenant: int | msgspec.UnsetType | None = msgspec.UNSET
+    disabled: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Administration:
+    """Users made and changed. All methods raise StoreError when the database cannot be used."""
+
+    def __init__(self, users: UserStore, passwords: Passwords, clock: Clock) -> None:
+        self._users = users
+        self._passwords = passwords
+        self._clock = clock
+
+    def create(self, name: str, role: AccessRole, tenant: int | None, password: str = "") -> str:
+        """There is a user more, who must choose a password at the first login; this is the one until then, `password`
+        or a random one. Raises AccountInvalidError, AccountExistsError."""
+        checked_name(name)
+        first = checked_password(password, name) if password else random_password()
+        self._users.add(self._user(name, role, tenant, first))
+        return first
+
+    def create_first(self) -> str | None:
+        """Where there is no user, there is an admin now, and this is the password for the first login; else None."""
+        if self._users.users():
+            return None
+        password = random_password()
+        return password if self._users.add_first(self._user(FIRST_ADMIN, AccessRole.ADMIN, None, password)) else None
+
+    def reset_password(self, name: str) -> str:
+        """The user is logged out everywhere, not disabled, and must choose a password at the next login; this is the
+        one until then. Raises UnknownAccountError."""
+        password = random_password()
+        values = {"password_hash": self._passwords.hash(password), "must_change_password": True, "disabled": False}
+        self._users.change(name, values, end_sessions=True)
+        return password
+
+    def change(self, name: str, change: Change) -> User:
+        """The user is so now; one who was disabled is logged out everywhere. Raises UnknownAccountError,
+        LastAdminError."""
+        values: dict[str, Any] = {
+            field: value for field, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
+        }
+        if isinstance(change.role, AccessRole):
+            values["role"] = change.role.value
+        return self._users.change(name, values, end_sessions=change.disabled is True)
+
+    def _user(self, name: str, role: AccessRole, tenant: int | None, password: str) -> User:
+        return User(
+            name=name,
+            password_hash=self._passwords.hash(password),
+            role=role,
+            tenant=tenant,
+            disabled=False,
+            must_change_password=True,
+            created_ms=self._clock.now_ms(),
+            login_ms=0,
+        )

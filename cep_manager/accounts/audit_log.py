@@ -1,0 +1,93 @@
+"""Who did what: every call that changes something, and every login, with how it came out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+
+import msgspec
+import sqlalchemy
+
+from cep_manager.accounts.account_schema import AUDIT
+from cep_manager.accounts.model import AuditEntry
+from cep_manager.database import Database
+from cep_manager.errors import StoreError
+
+logger = logging.getLogger(__name__)
+
+TOGETHER_MS = 60_000
+"""The same call by the same person within this time is one row that counts; so floods of calls do not push others
+out."""
+
+MOST_TOGETHER = 1_000
+MOST_ROWS = 100_000
+TIDY_AFTER = 500
+"""After so many new rows those that are too old, or too many, are removed."""
+
+DAY_MS = 86_400_000
+
+
+class AuditLog:
+    """Any thread may use it."""
+
+    def __init__(self, database: Database, days: int) -> None:
+        """Rows are kept for so many days, and `MOST_ROWS` at most."""
+        self._database = database
+        self._kept_ms = days * DAY_MS
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[tuple[object, ...], tuple[int, int]] = OrderedDict()
+        self._new = TIDY_AFTER
+
+    def write(self, entry: AuditEntry) -> None:
+        """The entry is kept. What was done is done, so a database that cannot be written is logged and no error."""
+        with self._lock:
+            try:
+                self._write(entry)
+            except StoreError as error:
+                logger.error(  # noqa: TRY400 - the message says it all
+                    "audit entry lost: who=%r call=%s target=%r status=%d reason=%s",
+                    entry.who,
+                    entry.call,
+                    entry.target,
+                    entry.status,
+                    error.message,
+                )
+
+    def entries(self, before: int, count: int, who: str = "") -> tuple[tuple[int, AuditEntry], ...]:
+        """The newest `count` entries with their numbers, newest first; of those before number `before` if that is not
+        0, and of one person if `who` is given. Raises StoreError."""
+        asked = sqlalchemy.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(count)
+        if before:
+            asked = asked.where(AUDIT.c.id < before)
+        if who:
+            asked = asked.where(AUDIT.c.who == who)
+        with self._database.reading() as connection:
+            return tuple(
+                (row.id, AuditEntry(**{name: row._mapping[name] for name in AuditEntry.__struct_fields__}))
+                for row in connection.execute(asked)
+            )
+
+    def _write(self, entry: AuditEntry) -> None:
+        same = (entry.who, entry.shown, entry.address, entry.call, entry.target, entry.status)
+        number, at_ms = self._recent.get(same, (0, 0))
+        with self._database.transaction(survives_power_loss=False) as connection:
+            counted = 0
+            if number and entry.at_ms - at_ms < TOGETHER_MS:
+                more = {"times": AUDIT.c.times + 1, "last_ms": entry.at_ms}
+                counted = connection.execute(AUDIT.update().where(AUDIT.c.id == number).values(more)).rowcount
+            if not counted:
+                made = connection.execute(AUDIT.insert().values(msgspec.structs.asdict(entry)))
+                number, at_ms = int(made.inserted_primary_key[0]), entry.at_ms  # type: ignore[index]
+                self._tidy(connection, number, entry.at_ms)
+        self._recent[same] = (number, at_ms)
+        self._recent.move_to_end(same)
+        if len(self._recent) > MOST_TOGETHER:
+            self._recent.popitem(last=False)
+
+    def _tidy(self, connection: sqlalchemy.Connection, newest: int, now_ms: int) -> None:
+        self._new += 1
+        if self._new >= TIDY_AFTER:
+            self._new = 0
+            too_old = sqlalchemy.or_(AUDIT.c.at_ms < now_ms - self._kept_ms, AUDIT.c.id <= newest - MOST_ROWS)
+            connection.execute(AUDIT.delete().where(too_old))

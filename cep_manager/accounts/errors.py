@@ -1,0 +1,57 @@
+"""Errors about accounts."""
+
+from __future__ import annotations
+
+from cep_manager.errors import ManagerError
+
+
+class AccountInvalidError(ManagerError):
+    """A name, password, role or time that an account cannot have; the message says what it can."""
+
+    code = "account-invalid"
+
+
+class AccountExistsError(ManagerError):
+    """There is a user, or a token, of that name."""
+
+    code = "account-exists"
+
+
+class UnknownAccountError(ManagerError):
+    """There is no such user, token or session."""
+
+    code = "unknown-account"
+
+
+class LastAdminError(ManagerError):
+    """Nobody would be left who may administer the system."""
+
+    code = "last-admin"
+
+
+class AccountsOffError(ManagerError):
+    """Nobody logs in at this manager."""
+
+    code = "accounts-off"
+
+
+class NoAccountError(ManagerError):
+    """Whoever called has no account of their own: they showed a token of the file, which has no password."""
+
+    code = "no-account"
+
+
+class TooManyAttemptsError(ManagerError):
+    """Passwords are being guessed, or look so; `wait_ms` later another one is looked at."""
+
+    code = "too-many-attempts"
+
+    def __init__(self, wait_ms: int) -> None:
+        self.wait_s = max(1, -(-wait_ms // 1_000))
+        super().__init__(f"too many attempts to log in; try again in {self.wait_s} s", {"wait_s": self.wait_s})
+
+
+class WrongPasswordError(ManagerError):
+    """Name and password do not go together."""
+
+    code = "wrong-password"

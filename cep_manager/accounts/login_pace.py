@@ -1,0 +1,76 @@
+"""How often passwords may be tried: for each name, and for each address from which they come. Pure: time is an
+argument.
+
+Each has a bucket of attempts that fills up steadily. An attempt takes one out of both before the password is looked at,
+so that many at once gain nothing; whoever knew the password gets it back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+MOST_BUCKETS = 10_000
+"""Of so many names, and of so many addresses, buckets are kept; the one that was left alone longest is forgotten
+first."""
+
+
+class Allowance(msgspec.Struct, frozen=True):
+    """So many attempts in a row, and one more every `refill_ms`."""
+
+    attempts: int
+    refill_ms: int
+
+
+OF_NAME = Allowance(10, 60_000)
+OF_ADDRESS = Allowance(20, 15_000)
+
+
+class LoginPace:
+    """One thread at a time uses it."""
+
+    def __init__(self, of_name: Allowance = OF_NAME, of_address: Allowance = OF_ADDRESS) -> None:
+        self._names = _Buckets(of_name)
+        self._addresses = _Buckets(of_address)
+
+    def attempt(self, name: str, address: str, now_ms: int) -> int:
+        """0 when a password may be tried now; then it is counted. Else how long to wait, in milliseconds."""
+        wait_ms = max(self._names.wait_ms(name, now_ms), self._addresses.wait_ms(address, now_ms))
+        if wait_ms == 0:
+            self._names.take(name, now_ms)
+            self._addresses.take(address, now_ms)
+        return wait_ms
+
+    def succeeded(self, name: str, address: str) -> None:
+        """The last attempt was no guess."""
+        self._names.give_back(name)
+        self._addresses.give_back(address)
+
+
+class _Buckets:
+    """What is left of each key's attempts, in milliseconds of refilling, and when that was so."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._refill_ms = allowance.refill_ms
+        self._full_ms = allowance.attempts * allowance.refill_ms
+        self._left: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def wait_ms(self, key: str, now_ms: int) -> int:
+        return max(0, self._refill_ms - self._left_ms(key, now_ms))
+
+    def take(self, key: str, now_ms: int) -> None:
+        left_ms = self._left_ms(key, now_ms)
+        self._left[key] = (left_ms - self._refill_ms, now_ms)
+        self._left.move_to_end(key)
+        if len(self._left) > MOST_BUCKETS:
+            self._left.popitem(last=False)
+
+    def give_back(self, key: str) -> None:
+        if key in self._left:
+            left_ms, at_ms = self._left[key]
+            self._left[key] = (min(self._full_ms, left_ms + self._refill_ms), at_ms)
+
+    def _left_ms(self, key: str, now_ms: int) -> int:
+        left_ms, at_ms = self._left.get(key, (self._full_ms, now_ms))
+        return min(self._full_ms, left_ms + max(0, now_ms - at_ms))

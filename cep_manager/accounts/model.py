@@ -1,0 +1,107 @@
+"""What accounts are made of. Times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from cep_common.security.access import GRANTS, AccessRole, Principal
+from cep_manager.accounts.errors import AccountInvalidError
+
+USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+USER_NAME_WORDS = "1 to 64 characters: small letters a-z, digits, and . _ @ - after the first"
+
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 256
+LONGEST_TOKEN_NAME = 64
+LONGEST_TOKEN_DAYS = 366
+
+
+class User(msgspec.Struct, frozen=True):
+    """A person with a password. With a `tenant` they may act for that tenant only."""
+
+    name: str
+    password_hash: str
+    role: AccessRole
+    tenant: int | None
+    disabled: bool
+    must_change_password: bool
+    created_ms: int
+    login_ms: int
+
+    def principal(self) -> Principal:
+        """The user as one who may do what the role says."""
+        return Principal(self.name, self.role, self.tenant)
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser in which somebody is logged in. `key` tells it from others and opens nothing."""
+
+    key: str
+    user: str
+    created_ms: int
+    used_ms: int
+    address: str
+    agent: str
+
+
+class PersonalToken(msgspec.Struct, frozen=True):
+    """A token by which programs act for a user, with at most the user's own rights."""
+
+    user: str
+    name: str
+    role: AccessRole
+    created_ms: int
+    expires_ms: int
+    used_ms: int
+
+    def principal(self, user: User) -> Principal:
+        """Its bearer: as the user is now, or less when the token was made for less."""
+        role = self.role if is_within(self.role, user.role) else user.role
+        return Principal(user.name, role, user.tenant)
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """Somebody called something: `who` by what they had `shown` (`session`, `token`, `password`, or nothing), from
+    where, about what, and the HTTP status that it came to; `times` from `at_ms` to `last_ms`."""
+
+    at_ms: int
+    last_ms: int
+    times: int
+    who: str
+    shown: str
+    address: str
+    call: str
+    target: str
+    status: int
+
+
+def is_within(role: AccessRole, other: AccessRole) -> bool:
+    """True when `role` is granted nothing that `other` is not."""
+    return GRANTS[role] <= GRANTS[other]
+
+
+def checked_name(name: str) -> str:
+    """The user's name as it is kept. Raises AccountInvalidError."""
+    if not USER_NAME.fullmatch(name):
+        raise AccountInvalidError(f"a user's name has {USER_NAME_WORDS}")
+    return name
+
+
+def checked_password(password: str, user: str) -> str:
+    """A password that is good enough for `user`. Raises AccountInvalidError that says what is wrong with it."""
+    if len(password) < SHORTEST_PASSWORD:
+        raise AccountInvalidError(f"a password has at least {SHORTEST_PASSWORD} characters; several words are fine")
+    if len(password) > LONGEST_PASSWORD:
+        raise AccountInvalidError(f"a password has at most {LONGEST_PASSWORD} characters")
+    if password.casefold().strip() == user or len(set(password)) < 4:
+        raise AccountInvalidError("that password would be guessed; take another one")
+    return password
+
+
+def checked_token_name(name: str) -> str:
+    """The name of a token as it is kept. Raises AccountInvalidError."""
+    name = name.strip()
+    if not name or len(name) > LONGEST_TOKEN_NAME or not name.isprintable():
+        raise AccountInvalidError(f"a token's name has 1 to {LONGEST_TOKEN_NAME} characters that can be printed")
+    return name

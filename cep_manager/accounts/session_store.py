@@ -1,0 +1,97 @@
+"""Sessions in the managers' database, and the secret that all managers share."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy.exc import IntegrityError
+
+from cep_common.security.access import AccessRole
+from cep_manager.accounts.account_schema import SECRETS, SESSIONS, USERS
+from cep_manager.accounts.model import Session, User
+from cep_manager.database import Database
+
+KEY_LENGTH = 16
+"""So much of a session's hash names it among its user's."""
+
+FORMS = "forms"
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """A session with its user, and what it carries (`data`)."""
+
+    session: Session
+    user: User
+    data: dict[str, Any]
+
+
+class SessionStore:
+    """Any thread may use it. All methods raise StoreError when the database cannot be used."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, sha256: str) -> StoredSession | None:
+        """The session of that hash, over or not."""
+        with self._database.reading() as connection:
+            row = connection.execute(sqlalchemy.select(SESSIONS).where(SESSIONS.c.sha256 == sha256)).first()
+            if row is None:
+                return None
+            owner = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == row.user)).one()
+            user = User(**{**owner._mapping, "role": AccessRole(owner.role)})
+            return StoredSession(_session(row), user, msgspec.json.decode(row.data))
+
+    def of(self, user: str) -> tuple[Session, ...]:
+        """The user's sessions, the one that was used last first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                sqlalchemy.select(SESSIONS).where(SESSIONS.c.user == user).order_by(SESSIONS.c.used_ms.desc())
+            )
+            return tuple(_session(row) for row in rows)
+
+    def add(self, sha256: str, session: Session, data: dict[str, Any], over_ms: int) -> None:
+        """The session has begun; those that were last used before `over_ms` are forgotten on the way."""
+        row = {name: getattr(session, name) for name in ("user", "created_ms", "used_ms", "address", "agent")}
+        with self._database.transaction() as connection:
+            connection.execute(SESSIONS.delete().where(SESSIONS.c.used_ms < over_ms))
+            connection.execute(SESSIONS.insert().values(**row, sha256=sha256, data=_text(data)))
+
+    def use(self, sha256: str, now_ms: int) -> None:
+        """The session was used now."""
+        with self._database.transaction(survives_power_loss=False) as connection:
+            connection.execute(SESSIONS.update().where(SESSIONS.c.sha256 == sha256).values(used_ms=now_ms))
+
+    def end(self, sha256: str) -> None:
+        """There is no such session."""
+        with self._database.transaction() as connection:
+            connection.execute(SESSIONS.delete().where(SESSIONS.c.sha256 == sha256))
+
+    def end_one(self, user: str, key: str) -> bool:
+        """The user's session `key` has ended; False when there was none."""
+        with self._database.transaction() as connection:
+            named = SESSIONS.c.user == user, sqlalchemy.func.substr(SESSIONS.c.sha256, 1, KEY_LENGTH) == key
+            return connection.execute(SESSIONS.delete().where(*named)).rowcount > 0
+
+    def secret(self) -> str:
+        """256 random bits that all managers of this database know; the first who asks draws them."""
+        asked = sqlalchemy.select(SECRETS.c.value).where(SECRETS.c.name == FORMS)
+        with self._database.transaction() as connection:
+            kept = connection.scalar(asked)
+            if kept is None:
+                try:
+                    connection.execute(SECRETS.insert().values(name=FORMS, value=secrets.token_hex(32)))
+                except IntegrityError:  # another manager started at the same moment
+                    connection.rollback()
+        with self._database.reading() as connection:
+            return str(connection.scalars(asked).one())
+
+
+def _session(row: sqlalchemy.Row[Any]) -> Session:
+    return Session(row.sha256[:KEY_LENGTH], row.user, row.created_ms, row.used_ms, row.address, row.agent)
+
+
+def _text(data: dict[str, Any]) -> str:
+    return msgspec.json.encode(data).decode()

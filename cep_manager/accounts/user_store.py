@@ -1,0 +1,143 @@
+"""Users and their tokens in the managers' database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from cep_common.security.access import AccessRole
+from cep_manager.accounts.account_schema import SESSIONS, TOKENS, USERS
+from cep_manager.accounts.errors import AccountExistsError, LastAdminError, UnknownAccountError
+from cep_manager.accounts.model import PersonalToken, User
+from cep_manager.database import Database
+
+
+class UserStore:
+    """Any thread may use it. All methods raise StoreError when the database cannot be used; nothing has changed
+    then."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def users(self) -> tuple[User, ...]:
+        """All users by name."""
+        with self._database.reading() as connection:
+            return tuple(_user(row) for row in connection.execute(sqlalchemy.select(USERS).order_by(USERS.c.name)))
+
+    def find(self, name: str) -> User | None:
+        """The user of that name."""
+        with self._database.reading() as connection:
+            row = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == name)).first()
+            return _user(row) if row is not None else None
+
+    def add(self, user: User) -> None:
+        """There is a user more. Raises AccountExistsError when there is one of the name."""
+        with self._database.transaction() as connection:
+            _insert(connection, user)
+
+    def add_first(self, user: User) -> bool:
+        """The user is the only one; False when there were users already, and then nothing has changed."""
+        try:
+            with self._database.transaction() as connection:
+                if connection.scalar(sqlalchemy.select(sqlalchemy.func.count()).select_from(USERS)):
+                    return False
+                _insert(connection, user)
+        except AccountExistsError:  # another manager started at the same moment
+            return False
+        return True
+
+    def change(self, name: str, values: dict[str, Any], end_sessions: bool = False) -> User:
+        """The user is changed to `values`, and logged out everywhere if `end_sessions`; this is the user then. Raises
+        UnknownAccountError, LastAdminError."""
+        with self._database.transaction() as connection:
+            changed = USERS.update().where(USERS.c.name == name).values({"name": name, **values})
+            if not connection.execute(changed).rowcount:
+                raise _unknown_user(name)
+            if values.keys() & {"role", "tenant", "disabled"}:
+                _require_admin(connection)
+            if end_sessions:
+                connection.execute(SESSIONS.delete().where(SESSIONS.c.user == name))
+            return _user(connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == name)).one())
+
+    def remove(self, name: str) -> None:
+        """There is no such user any more, with all sessions and tokens. Raises UnknownAccountError, LastAdminError."""
+        with self._database.transaction() as connection:
+            if not connection.execute(USERS.delete().where(USERS.c.name == name)).rowcount:
+                raise _unknown_user(name)
+            _require_admin(connection)
+            connection.execute(SESSIONS.delete().where(SESSIONS.c.user == name))
+            connection.execute(TOKENS.delete().where(TOKENS.c.user == name))
+
+    def tokens(self, user: str) -> tuple[PersonalToken, ...]:
+        """The user's tokens, oldest first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                sqlalchemy.select(TOKENS).where(TOKENS.c.user == user).order_by(TOKENS.c.created_ms, TOKENS.c.name)
+            )
+            return tuple(_token(row) for row in rows)
+
+    def find_token(self, sha256: str) -> tuple[PersonalToken, User] | None:
+        """The token of that hash, expired or not, and whose it is."""
+        with self._database.reading() as connection:
+            row = connection.execute(sqlalchemy.select(TOKENS).where(TOKENS.c.sha256 == sha256)).first()
+            if row is None:
+                return None
+            token = _token(row)
+            return token, _user(connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == token.user)).one())
+
+    def add_token(self, token: PersonalToken, sha256: str) -> None:
+        """The user has a token more. Raises AccountExistsError when there is one of the name."""
+        with self._database.transaction() as connection:
+            try:
+                connection.execute(TOKENS.insert().values({**_row(token), "sha256": sha256}))
+            except IntegrityError as error:
+                message = f"you have a token named {token.name}; revoke it, or choose another name"
+                raise AccountExistsError(message) from error
+
+    def use_token(self, sha256: str, now_ms: int) -> None:
+        """It is known when the token was used last."""
+        with self._database.transaction(survives_power_loss=False) as connection:
+            connection.execute(TOKENS.update().where(TOKENS.c.sha256 == sha256).values(used_ms=now_ms))
+
+    def remove_token(self, user: str, name: str) -> None:
+        """The user has no such token any more. Raises UnknownAccountError."""
+        with self._database.transaction() as connection:
+            named = TOKENS.c.user == user, TOKENS.c.name == name
+            if not connection.execute(TOKENS.delete().where(*named)).rowcount:
+                raise UnknownAccountError(f"{user} has no token named {name}")
+
+
+def _insert(connection: Connection, user: User) -> None:
+    try:
+        connection.execute(USERS.insert().values(_row(user)))
+    except IntegrityError as error:
+        raise AccountExistsError(f"there is a user named {user.name}") from error
+
+
+def _require_admin(connection: Connection) -> None:
+    """Raises LastAdminError, which undoes the transaction, when nobody may administer the system any more."""
+    admins = USERS.c.role == AccessRole.ADMIN.value, USERS.c.tenant.is_(None), USERS.c.disabled.is_(False)
+    # Locked, so that of two transactions that take two admins away at the same time the second one sees the first.
+    if connection.execute(sqlalchemy.select(USERS.c.name).where(*admins).with_for_update()).first() is None:
+        raise LastAdminError("that is the last admin; make another user an admin first")
+
+
+def _unknown_user(name: str) -> UnknownAccountError:
+    return UnknownAccountError(f"there is no user named {name}")
+
+
+def _row(record: msgspec.Struct) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(record), "role": record.role.value}  # type: ignore[attr-defined]
+
+
+def _user(row: sqlalchemy.Row[Any]) -> User:
+    return User(**{**row._mapping, "role": AccessRole(row.role)})
+
+
+def _token(row: sqlalchemy.Row[Any]) -> PersonalToken:
+    values = {name: row._mapping[name] for name in PersonalToken.__struct_fields__}
+    return PersonalToken(**{**values, "role": AccessRole(row.role)})
