@@ -153,8 +153,8 @@ def _in_words(grouping: Grouping) -> str:
             return "by expression"
         case GroupingKind.RANGES:
             return "by ranges"
-        case kind:
-            return kind.value
+        case _:
+            return str(grouping.kind.value)
 
 
 def _query(element: ExecutionElement) -> PlannedQuery:

@@ -123,6 +123,12 @@ class UnknownStreamError(ManagerError):
     code = "unknown-stream"
 
 
+class UnknownComponentError(ManagerError):
+    """The plan has no stage of that name."""
+
+    code = "unknown-component"
+
+
 class NoWorkerError(ManagerError):
     """No worker that lives serves the event stream."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cep_common.messages import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
+from cep_common.worker_reports import PublisherReport
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.graph_model import Connection, GraphEdge, GraphNode
 from cep_manager.graph_stages import StageInstance
@@ -123,6 +124,8 @@ def inflow_edges(
                     connected=connection.connected,
                     events=connection.sent_events,
                     events_per_second=rate,
+                    under_way=connection.under_way_rows,
+                    window=connection.window_rows,
                 )
     for source, stream in streams.items():
         if source not in linked and receivers:
@@ -150,6 +153,8 @@ def outflow_edges(
                     connected=publisher.live,
                     events=_got(report, stream) if alone else None,
                     events_per_second=_got_rate(worker, report, stream) if alone else None,
+                    under_way=_link(report, publisher.id).under_way_rows,
+                    window=_link(report, publisher.id).window_rows,
                 )
     for sink, stream in streams.items():
         if sink not in linked and publishers:
@@ -170,12 +175,27 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
                 connected=inflow.connected,
                 events=inflow.sent_events,
                 waiting=inflow.waiting_events,
+                events_per_second=_sent_rate(worker, report, inflow.stream),
+                under_way=inflow.under_way_rows,
+                window=inflow.window_rows,
             )
         received = sum(outflow.received_events for outflow in report.outflow)
         for publisher in report.publishers:
             # The worker counts by stream; with several publishers it cannot be told who sent what.
-            events = received if len(report.publishers) == 1 else None
-            yield Connection("outflow", name, host, publisher, publisher, connected=True, events=events, waiting=0)
+            alone, link = len(report.publishers) == 1, _link(report, publisher)
+            yield Connection(
+                direction="outflow",
+                worker=name,
+                host=host,
+                what=publisher,
+                peer=publisher,
+                connected=True,
+                events=received if alone else None,
+                waiting=0,
+                events_per_second=_all_got_rate(worker, report) if alone else None,
+                under_way=link.under_way_rows,
+                window=link.window_rows,
+            )
 
 
 def _source(worker: str | None, stream: str) -> str:
@@ -202,6 +222,15 @@ def _got(report: WorkerPlanReport, stream: str) -> int:
 
 def _got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
     return per_second(worker, lambda latest: _got(_same_plan(latest, report), stream))
+
+
+def _all_got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport) -> float:
+    return per_second(worker, lambda latest: sum(one.received_events for one in _same_plan(latest, report).outflow))
+
+
+def _link(report: WorkerPlanReport, publisher: str) -> PublisherReport:
+    """What the worker tells of the publisher's link."""
+    return next((link for link in report.links if link.instance == publisher), PublisherReport(publisher, 0, 0))
 
 
 def _same_plan(latest: RegisterWorker, report: WorkerPlanReport) -> WorkerPlanReport:

@@ -17,7 +17,8 @@ class GraphNode(msgspec.Struct, frozen=True):
 
     Counts are events since the node's process started; rates are events per second over the last seconds. `busy` is the
     share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends; `connectors`
-    are the types of the sources or sinks that the plan ties to it.
+    are the types of the sources or sinks that the plan ties to it. `component` is a stage instance's stage, `capacity`
+    the share of the last ten minutes that it spent working, `process_ms` the mean time that an event stayed then.
     """
 
     id: str
@@ -40,11 +41,15 @@ class GraphNode(msgspec.Struct, frozen=True):
     streams_received: tuple[StreamCount, ...] = ()
     streams_emitted: tuple[StreamCount, ...] = ()
     connectors: tuple[str, ...] = ()
+    component: str = ""
+    capacity: float = 0.0
+    process_ms: float | None = None
 
 
 class GraphEdge(msgspec.Struct, frozen=True):
     """Events of `stream` from one node to another. `events` is None where the counters of the ends cannot tell it:
-    several instances feed several others."""
+    several instances feed several others. `grouping` says how the target's instances share them. Of a link between
+    worker and topology, `under_way` events of at most `window` are not acknowledged: when all are, it is held back."""
 
     source: str
     target: str
@@ -52,11 +57,15 @@ class GraphEdge(msgspec.Struct, frozen=True):
     connected: bool
     events: int | None = None
     events_per_second: float | None = None
+    grouping: str = ""
+    under_way: int = 0
+    window: int = 0
 
 
 class Connection(msgspec.Struct, frozen=True):
     """An inflow or outflow connection: a worker, a stream or publisher instance, the other end (empty: none).
-    `events` is None where it cannot be told."""
+    `events` and their rate are None where they cannot be told. `under_way` events of at most `window` are not
+    acknowledged."""
 
     direction: Literal["inflow", "outflow"]
     worker: str
@@ -66,6 +75,9 @@ class Connection(msgspec.Struct, frozen=True):
     connected: bool
     events: int | None
     waiting: int
+    events_per_second: float | None = None
+    under_way: int = 0
+    window: int = 0
 
 
 class TopologyGraph(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from cep_manager.graph_model import GraphEdge, GraphNode
 from cep_manager.members import Member
 from cep_manager.rates import per_second
 from cep_manager.snapshot import Snapshot
+from cep_manager.statistics.figures import CAPACITY_WINDOW_S, Figures, figures
+from cep_manager.statistics.history import History
 
 
 class StageInstance(msgspec.Struct, frozen=True):
@@ -23,6 +25,7 @@ class StageInstance(msgspec.Struct, frozen=True):
     task: Member[RegisterTask] | None
     report: ComponentReport | None
     live: bool
+    history: History | None = None
 
 
 def component_layers(compiled: CompiledPlan) -> dict[str, int]:
@@ -48,10 +51,11 @@ def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) ->
     reported = {
         report.instance: (task, report) for task in snapshot.tasks.get(key, ()) for report in task.latest.components
     }
+    histories = snapshot.histories.get(key, {})
     for planned in planned_instances(compiled):
         task, report = reported.get(planned.id, (None, None))
         live = task is not None and task.live(snapshot.now_ms, snapshot.lease_ms)
-        yield StageInstance(planned.id, planned.component, task, report, live)
+        yield StageInstance(planned.id, planned.component, task, report, live, histories.get(planned.id))
 
 
 def planned_instances(compiled: CompiledPlan) -> Iterator[StageInstance]:
@@ -61,11 +65,13 @@ def planned_instances(compiled: CompiledPlan) -> Iterator[StageInstance]:
             yield StageInstance(instance_name(component.name, index), component, task=None, report=None, live=False)
 
 
-def stage_node(instance: StageInstance, layer: int) -> GraphNode:
-    task, report = instance.task, instance.report
+def stage_node(instance: StageInstance, layer: int, now_ms: int) -> GraphNode:
+    """The node of an instance; `now_ms` is the monotonic time."""
+    task, report, component = instance.task, instance.report, instance.component.name
     if task is None or report is None:
-        return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected")
+        return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected", component=component)
     name = instance.id
+    lately = figures(instance.history, CAPACITY_WINDOW_S, now_ms) if instance.history is not None else Figures()
     busy = per_second(task, lambda latest: _component(latest, name).busy_ms) / 1_000
     return GraphNode(
         id=name,
@@ -86,6 +92,9 @@ def stage_node(instance: StageInstance, layer: int) -> GraphNode:
         last_error=report.last_error,
         streams_received=report.received,
         streams_emitted=report.emitted,
+        component=component,
+        capacity=round(lately.busy_share(), 4),
+        process_ms=lately.stay_latency_ms(),
     )
 
 
@@ -146,4 +155,5 @@ def _stage_edge(
         connected=producer.live and consumer.live and (linked or together),
         events=events,
         events_per_second=rate,
+        grouping=consumer.component.grouping(stream) if consumer.component.parallel > 1 else "",
     )

@@ -29,21 +29,26 @@ def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
         return TopologyGraph(key.plan, key.tenant, record.epoch, (), (), ())
     workers = worker_reports(snapshot, key, record.epoch)
     instances = tuple(stage_instances(snapshot, key, record.compiled))
-    return _graph(key, record.epoch, record.compiled, workers, instances)
+    return _graph(key, record.epoch, record.compiled, workers, instances, snapshot.now_ms)
 
 
 def planned_graph(key: PlanKey, compiled: CompiledPlan) -> TopologyGraph:
     """The graph of a plan that is not deployed: everything is expected, nothing runs."""
-    return _graph(key, 0, compiled, (), tuple(planned_instances(compiled)))
+    return _graph(key, 0, compiled, (), tuple(planned_instances(compiled)), 0)
 
 
 def _graph(
-    key: PlanKey, epoch: int, compiled: CompiledPlan, workers: WorkerReports, instances: tuple[StageInstance, ...]
+    key: PlanKey,
+    epoch: int,
+    compiled: CompiledPlan,
+    workers: WorkerReports,
+    instances: tuple[StageInstance, ...],
+    now_ms: int,
 ) -> TopologyGraph:
     layers = component_layers(compiled)
     sources = source_nodes(compiled, workers)
     sinks = sink_nodes(compiled, workers, layer=max(layers.values(), default=0) + 1)
-    stages = tuple(stage_node(instance, layers[instance.component.name]) for instance in instances)
+    stages = tuple(stage_node(instance, layers[instance.component.name], now_ms) for instance in instances)
     edges = (
         *inflow_edges(sources, instances, workers),
         *stage_edges(instances),

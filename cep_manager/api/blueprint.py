@@ -13,6 +13,7 @@ from cep_manager.api.openapi import describe_api
 from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
 from cep_manager.api.statistics_routes import statistics_routes
+from cep_manager.api.topology_routes import topology_routes
 from cep_manager.event_flow import EventFlow
 from cep_manager.manager_view import Cluster, Health, ManagerView
 
@@ -24,6 +25,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
     api = Api(blueprint, "Plans")
     plan_routes(api, view)
+    topology_routes(api, view)
     checkpoint_routes(api.in_area("Checkpoints and savepoints"), view)
     statistics_routes(api.in_area("Statistics"), view)
     authoring_routes(api.in_area("Writing plans"), view)

@@ -29,6 +29,7 @@ from cep_manager.errors import (
     TrialsBusyError,
     UnknownPlanError,
     UnknownSavepointError,
+    UnknownComponentError,
     UnknownStreamError,
     WorkerFailedError,
 )
@@ -47,6 +48,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     PlanInvalidError: 422,
     TrialsBusyError: 429,
     TrialFailedError: 422,
+    UnknownComponentError: 404,
     UnknownStreamError: 404,
     NoWorkerError: 503,
     WorkerFailedError: 502,

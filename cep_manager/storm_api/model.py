@@ -170,7 +170,7 @@ class Topology(msgspec.Struct, frozen=True):
 def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[Topology]:
     """All deployed plans, in order of tenant and name; `killed` are the ids of those that are about to go."""
     for key in sorted(overview.snapshot.plans):
-        yield _topology(overview.snapshot, overview.snapshot.plans[key], killed)
+        yield topology_of(overview.snapshot, overview.snapshot.plans[key], killed)
 
 
 def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Topology:
@@ -179,10 +179,11 @@ def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Top
     record = overview.snapshot.plans.get(key) if key is not None else None
     if record is None or topology_id(record.key, record.created_ms) != identifier:
         raise NotAliveError(identifier)
-    return _topology(overview.snapshot, record, killed)
+    return topology_of(overview.snapshot, record, killed)
 
 
-def _topology(snapshot: Snapshot, record: PlanRecord, killed: frozenset[str]) -> Topology:
+def topology_of(snapshot: Snapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> Topology:
+    """The deployed plan `record`."""
     tasks = tuple(task for task in snapshot.tasks.get(record.key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
     identifier = topology_id(record.key, record.created_ms)
     components = tuple(_components(snapshot, record, tasks))

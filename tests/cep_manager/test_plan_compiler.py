@@ -4,7 +4,7 @@ import pytest
 from manager_world import FLIGHTS
 
 from cep_common.messages import Connector
-from cep_manager.compiled_plan import PlannedComponent
+from cep_manager.compiled_plan import PlannedComponent, PlannedQuery
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError
@@ -44,8 +44,15 @@ def test_the_sample_plan_has_its_stages_in_order_of_flow() -> None:
         ("EventPublisher", "publisher", 1),
     ]
     assert compiled.components[2] == PlannedComponent(
-        "aircraft", "processor", 1, ("Arrivals", "Departures"), ("KnockOns",)
+        name="aircraft",
+        kind="processor",
+        parallel=1,
+        inputs=("Arrivals", "Departures"),
+        outputs=("KnockOns",),
+        groupings=("global", "global"),
+        queries=(PlannedQuery("knockOns", 30, 36),),
     )
+    assert compiled.components[3].grouping("Departures") == "shuffle"
     assert [one.event_stream for one in compiled.imported] == ["Arrivals:1.0.0", "Departures:1.0.0"]
     assert compiled.exported[2].attributes == (("origin", "string"), ("late_departures", "long"))
     assert compiled.playback

@@ -82,7 +82,17 @@ def test_the_list_gives_each_plans_status_in_three_parts(client: FlaskClient) ->
 def test_the_graph_gives_nodes_edges_and_connections(client: FlaskClient) -> None:
     found = client.get("/api/v1/plans/Storms/topology").get_json()
     assert {node["kind"] for node in found["nodes"]} == {"source", "receiver", "processor", "publisher", "sink"}
-    assert {"source", "target", "stream", "connected", "events", "events_per_second"} == set(found["edges"][0])
+    assert {
+        "source",
+        "target",
+        "stream",
+        "connected",
+        "events",
+        "events_per_second",
+        "grouping",
+        "under_way",
+        "window",
+    } == (set(found["edges"][0]))
     assert len(found["connections"]) == 3
 
 

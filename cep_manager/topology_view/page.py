@@ -1,0 +1,97 @@
+"""A plan's page: all of its topology at one moment. Pure: told from an overview."""
+
+from __future__ import annotations
+
+from cep_common.ids import PlanKey
+from cep_manager.checkpoint_view import checkpoint_list, savepoint_list
+from cep_manager.graph_ends import connections
+from cep_manager.manager_view import Overview
+from cep_manager.plan_record import PlanRecord
+from cep_manager.samples import NONE
+from cep_manager.snapshot import Snapshot
+from cep_manager.statistics.figures import added_up
+from cep_manager.statistics.plan_statistics import plan_statistics
+from cep_manager.status import plan_status, worker_reports
+from cep_manager.storm_api.model import Topology, topology_of
+from cep_manager.topology_view.model import LastCheckpoint, Place, TopologyView, WindowName, WindowTotal
+from cep_manager.topology_view.stages import WINDOW_OF, per_second, stage_of
+
+
+def topology_view(overview: Overview, key: PlanKey, window: WindowName) -> TopologyView:
+    """The page of a deployed plan; without stages when its text cannot be compiled. KeyError when it is not
+    deployed."""
+    snapshot = overview.snapshot
+    record = snapshot.plans[key]
+    topology = topology_of(snapshot, record)
+    return TopologyView(
+        plan=key.plan,
+        tenant=key.tenant,
+        topology=key.topology(),
+        identifier=topology.identifier,
+        description=record.compiled.description if record.compiled is not None else "",
+        epoch=record.epoch,
+        created_ms=record.created_ms,
+        updated_ms=record.updated_ms,
+        up_ms=max(0, overview.now_ms - record.created_ms),
+        status=plan_status(snapshot, key),
+        delivery=record.compiled.delivery if record.compiled is not None else "at-least-once",
+        workers=record.workers,
+        executors=topology.executors(),
+        tasks=sum(component.planned.parallel for component in topology.components),
+        restart_reason=record.interruption if record.restarts else "",
+        last_checkpoint=_last_checkpoint(snapshot, record),
+        savepoints=tuple(one.name for one in savepoint_list(snapshot, key).savepoints if one.state == "stored"),
+        window=window,
+        windows=_totals(snapshot, topology),
+        stages=tuple(stage_of(one, window, snapshot.now_ms, overview.now_ms) for one in topology.components),
+        places=_places(snapshot, record),
+        connections=tuple(connections(worker_reports(snapshot, key, record.epoch))),
+        samples=snapshot.samples.get(key, NONE).running(snapshot.now_ms),
+    )
+
+
+def _last_checkpoint(snapshot: Snapshot, record: PlanRecord) -> LastCheckpoint | None:
+    told = checkpoint_list(snapshot, record.key, record.epoch).checkpoints
+    one = next((one for one in reversed(told) if one.state == "complete"), None)
+    return LastCheckpoint(one.checkpoint, one.began_ms, one.duration_ms, one.size_bytes) if one is not None else None
+
+
+def _totals(snapshot: Snapshot, topology: Topology) -> tuple[WindowTotal, ...]:
+    told = plan_statistics(snapshot, topology.key).windows
+    totals = []
+    for name, one in zip(WINDOW_OF, told, strict=True):
+        everything = [(stage, stage.figures(WINDOW_OF[name], snapshot.now_ms)) for stage in topology.components]
+        seconds = added_up(figures for _, figures in everything).covered_ms / 1_000
+        totals.append(
+            WindowTotal(
+                window=name,
+                covered_ms=one.covered_ms,
+                received=one.received,
+                emitted=one.emitted,
+                transferred=sum(sum(stage.transferred(figures.emitted).values()) for stage, figures in everything),
+                dropped=one.dropped,
+                received_per_second=per_second(one.received, seconds),
+                emitted_per_second=per_second(one.emitted, seconds),
+                mean_ms=one.latency.mean_ms,
+                p50_ms=one.latency.p50_ms,
+                p95_ms=one.latency.p95_ms,
+                p99_ms=one.latency.p99_ms,
+            )
+        )
+    return tuple(totals)
+
+
+def _places(snapshot: Snapshot, record: PlanRecord) -> tuple[Place, ...]:
+    return tuple(
+        Place(
+            task=task.latest.task,
+            host=task.latest.host,
+            process_id=task.latest.process_id,
+            live=task.live(snapshot.now_ms, snapshot.lease_ms),
+            up_ms=task.latest.up_ms,
+            memory_bytes=task.latest.memory_bytes,
+            cpu_ms=task.latest.cpu_ms,
+            instances=tuple(component.instance for component in task.latest.components),
+        )
+        for task in snapshot.tasks.get(record.key, ())
+    )
