@@ -5,14 +5,55 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointReport, SavepointReport
+from cep_common.messages import CheckpointSettings, CheckpointState, CheckpointTrigger, SavepointReport
 from cep_manager.errors import UnknownSavepointError
 from cep_manager.snapshot import Snapshot
 
 
+class CheckpointView(msgspec.Struct, frozen=True):
+    """A checkpoint of the plan's topology of `epoch`; see `CheckpointReport`."""
+
+    checkpoint: int
+    epoch: int
+    state: CheckpointState
+    trigger: CheckpointTrigger
+    began_ms: int
+    duration_ms: int
+    alignment_ms: int
+    size_bytes: int
+    stored_bytes: int
+    tasks: int
+    acknowledged: int
+    name: str
+    error: str
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How numbers are spread; p50 and p99 are the smallest that half, and 99 in 100, do not exceed."""
+
+    minimum: int
+    average: int
+    p50: int
+    p99: int
+    maximum: int
+
+
+class CheckpointSummary(msgspec.Struct, frozen=True):
+    """Of the checkpoints that are told of: how they ended, and how the complete ones spread; None: there is none."""
+
+    complete: int
+    failed: int
+    abandoned: int
+    duration_ms: Spread | None
+    alignment_ms: Spread | None
+    size_bytes: Spread | None
+    stored_bytes: Spread | None
+
+
 class CheckpointList(msgspec.Struct, frozen=True):
-    """The newest checkpoints of a plan's topology of `epoch`, oldest first; `begun_from` is the one that its present
-    attempt began from, 0: without state. `last_complete` is the newest that is whole, 0: there is none since."""
+    """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too. `begun_from` is the one that
+    the present attempt of its topology of `epoch` began from, 0: without state. `last_complete` is the newest that is
+    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known."""
 
     plan: str
     tenant: int
@@ -20,7 +61,30 @@ class CheckpointList(msgspec.Struct, frozen=True):
     attempt: int
     begun_from: int
     last_complete: int
-    checkpoints: tuple[CheckpointReport, ...]
+    checkpoints: tuple[CheckpointView, ...]
+    summary: CheckpointSummary
+    settings: CheckpointSettings | None
+
+
+class PlanCheckpoints(msgspec.Struct, frozen=True):
+    """How a plan fares with its checkpoints: the newest that is complete (None: there is none), the newest that was
+    not completed, and its savepoints. `taking` is the number of the one under way, 0: none is."""
+
+    plan: str
+    tenant: int
+    newest: CheckpointView | None
+    newest_problem: CheckpointView | None
+    taking: int
+    summary: CheckpointSummary
+    savepoints: int
+
+
+class CheckpointOverview(msgspec.Struct, frozen=True):
+    """The checkpoints of all plans of a tenant, in order of name. `settings` as in `CheckpointList`."""
+
+    tenant: int
+    plans: tuple[PlanCheckpoints, ...]
+    settings: CheckpointSettings | None
 
 
 class SavepointView(msgspec.Struct, frozen=True):
@@ -45,15 +109,27 @@ class SavepointList(msgspec.Struct, frozen=True):
 
 
 def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointList:
-    """The checkpoints of the plan's topology of `epoch`; none of one that the driver does not list."""
+    """The checkpoints of the plan; `epoch` is that of its topology."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     found = next((one for one in reports if (one.key, one.epoch) == (key, epoch)), None)
-    if found is None:
-        return CheckpointList(key.plan, key.tenant, epoch, 0, 0, 0, ())
-    complete = (one.checkpoint for one in found.checkpoints if one.state == "complete")
+    views = _views(snapshot, key)
     return CheckpointList(
-        key.plan, key.tenant, epoch, found.restarts, found.begun_from, max(complete, default=0), found.checkpoints
+        plan=key.plan,
+        tenant=key.tenant,
+        epoch=epoch,
+        attempt=found.restarts if found is not None else 0,
+        begun_from=found.begun_from if found is not None else 0,
+        last_complete=max((one.checkpoint for one in views if one.state == "complete"), default=0),
+        checkpoints=views,
+        summary=_summary(views),
+        settings=_settings(snapshot),
     )
+
+
+def checkpoint_overview(snapshot: Snapshot, tenant: int) -> CheckpointOverview:
+    """The checkpoints of all plans of the tenant."""
+    keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
+    return CheckpointOverview(tenant, tuple(_plan_checkpoints(snapshot, key) for key in keys), _settings(snapshot))
 
 
 def savepoint_list(snapshot: Snapshot, key: PlanKey) -> SavepointList:
@@ -89,3 +165,63 @@ def _savepoints(snapshot: Snapshot, key: PlanKey) -> list[SavepointReport]:
     if snapshot.driver is None:
         return []
     return [one for one in snapshot.driver.latest.savepoints if one.key == key]
+
+
+def _views(snapshot: Snapshot, key: PlanKey) -> tuple[CheckpointView, ...]:
+    return tuple(
+        CheckpointView(
+            checkpoint=one.report.checkpoint,
+            epoch=one.epoch,
+            state=one.report.state,
+            trigger=one.report.trigger,
+            began_ms=one.report.began_ms,
+            duration_ms=one.report.duration_ms,
+            alignment_ms=one.report.alignment_ms,
+            size_bytes=one.report.size_bytes,
+            stored_bytes=one.report.stored_bytes,
+            tasks=one.report.tasks,
+            acknowledged=one.report.acknowledged,
+            name=one.report.name,
+            error=one.report.error,
+        )
+        for one in snapshot.checkpoints.get(key, ())
+    )
+
+
+def _plan_checkpoints(snapshot: Snapshot, key: PlanKey) -> PlanCheckpoints:
+    views = _views(snapshot, key)
+    newest_first = views[::-1]
+    return PlanCheckpoints(
+        plan=key.plan,
+        tenant=key.tenant,
+        newest=next((one for one in newest_first if one.state == "complete"), None),
+        newest_problem=next((one for one in newest_first if one.state in ("failed", "abandoned")), None),
+        taking=next((one.checkpoint for one in newest_first if one.state == "taking"), 0),
+        summary=_summary(views),
+        savepoints=sum(one.state == "stored" for one in _savepoints(snapshot, key)),
+    )
+
+
+def _summary(views: tuple[CheckpointView, ...]) -> CheckpointSummary:
+    complete = [one for one in views if one.state == "complete"]
+    return CheckpointSummary(
+        complete=len(complete),
+        failed=sum(one.state == "failed" for one in views),
+        abandoned=sum(one.state == "abandoned" for one in views),
+        duration_ms=_spread([one.duration_ms for one in complete]),
+        alignment_ms=_spread([one.alignment_ms for one in complete]),
+        size_bytes=_spread([one.size_bytes for one in complete]),
+        stored_bytes=_spread([one.stored_bytes for one in complete]),
+    )
+
+
+def _spread(numbers: list[int]) -> Spread | None:
+    if not numbers:
+        return None
+    ordered = sorted(numbers)
+    half, most = (ordered[max(0, -(-len(ordered) * share // 100) - 1)] for share in (50, 99))
+    return Spread(ordered[0], round(sum(ordered) / len(ordered)), half, most, ordered[-1])
+
+
+def _settings(snapshot: Snapshot) -> CheckpointSettings | None:
+    return snapshot.driver.latest.checkpointing if snapshot.driver is not None else None

@@ -5,6 +5,7 @@ CepError
     ├── PlanExistsError         a plan of that name is deployed already
     ├── UnknownPlanError        no such plan
     ├── UnknownSavepointError   the plan has no such savepoint
+    ├── UnknownWorkerError      no such worker
     ├── NoDriverError           no driver lives that could do what was asked for
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
     ├── QuotaError              the tenant may not use so much
@@ -60,6 +61,12 @@ class UnknownSavepointError(ManagerError):
     """The plan has no savepoint of that name."""
 
     code = "unknown-savepoint"
+
+
+class UnknownWorkerError(ManagerError):
+    """There is no worker of that name."""
+
+    code = "unknown-worker"
 
 
 class NoDriverError(ManagerError):

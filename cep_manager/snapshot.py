@@ -9,6 +9,8 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterDriver, RegisterWorker
 from cep_common.task_messages import RegisterTask
+from cep_manager.checkpoint_history import KnownCheckpoint
+from cep_manager.exceptions.model import ErrorGroup
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord
@@ -35,4 +37,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]
     histories: dict[PlanKey, Mapping[str, History]] = {}
+    errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
+    """What went wrong, by plan (None: with processes, apart from plans), newest first."""
+    checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
+    """The checkpoints of each plan that are remembered, oldest first."""
     samples: dict[PlanKey, PlanSamples] = {}

@@ -9,6 +9,7 @@ from cep_manager.api.authoring_routes import authoring_routes
 from cep_manager.api.calls import Api, Media
 from cep_manager.api.checkpoint_routes import checkpoint_routes
 from cep_manager.api.event_routes import event_routes
+from cep_manager.api.health_routes import health_routes
 from cep_manager.api.openapi import describe_api
 from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
@@ -30,6 +31,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     statistics_routes(api.in_area("Statistics"), view)
     authoring_routes(api.in_area("Writing plans"), view)
     event_routes(api.in_area("Events"), view)
+    health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     _system_routes(api.in_area("The system"), view)
     return blueprint
 

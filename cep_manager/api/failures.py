@@ -31,6 +31,7 @@ from cep_manager.errors import (
     UnknownSavepointError,
     UnknownComponentError,
     UnknownStreamError,
+    UnknownWorkerError,
     WorkerFailedError,
 )
 
@@ -41,6 +42,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     MediaTypeError: 415,
     UnknownPlanError: 404,
     UnknownSavepointError: 404,
+    UnknownWorkerError: 404,
     NoDriverError: 503,
     QuotaError: 403,
     PlanExistsError: 409,

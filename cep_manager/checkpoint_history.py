@@ -1,0 +1,62 @@
+"""The checkpoints of all plans, for longer than the driver tells of them. Pure: the driver's reports go in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointReport, TopologyReport
+
+MOST_CHECKPOINTS = 256
+"""Checkpoints that are remembered of each plan, the newest."""
+
+UNTOLD = "nobody told how it ended: the driver was lost, or its topology ended"
+
+
+class KnownCheckpoint(msgspec.Struct, frozen=True):
+    """A checkpoint of the plan's topology of `epoch`."""
+
+    epoch: int
+    report: CheckpointReport
+
+
+class CheckpointHistory:
+    """One thread uses it; what `known` gave may go to others."""
+
+    def __init__(self) -> None:
+        self._plans: dict[PlanKey, dict[int, KnownCheckpoint]] = {}
+        self._seen: dict[tuple[PlanKey, int], tuple[CheckpointReport, ...]] = {}
+        self._known: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
+
+    def heard(self, topology: TopologyReport) -> None:
+        """The driver has told of a topology; it gives a number to one checkpoint of a plan alone."""
+        run = (topology.key, topology.epoch)
+        if not topology.checkpoints or self._seen.get(run) == topology.checkpoints:
+            return
+        self._seen[run] = topology.checkpoints
+        self._known.pop(topology.key, None)
+        plan = self._plans.setdefault(topology.key, {})
+        for report in topology.checkpoints:
+            plan[report.checkpoint] = KnownCheckpoint(topology.epoch, report)
+        newest = max(plan)
+        for number, one in plan.items():
+            if one.report.state == "taking" and number < newest:
+                ended = msgspec.structs.replace(one.report, state="abandoned", error=UNTOLD)
+                plan[number] = KnownCheckpoint(one.epoch, ended)
+        for number in sorted(plan)[:-MOST_CHECKPOINTS]:
+            del plan[number]
+
+    def keep(self, plans: Collection[PlanKey]) -> None:
+        """There are these plans and no others."""
+        self._plans = {key: known for key, known in self._plans.items() if key in plans}
+        self._seen = {run: told for run, told in self._seen.items() if run[0] in plans}
+        self._known = {key: known for key, known in self._known.items() if key in plans}
+
+    def known(self) -> dict[PlanKey, tuple[KnownCheckpoint, ...]]:
+        """All that are remembered, by plan, oldest first."""
+        for key, plan in self._plans.items():
+            if key not in self._known:
+                self._known[key] = tuple(plan[number] for number in sorted(plan))
+        return dict(self._known)

@@ -1,0 +1,70 @@
+"""Errors as they are told of: groups of those that are alike, and where they arose."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+ErrorKind = Literal["failure", "error"]
+"""A `failure` ended a topology or a process, or keeps a plan from running; an `error` was outlived."""
+
+
+class ErrorPlace(msgspec.Struct, frozen=True):
+    """Where errors of a group arose: a stage instance, source or sink (empty: none of them, or it is not known) in a
+    process. Times are times of day."""
+
+    instance: str
+    host: str
+    process_id: int
+    first_ms: int
+    last_ms: int
+    count: int
+
+
+class ErrorGroup(msgspec.Struct, frozen=True):
+    """Errors of one plan (empty: of none) and stage (empty: of none) with one code, whose texts differ in numbers only.
+    `text` and `traceback` (empty: there is none) are those of the newest; `places` are the newest, last one first.
+    `id` stays the same as long as the group is known."""
+
+    id: str
+    kind: ErrorKind
+    plan: str
+    tenant: int
+    component: str
+    code: str
+    text: str
+    traceback: str
+    first_ms: int
+    last_ms: int
+    count: int
+    places: tuple[ErrorPlace, ...]
+
+
+class PlanErrors(msgspec.Struct, frozen=True):
+    """What went wrong with a plan, newest first. `root_cause` is the failure that ended its topology last; None: none
+    did since the manager knows the plan."""
+
+    plan: str
+    tenant: int
+    root_cause: ErrorGroup | None
+    errors: tuple[ErrorGroup, ...]
+
+
+class ErrorList(msgspec.Struct, frozen=True):
+    """What went wrong with all plans of a tenant, newest first."""
+
+    tenant: int
+    errors: tuple[ErrorGroup, ...]
+
+
+class ProcessErrors(msgspec.Struct, frozen=True):
+    """What went wrong with processes, apart from plans, newest first."""
+
+    errors: tuple[ErrorGroup, ...]
+
+
+def group_id(*parts: str) -> str:
+    """A short name for a group of errors."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]

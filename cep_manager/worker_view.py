@@ -1,0 +1,190 @@
+"""What can be told of workers. Pure: from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from cep_common.error_records import ErrorRecord
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
+from cep_manager.errors import UnknownWorkerError
+from cep_manager.members import Member
+from cep_manager.rates import per_second
+from cep_manager.snapshot import Snapshot
+
+WorkerState = Literal["live", "leaving", "lost"]
+
+
+class InflowView(msgspec.Struct, frozen=True):
+    """A worker's connection to a receiver; see `InflowReport`."""
+
+    stream: str
+    connected: bool
+    receiver: str
+    sent_events: int
+    events_per_s: float
+    waiting_events: int
+    under_way_rows: int
+    window_rows: int
+
+
+class OutflowView(msgspec.Struct, frozen=True):
+    """What a worker got of an exported stream."""
+
+    stream: str
+    received_events: int
+    events_per_s: float
+
+
+class WorkerPlanView(msgspec.Struct, frozen=True):
+    """What a worker does for one plan; see `WorkerPlanReport`."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    inflow: tuple[InflowView, ...]
+    outflow: tuple[OutflowView, ...]
+    publishers: tuple[PublisherReport, ...]
+    spools: tuple[SpoolReport, ...]
+    held: HeldReport | None
+    last_error: str
+    errors: tuple[ErrorRecord, ...]
+
+
+class WorkerDetails(msgspec.Struct, frozen=True):
+    """A worker: one that lives or leaves, or that was `lost` within the last minute. `cpu` is the share of one core
+    that its process uses, 1.0: all of it. `errors` counts those of all its plans since it started; rates are of the
+    last seconds. See `RegisterWorker`."""
+
+    worker: str
+    host: str
+    process_id: int
+    state: WorkerState
+    synchronised: bool
+    http_address: str
+    ingress: Endpoint | None
+    egress: Endpoint | None
+    up_ms: int
+    silent_ms: int
+    memory_bytes: int
+    cpu_ms: int
+    cpu: float
+    fsync: str
+    events_in_per_s: float
+    events_out_per_s: float
+    waiting_events: int
+    spool_bytes: int
+    held_events: int
+    errors: int
+    plans: tuple[WorkerPlanView, ...]
+    connectors: tuple[ConnectorReport, ...]
+    listeners: tuple[ListenerReport, ...]
+
+
+class WorkerList(msgspec.Struct, frozen=True):
+    """All workers, in order of name, those that were lost lately at the end."""
+
+    workers: tuple[WorkerDetails, ...]
+
+
+def worker_list(snapshot: Snapshot) -> WorkerList:
+    """All workers."""
+    live = [_details(snapshot, worker, lost=False) for worker in snapshot.workers]
+    lost = [_details(snapshot, worker, lost=True) for worker in snapshot.lost_workers]
+    return WorkerList((*live, *lost))
+
+
+def worker_details(snapshot: Snapshot, name: str) -> WorkerDetails:
+    """The worker of that name. Raises UnknownWorkerError."""
+    for lost, members in ((False, snapshot.workers), (True, snapshot.lost_workers)):
+        for worker in members:
+            if worker.latest.worker == name:
+                return _details(snapshot, worker, lost=lost)
+    raise UnknownWorkerError(f"there is no worker {name}, nor was one lost within the last minute")
+
+
+def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) -> WorkerDetails:
+    latest = worker.latest
+    return WorkerDetails(
+        worker=latest.worker,
+        host=latest.host,
+        process_id=latest.process_id,
+        state="lost" if lost else "leaving" if latest.leaving else "live",
+        synchronised=latest.revision == snapshot.revision,
+        http_address=latest.http_address,
+        ingress=latest.ingress,
+        egress=latest.egress,
+        up_ms=max(latest.up_ms, worker.heard_ms - worker.since_ms),
+        silent_ms=snapshot.now_ms - worker.heard_ms,
+        memory_bytes=latest.memory_bytes,
+        cpu_ms=latest.cpu_ms,
+        cpu=round(per_second(worker, _cpu_ms) / 1_000, 3),
+        fsync=latest.fsync,
+        events_in_per_s=per_second(worker, _events_in),
+        events_out_per_s=per_second(worker, _events_out),
+        waiting_events=sum(one.waiting_events for plan in latest.plans for one in plan.inflow),
+        spool_bytes=sum(spool.size_bytes for plan in latest.plans for spool in plan.spools),
+        held_events=sum(plan.held.events for plan in latest.plans if plan.held is not None),
+        errors=sum(record.count for plan in latest.plans for record in plan.errors),
+        plans=tuple(_plan(worker, plan) for plan in sorted(latest.plans, key=lambda one: one.key)),
+        connectors=latest.connectors,
+        listeners=latest.listeners,
+    )
+
+
+def _plan(worker: Member[RegisterWorker], plan: WorkerPlanReport) -> WorkerPlanView:
+    return WorkerPlanView(
+        plan=plan.key.plan,
+        tenant=plan.key.tenant,
+        epoch=plan.epoch,
+        inflow=tuple(
+            InflowView(
+                stream=one.stream,
+                connected=one.connected,
+                receiver=one.receiver,
+                sent_events=one.sent_events,
+                events_per_s=per_second(worker, _sent(plan.key, one.stream)),
+                waiting_events=one.waiting_events,
+                under_way_rows=one.under_way_rows,
+                window_rows=one.window_rows,
+            )
+            for one in plan.inflow
+        ),
+        outflow=tuple(
+            OutflowView(one.stream, one.received_events, per_second(worker, _received(plan.key, one.stream)))
+            for one in plan.outflow
+        ),
+        publishers=plan.links or tuple(PublisherReport(name, 0, 0) for name in plan.publishers),
+        spools=plan.spools,
+        held=plan.held,
+        last_error=plan.last_error,
+        errors=plan.errors,
+    )
+
+
+def _cpu_ms(report: RegisterWorker) -> int:
+    return report.cpu_ms
+
+
+def _events_in(report: RegisterWorker) -> int:
+    return sum(one.sent_events for plan in report.plans for one in plan.inflow)
+
+
+def _events_out(report: RegisterWorker) -> int:
+    return sum(one.received_events for plan in report.plans for one in plan.outflow)
+
+
+def _sent(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int]:
+    return lambda report: sum(
+        one.sent_events for plan in report.plans if plan.key == key for one in plan.inflow if one.stream == stream
+    )
+
+
+def _received(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int]:
+    return lambda report: sum(
+        one.received_events for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream
+    )

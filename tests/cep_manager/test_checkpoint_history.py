@@ -1,0 +1,87 @@
+"""The checkpoints of a plan are remembered for longer than the driver tells of them."""
+
+from __future__ import annotations
+
+import msgspec
+from manager_world import KEY, World, driver, topology
+
+from cep_common.messages import CheckpointReport, CheckpointSettings
+from cep_manager.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
+from cep_manager.checkpoint_view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
+
+
+def told(world: World) -> CheckpointList:
+    return checkpoint_list(world.snapshot(), KEY, 1)
+
+
+def world_with(*reports: CheckpointReport) -> World:
+    world = World()
+    world.active()
+    tell(world, *reports)
+    return world
+
+
+def tell(world: World, *reports: CheckpointReport) -> None:
+    running = msgspec.structs.replace(topology("running"), checkpoints=reports)
+    world.hear(driver(running), peer=b"driver")
+
+
+def complete(number: int, duration_ms: int = 20, size_bytes: int = 1_000) -> CheckpointReport:
+    return CheckpointReport(number, "complete", number * 1_000, duration_ms, size_bytes, 10, tasks=2, acknowledged=2)
+
+
+def test_checkpoints_stay_when_the_driver_does_not_tell_of_them_any_more() -> None:
+    world = world_with(complete(1), CheckpointReport(2, "failed", 2_000, error="full"))
+    tell(world, complete(3))
+    assert [(one.checkpoint, one.state) for one in told(world).checkpoints] == [
+        (1, "complete"), (2, "failed"), (3, "complete"),
+    ]  # fmt: skip
+
+
+def test_what_was_being_taken_becomes_what_came_of_it() -> None:
+    world = world_with(CheckpointReport(1, "taking", 1_000))
+    tell(world, complete(1))
+    assert [one.state for one in told(world).checkpoints] == ["complete"]
+
+
+def test_a_checkpoint_whose_end_nobody_told_counts_as_abandoned_once_a_later_one_has_begun() -> None:
+    world = world_with(CheckpointReport(1, "taking", 1_000))
+    tell(world, CheckpointReport(2, "taking", 2_000))
+    assert [(one.state, one.error) for one in told(world).checkpoints] == [("abandoned", UNTOLD), ("taking", "")]
+    assert told(world).summary.abandoned == 1
+
+
+def test_only_the_newest_are_remembered() -> None:
+    world = World()
+    world.active()
+    for number in range(1, MOST_CHECKPOINTS + 20, 8):
+        tell(world, *(complete(one) for one in range(number, number + 8)))
+    numbers = [one.checkpoint for one in told(world).checkpoints]
+    assert len(numbers) == MOST_CHECKPOINTS
+    assert numbers[-1] == max(numbers)
+
+
+def test_the_summary_tells_how_those_that_are_complete_spread() -> None:
+    durations = [*range(1, 100), 5_000]
+    world = World()
+    world.active()
+    for number, duration_ms in enumerate(durations, 1):
+        tell(world, complete(number, duration_ms))
+    summary = told(world).summary
+    assert (summary.complete, summary.duration_ms) == (100, Spread(1, round(sum(durations) / 100), 50, 99, 5_000))
+    assert told(world_with(CheckpointReport(1, "failed", 0))).summary.duration_ms is None
+
+
+def test_the_overview_tells_of_each_plan_what_came_last_and_what_went_wrong_last() -> None:
+    world = world_with(
+        complete(1), CheckpointReport(2, "failed", 2_000, error="full"), CheckpointReport(3, "taking", 3)
+    )
+    settings = CheckpointSettings("/var/cep", 10_000, 500, 60_000, 3)
+    snapshot = world.snapshot()
+    known = msgspec.structs.replace(snapshot.driver.latest, checkpointing=settings)
+    world.hear(known, peer=b"driver")
+    overview = checkpoint_overview(world.snapshot(), KEY.tenant)
+    (row,) = overview.plans
+    assert overview.settings == settings
+    assert (row.newest.checkpoint, row.newest_problem.error, row.taking) == (1, "full", 3)
+    assert checkpoint_overview(world.snapshot(), 7).plans == ()
