@@ -56,8 +56,8 @@ class ErrorLog:
         traceback: str = "",
         host: str = "",
         process_id: int = 0,
-    ) -> None:
-        """The error has come `count` times more, at the time of day `now_ms`."""
+    ) -> bool:
+        """The error has come `count` times more, at the time of day `now_ms`; True when it is the first of its kind."""
         text = text[:LONGEST_TEXT]
         name = (instance, code, group_of(text))
         before = self._groups.pop(name, None)
@@ -75,6 +75,7 @@ class ErrorLog:
         if len(self._groups) > self._most:
             del self._groups[next(iter(self._groups))]
         self._records = None
+        return before is None
 
     def records(self) -> tuple[ErrorRecord, ...]:
         """All groups, the one that was seen last at the end."""

@@ -32,7 +32,7 @@ from siddhi.engine.seal import fingerprint, unusable
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
-from siddhi.engine.steps import QueryWatch, Stage, StepRunner
+from siddhi.engine.steps import FailureListener, QueryWatch, Stage, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
@@ -156,6 +156,10 @@ class AppRuntime:
     def add_stream_callback(self, stream: str, listener: Listener) -> None:
         """`listener` gets every batch of events on `stream` (`!id` for a fault stream); KeyError when there is none."""
         self._junctions[stream].listeners.append(listener)
+
+    def add_failure_listener(self, listener: FailureListener) -> None:
+        """`listener` is told of events that fail from now on; they are not logged any more."""
+        self._steps.failure_listeners.append(listener)
 
     def add_query_callback(self, query: str, listener: Listener) -> model.Schema:
         """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired events.

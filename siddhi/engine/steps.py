@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +34,20 @@ class QueryWatch(Protocol):
     def worked(self, name: str, events: int, length_ns: int) -> None:
         """The node has worked so long on a piece of `events`; 0 when only time had passed."""
 
+
+@dataclass(frozen=True, slots=True)
+class FailedEvents:
+    """So many events failed in `query` for the reason `message`. They were taken from `stream` (empty: the query's
+    table refused what it made), and are dropped, or `redirected` to the fault stream."""
+
+    query: str
+    stream: str
+    events: int
+    message: str
+    redirected: bool = False
+
+
+FailureListener = Callable[[FailedEvents], None]
 
 _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
@@ -83,6 +98,8 @@ class StepRunner:
     def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> None:
         self._stages = list(stages)
         self._junctions = junctions
+        self.failure_listeners: list[FailureListener] = []
+        """Who is told of events that failed; as long as nobody is, the log is."""
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
@@ -190,7 +207,7 @@ class StepRunner:
         if out.size:
             stage.tell(out)
             if stage.node.writes and (refused := stage.node.write(out)):
-                logger.error("table refused events query=%s events=%d", stage.node.name, refused)
+                self._tell_failed(FailedEvents(stage.node.name, "", refused, "its table has that primary key already"))
         if step.failures.orders:
             failed = np.unique(np.concatenate(step.failures.orders))
             message = step.failures.messages[0]
@@ -203,15 +220,24 @@ class StepRunner:
         return out, faults
 
     def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
-        """Counts and logs failed events of stream `key`; returns what its fault stream gets, if it has one."""
+        """Counts and tells of failed events of stream `key`; returns what its fault stream gets, if it has one."""
         junction = self._junctions[key]
         junction.failures += failed.size
-        if junction.on_error == "STREAM":
+        redirected = junction.on_error == "STREAM"
+        self._tell_failed(FailedEvents(query, key, failed.size, message, redirected))
+        if redirected:
             pool = junction.pool
             error = Column.of(AttributeType.OBJECT, pool, [{"query": query, "message": message}] * failed.size)
             return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
-        logger.error("event dropped stream=%s query=%s events=%d reason=%s", key, query, failed.size, message)
         return []
+
+    def _tell_failed(self, failed: FailedEvents) -> None:
+        for listener in self.failure_listeners:
+            listener(failed)
+        if not self.failure_listeners and not failed.redirected:
+            what = "event dropped" if failed.stream else "table refused events"
+            logger.error("%s stream=%s query=%s events=%d reason=%s", what, failed.stream, failed.query, failed.events,
+                         failed.message)  # fmt: skip
 
     # ---- chunk by chunk
 

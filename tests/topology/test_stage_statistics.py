@@ -35,10 +35,14 @@ def test_a_receiver_counts_events_by_how_long_they_took() -> None:
 
 def test_errors_are_counted_and_the_newest_is_kept() -> None:
     statistics = Statistics("EventPublisher", "publisher")
-    statistics.error("first", 1)
-    statistics.error("second", 2)
+    assert statistics.error("refused", "first 17", 1)
+    assert not statistics.error("refused", "first 18", 2, count=5)
+    statistics.error("refused", "second", 3)
     report = statistics.report("EventPublisher#0", ())
-    assert (report.errors, report.last_error, report.last_error_ms) == (2, "second", 2)
+    assert (report.errors, report.last_error, report.last_error_ms) == (7, "second", 3)
+    assert [(one.text, one.count, one.first_ms, one.last_ms) for one in report.failures] == [
+        ("first 18", 6, 1, 2), ("second", 1, 3, 3),
+    ]  # fmt: skip
 
 
 def test_at_level_off_nothing_grows_but_errors() -> None:
@@ -47,7 +51,7 @@ def test_at_level_off_nothing_grows_but_errors() -> None:
     statistics.gave("Out", 10)
     statistics.worked(10, started_ns=0, now_ns=3 * MS)
     statistics.gone_on(10, came_ns=0, now_ns=3 * MS)
-    statistics.error("refused", 1)
+    statistics.error("refused", "no room", 1)
     report = statistics.report("late#0", ())
     assert (report.received, report.emitted, report.latencies) == ((), (), ())
     assert (report.busy_ms, report.stay_ms, report.bundles, report.errors) == (0, 0, 0, 1)

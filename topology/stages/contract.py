@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cep_common.error_records import ErrorLog
 from cep_common.latency import bucket
 from cep_common.task_messages import (
     ComponentKind,
@@ -90,6 +91,7 @@ class Statistics:
     errors: int = 0
     last_error: str = ""
     last_error_ms: int = 0
+    failures: ErrorLog = field(default_factory=ErrorLog)
     held: tuple[HeldState, ...] = ()
     queries: dict[str, QueryWork] = field(default_factory=dict)
     level: StatisticsLevel = "basic"
@@ -106,10 +108,11 @@ class Statistics:
         if self.level != "off":
             self.emitted[stream] += events
 
-    def error(self, text: str, now_ms: int) -> None:
-        """Keeps the newest error for the console."""
-        self.errors += 1
+    def error(self, code: str, text: str, now_ms: int, count: int = 1) -> bool:
+        """The same error has come `count` times more, at the time of day `now_ms`; True when it is news of its kind."""
+        self.errors += count
         self.last_error, self.last_error_ms = text, now_ms
+        return self.failures.note(code, text, now_ms, count=count)
 
     def worked(self, events: int, started_ns: int, now_ns: int) -> None:
         """Work that began at `started_ns` with `events` more is done; `queued_events` of all remain.
@@ -159,6 +162,7 @@ class Statistics:
             errors=self.errors,
             last_error=self.last_error,
             last_error_ms=self.last_error_ms,
+            failures=self.failures.records(),
             held=self.held,
             queries=tuple(work.report(query) for query, work in sorted(self.queries.items())),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.steps import FailedEvents
 from siddhi.errors import SnapshotError
 from topology.bundle import Bundle, Receipt
 from topology.frames import arrow_schema, concatenate
@@ -34,6 +36,8 @@ class _Watch:
         self.now_ns = time.perf_counter_ns
         self.worked = statistics.queried
 
+
+logger = logging.getLogger(__name__)
 
 Batches = tuple[tuple[str, pa.RecordBatch], ...]
 
@@ -78,6 +82,8 @@ class Processor:
         self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches)
         self.left: tuple[str, ...] = ()
         """State that was there and could not be taken over, for people."""
+        self._engine.add_failure_listener(self._note_failed)
+        self._now_ms = 0
         self._produced: list[tuple[str, pa.RecordBatch]] = []
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)
@@ -97,6 +103,7 @@ class Processor:
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
+        self._now_ms = now_ms
         for stream, batch in bundle.batches:
             self.statistics.took(stream, batch.num_rows)
         if self._keeps_tickets:
@@ -111,6 +118,7 @@ class Processor:
 
     def on_time(self, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
+        self._now_ms = now_ms
         if self._merger is not None:
             self._merger.on_time(now_ms)
             self._merge(self._merger, [], now_ms)
@@ -241,6 +249,14 @@ class Processor:
         self._next_ticket += 1
         self._emit(bundle)
         bundle.settle()
+
+    def _note_failed(self, failed: FailedEvents) -> None:
+        """Counts events that failed; only the first of a kind is logged, however many come."""
+        where = f"stream {failed.stream}, query {failed.query}" if failed.stream else f"query {failed.query}"
+        code = "events-redirected" if failed.redirected else "events-dropped" if failed.stream else "table-refused"
+        if self.statistics.error(code, f"{where}: {failed.message}", self._now_ms, failed.events):
+            logger.error("events failed, more like these are counted only: instance=%s code=%s %s: %s",
+                         self.name, code, where, failed.message)  # fmt: skip
 
     def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
         self._produced.append((stream, batch))

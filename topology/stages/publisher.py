@@ -140,7 +140,7 @@ class Publisher:
         started_ns = perf_counter_ns()
         link.handle()
         for refusal in link.refusals:
-            self.statistics.error(f"worker {self.worker} refused: {refusal.reason}", now_ms)
+            self.statistics.error(refusal.code, f"worker {self.worker} refused: {refusal.reason}", now_ms)
         link.refusals.clear()
         self._note_flushed()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
