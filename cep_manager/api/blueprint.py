@@ -11,6 +11,7 @@ from cep_manager.api.checkpoint_routes import checkpoint_routes
 from cep_manager.api.event_routes import event_routes
 from cep_manager.api.health_routes import health_routes
 from cep_manager.api.openapi import describe_api
+from cep_manager.api.overview_routes import overview_routes
 from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
 from cep_manager.api.statistics_routes import statistics_routes
@@ -32,6 +33,7 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     authoring_routes(api.in_area("Writing plans"), view)
     event_routes(api.in_area("Events"), view)
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
+    overview_routes(api.in_area("The system"), view)
     _system_routes(api.in_area("The system"), view)
     return blueprint
 

@@ -28,6 +28,8 @@ NOTICES = {
     "untrace": "{plan} is not traced any more.",
     "rebalance": "{plan} is being rebalanced; what ran before runs on until the new topology does.",
     "rename": "{plan} has its new name.",
+    "savepoint": "A savepoint of {plan} is being taken.",
+    "statistics": "{plan} counts at the level that was asked for from its next heartbeat on.",
     "as-before": "{plan} is as asked for already; nothing was changed.",
 }
 

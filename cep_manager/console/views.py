@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import cast, get_args
 
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
+from cep_common.task_messages import StatisticsLevel
 from cep_manager.api.failures import answer_http, status_of
 from cep_manager.api.requests import read_number, read_tenant, read_text
+from cep_manager.authoring.samples import sample, samples
 from cep_manager.compiled_plan import PlanProblem
-from cep_manager.console.highlight import siddhi_lines, xml_lines
+from cep_manager.console.highlight import xml_lines
+from cep_manager.console.overview_pages import overview_pages
 from cep_manager.console.pages import Page, fragment, link, notice_of_deed, page
-from cep_manager.console.presenters import present_cluster, present_connections, present_plan, present_problem
+from cep_manager.console.plan_list_pages import plan_list_pages
+from cep_manager.console.presenters import present_cluster, present_problem
 from cep_manager.console.text import FILTERS
+from cep_manager.console.topology_pages import topology_pages
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, UnknownStreamError
 from cep_manager.events.model import Side
 from cep_manager.manager_view import ManagerView, Outcome
+
+ACTIONS = (
+    "activate",
+    "deactivate",
+    "trace",
+    "untrace",
+    "restart",
+    "rebalance",
+    "rename",
+    "savepoint",
+    "statistics",
+)
 
 STARTING_TEXT = """\
 @Plan:name('ExecutionPlan')
@@ -44,10 +61,11 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     for name, text in FILTERS.items():
         console.add_app_template_filter(text, name)
     console.app_errorhandler(404)(_no_page)
-    _list_pages(console, view)
+    overview_pages(console, view)
+    plan_list_pages(console, view)
     _deploy_pages(console, view)
     _editor_fragments(console, view)
-    _plan_pages(console, view)
+    topology_pages(console, view)
     _life_cycle_actions(console, view)
     _event_pages(console, view)
     _flow_pages(console)
@@ -55,29 +73,14 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     return console
 
 
-def _list_pages(console: Blueprint, view: ManagerView) -> None:
-    @console.get("/")
-    @page
-    def show_overview() -> Page:
-        return redirect(link("console.list_plans"), code=303)
-
-    @console.get("/plans")
-    @page
-    def list_plans() -> Page:
-        return render_template("plans.html", plans=_rows(view), notice=notice_of_deed())
-
-    @console.get("/fragments/plans")
-    @fragment
-    def list_fragment() -> Page:
-        return render_template("fragments/plans.html", plans=_rows(view))
-
-
 def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/deploy")
     @page
     def deploy_form() -> Page:
         name = request.args.get("plan")
-        text = view.plan(PlanKey(read_tenant(request), name)).text if name else STARTING_TEXT
+        begun = sample(request.args.get("sample", ""))
+        new_text = begun.text if begun is not None else STARTING_TEXT
+        text = view.plan(PlanKey(read_tenant(request), name)).text if name else new_text
         return _deploy_page(text, replace=bool(name), edited=name or "")
 
     @console.post("/deploy")
@@ -132,6 +135,7 @@ def _deploy_page(
 ) -> str:
     return render_template(
         "deploy.html",
+        samples=() if edited else samples(),
         text=text,
         replace=replace,
         edited=edited,
@@ -143,49 +147,14 @@ def _deploy_page(
     )
 
 
-def _plan_pages(console: Blueprint, view: ManagerView) -> None:
-    @console.get("/plans/<name>")
-    @page
-    def show_plan(name: str) -> Page:
-        key = PlanKey(read_tenant(request), name)
-        plan = view.plan(key)
-        return render_template(
-            "plan.html",
-            plan=present_plan(plan),
-            connections=present_connections(view.graph(key)),
-            text=siddhi_lines(plan.text),
-            query_plan=_query_plan(view, key),
-            notice=notice_of_deed(name),
-            intake=plan.status.topology.intake,
-            trace=plan.status.topology.trace,
-            workers=plan.status.topology.tasks_required,
-        )
-
-    @console.get("/fragments/plans/<name>")
-    @fragment
-    def plan_fragment(name: str) -> Page:
-        key = PlanKey(read_tenant(request), name)
-        connections = present_connections(view.graph(key))
-        return render_template("fragments/plan.html", plan=present_plan(view.plan(key)), connections=connections)
-
-    @console.get("/plans/<name>/undeploy")
-    @page
-    def undeploy_form(name: str) -> Page:
-        return render_template("undeploy.html", plan=present_plan(view.plan(PlanKey(read_tenant(request), name))))
-
-    @console.post("/plans/<name>/undeploy")
-    @page
-    def undeploy_plan(name: str) -> Page:
-        view.undeploy(PlanKey(read_tenant(request), name))
-        return redirect(link("console.list_plans", notice="undeployed", plan=name), code=303)
-
-
 def _life_cycle_actions(console: Blueprint, view: ManagerView) -> None:
-    @console.post("/plans/<name>/<any(activate, deactivate, trace, untrace, restart, rebalance, rename):action>")
+    @console.post(f"/plans/<name>/<any({', '.join(ACTIONS)}):action>")
     @page
     def act_on_plan(name: str, action: str) -> Page:
         outcome = _act(view, PlanKey(read_tenant(request), name), action)
         notice = action if outcome.changed else "as-before"
+        if request.form.get("back") == "plans":
+            return redirect(link("console.list_plans", plan=outcome.plan, notice=notice), code=303)
         return redirect(link("console.show_plan", name=outcome.plan, notice=notice), code=303)
 
 
@@ -196,11 +165,30 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
         case "rebalance":
             return view.rebalance(key, read_number(request.form.get("workers", ""), "workers"))
         case "restart":
-            return view.restart(key)
+            return view.restart(key, restore=request.form.get("from", ""))
+        case "savepoint":
+            return _take_savepoint(view, key)
+        case "statistics":
+            return view.set_statistics(key, _level(request.form.get("level", "")))
         case "trace" | "untrace":
             return view.set_trace(key, trace=action == "trace")
         case _:
             return view.set_intake(key, intake=action == "activate")
+
+
+def _take_savepoint(view: ManagerView, key: PlanKey) -> Outcome:
+    """As the other deeds tell of themselves; the plan itself does not change."""
+    taken = view.take_savepoint(key, request.form.get("name", "").strip())
+    told = view.plan(key)
+    message = f"savepoint {taken.name} is being taken"
+    return Outcome(key.plan, key.tenant, told.topology, told.epoch, created=False, changed=True, message=message)
+
+
+def _level(written: str) -> StatisticsLevel:
+    for level in get_args(StatisticsLevel):
+        if level == written:
+            return cast("StatisticsLevel", level)
+    raise BadRequestError(f"level must be one of {', '.join(get_args(StatisticsLevel))}, not {written!r}")
 
 
 def _flow_pages(console: Blueprint) -> None:
@@ -245,15 +233,3 @@ def _no_page(error: HTTPException) -> Page:
     if request.path.startswith("/api/"):
         return answer_http(error)
     return render_template("failure.html", code="not-found", message="There is no such page."), 404
-
-
-def _rows(view: ManagerView) -> list[object]:
-    return [present_plan(plan) for plan in view.plans(read_tenant(request))]
-
-
-def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
-    """The XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
-    try:
-        return xml_lines(view.query_plan(key))
-    except PlanInvalidError:
-        return []

@@ -26,6 +26,7 @@ from cep_manager.web import create_app
 BODY_BYTES = 2_000
 EVENT_PAGES = ["/events", "/events/imported/Arrivals:1.0.0", "/events/exported/KnockOns:1.0.0"]
 PAGES = [
+    "/",
     "/plans",
     "/deploy",
     "/deploy?plan=Storms",
@@ -35,7 +36,7 @@ PAGES = [
     "/cluster",
     *EVENT_PAGES,
 ]
-FRAGMENTS = ["/fragments/plans", "/fragments/plans/Storms", "/fragments/cluster"]
+FRAGMENTS = ["/fragments/overview", "/fragments/plans", "/fragments/plans/Storms", "/fragments/cluster"]
 READS = [
     "/api/v1/plans",
     "/api/v1/plans/Storms",
@@ -43,6 +44,7 @@ READS = [
     "/api/v1/plans/Storms/query-plan",
     "/api/v1/plans/Storms/topology",
     "/api/v1/language",
+    "/api/v1/overview",
     "/api/v1/event-flow",
     "/api/v1/event-streams",
     "/api/v1/cluster",

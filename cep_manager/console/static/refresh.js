@@ -1,6 +1,7 @@
 // Keeps the regions of a page that carry `data-refresh` up to date.
 
 import { call } from "./call.js";
+import { morph } from "./morph.js";
 import "./times.js";
 
 const pulse = document.getElementById("pulse");
@@ -62,11 +63,9 @@ function keepUp(region) {
       return;
     }
     shown = text;
-    const focused = region.contains(document.activeElement) ? document.activeElement.id : "";
-    region.innerHTML = text;
-    if (focused) {
-      document.getElementById(focused)?.focus({ preventScroll: true });
-    }
+    const made = document.createElement("template");
+    made.innerHTML = text;
+    morph(region, made.content);
   }, Number(region.dataset.everyMs));
 }
 

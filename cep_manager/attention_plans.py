@@ -1,0 +1,234 @@
+"""What needs a person's attention in plans: states, connections, load, checkpoints, errors. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from cep_common.error_records import ErrorRecord
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointReport, TopologyReport
+from cep_manager.attention import Finding, Picture, Severity, Subject
+from cep_manager.plan_record import PlanRecord
+from cep_manager.plan_state import PlanState
+from cep_manager.statistics.figures import CAPACITY_WINDOW_S, figures
+from cep_manager.status import WorkerReports, plan_status, worker_reports
+
+LASTING_MS = 15_000
+"""What has lasted for so long does not heal by itself any more."""
+RECENT_MS = 30 * 60_000
+"""Errors are told of for so long."""
+BUSY = 0.9
+"""A stage that spends more than this share of its time working cannot take much more."""
+COUNTED_MS = 60_000
+"""A share of less time than this says little."""
+FULL = 0.8
+"""A log of events that takes more than this share of its room."""
+HELD_MS = 60_000
+"""Results that wait longer than this are late."""
+MISSED_CHECKPOINTS = 3
+"""So many intervals without a checkpoint are too many."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A plan in the picture, and what workers say of it in its present epoch. `system` is True when findings on the
+    system are told beside those on plans."""
+
+    picture: Picture
+    record: PlanRecord
+    reports: WorkerReports
+    system: bool
+
+    @property
+    def lasts(self) -> bool:
+        """True when the plan has been in its state for some time."""
+        return self.picture.snapshot.now_ms - self.record.state_since_ms >= LASTING_MS
+
+
+PlanCheck = Callable[[Case], Iterator[Finding]]
+
+
+def plan_findings(picture: Picture, tenant: int | None, system: bool) -> Iterator[Finding]:
+    """What is wrong with the plans of `tenant`, or of all (None); without that they wait for a driver when findings on
+    the `system` tell of it."""
+    for key, record in picture.snapshot.plans.items():
+        if tenant in (None, key.tenant):
+            case = Case(picture, record, worker_reports(picture.snapshot, key, record.epoch), system)
+            for check in PLAN_CHECKS:
+                yield from check(case)
+
+
+def _finding(
+    key: PlanKey,
+    severity: Severity,
+    code: str,
+    what: str,
+    advice: str,
+    since_ms: int | None = None,
+    subject: Subject = "plan",
+) -> Finding:
+    return Finding(severity, code, subject, key.plan, what, advice, since_ms, key.tenant)
+
+
+def _state(case: Case) -> Iterator[Finding]:
+    picture, record = case.picture, case.record
+    since_ms = picture.time_of_day(record.state_since_ms)
+    key, reason = record.key, record.reason
+    if record.state is PlanState.FAILED:
+        advice = "Edit the plan and deploy it anew." if record.unusable else "Mend the cause, then restart the plan."
+        yield _finding(key, Severity.CRITICAL, "plan-failed", f"It does not run: {reason}", advice, since_ms)
+    elif record.state is PlanState.WAITING and not (case.system and picture.snapshot.driver_missing):
+        advice = "Free slots by undeploying or rebalancing another plan, or give Spark more executors."
+        yield _finding(key, Severity.CRITICAL, "plan-waits", f"It waits: {reason}", advice, since_ms)
+    elif record.state is PlanState.RESTARTING:
+        advice = "It comes back by itself; when it does so again and again, its errors and logs say why."
+        severity = Severity.CRITICAL if case.lasts else Severity.WARNING
+        yield _finding(key, severity, "plan-restarts", f"It is being brought back: {reason}", advice, since_ms)
+    elif record.state is PlanState.DEPLOYING and case.lasts:
+        advice = "Look at the driver's log and at Spark's page: its executors may not come up."
+        yield _finding(key, Severity.WARNING, "plan-slow", f"It does not get to run: {reason}", advice, since_ms)
+    if record.change_error:
+        advice = "What ran before runs on; mend the cause and change the plan again."
+        what = f"The last change came to nothing: {record.change_error}"
+        yield _finding(key, Severity.WARNING, "change-failed", what, advice)
+
+
+def _connections(case: Case) -> Iterator[Finding]:
+    picture, record = case.picture, case.record
+    if record.state is not PlanState.ACTIVE or not case.lasts:
+        return
+    status = plan_status(picture.snapshot, record.key)
+    lacking = [
+        f"{one.worker} {one.established}/{one.required}" for one in status.inflow if one.established < one.required
+    ]
+    if lacking:
+        what = f"Workers are not connected to its receivers: {', '.join(lacking)}"
+        advice = "Events wait in the workers' logs; look whether workers reach the hosts and ports of the receivers."
+        yield _finding(record.key, Severity.WARNING, "inflow", what, advice)
+    if status.outflow.connected < status.outflow.required:
+        what = f"{status.outflow.connected} of {status.outflow.required} publishers are connected to a worker"
+        advice = "Results wait in the topology; look whether executors reach the workers' addresses."
+        yield _finding(record.key, Severity.WARNING, "outflow", what, advice)
+
+
+def _load(case: Case) -> Iterator[Finding]:
+    picture, record = case.picture, case.record
+    for instance, history in picture.snapshot.histories.get(record.key, {}).items():
+        told = figures(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
+        if told.busy_share() > BUSY and told.covered_ms >= COUNTED_MS:
+            what = f"{instance} spends {told.busy_share():.0%} of its time working: it cannot take much more"
+            advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
+            yield _finding(record.key, Severity.WARNING, "capacity", what, advice)
+    for worker, report in case.reports:
+        waiting = [link.instance for link in report.links if link.waits]
+        if waiting:
+            what = f"{', '.join(waiting)} wait: {worker.latest.worker} has no room for their results"
+            advice = (
+                "A sink or listener takes results more slowly than they come; look at it, or drop what it cannot take."
+            )
+            yield _finding(record.key, Severity.WARNING, "publisher-waits", what, advice)
+        full = [
+            one.stream
+            for one in report.inflow
+            if one.connected and one.waiting_events and one.window_rows and one.under_way_rows >= one.window_rows
+        ]
+        if full:
+            what = (
+                f"Events of {', '.join(full)} wait at {worker.latest.worker}: the topology has as many as it may have"
+            )
+            advice = (
+                "It is slower than its sources; find the busiest stage in the plan's graph, and rebalance the plan."
+            )
+            yield _finding(record.key, Severity.NOTICE, "back-pressure", what, advice)
+
+
+def _storage(case: Case) -> Iterator[Finding]:
+    picture, record = case.picture, case.record
+    for worker, report in case.reports:
+        name = worker.latest.worker
+        for spool in report.spools:
+            share = spool.size_bytes / spool.maximum_bytes if spool.maximum_bytes else 0.0
+            if spool.problem:
+                what = f"{name} cannot keep events of {spool.stream}: {spool.problem}"
+                advice = "Give its data folder's disk room or mend it; until then events are refused."
+                yield _finding(record.key, Severity.CRITICAL, "log-problem", what, advice)
+            elif share > FULL:
+                what = f"{name}'s log of {spool.stream} takes {share:.0%} of its room"
+                advice = "The topology must catch up, or checkpoints must get through; else events are refused soon."
+                yield _finding(record.key, Severity.WARNING, "log-full", what, advice)
+            if spool.lost_events:
+                what = f"{spool.lost_events} events of {spool.stream} in {name}'s log turned out to be unreadable"
+                advice = "The disk of its data folder is not to be trusted; its log names the files."
+                yield _finding(record.key, Severity.WARNING, "log-lost", what, advice)
+        if report.held is not None and report.held.oldest_ms > HELD_MS:
+            what = f"{report.held.events} results wait in {name} for their checkpoint or for sinks"
+            since_ms = picture.now_ms - report.held.oldest_ms
+            advice = "Look whether checkpoints get through, and whether the plan's sinks answer."
+            yield _finding(record.key, Severity.WARNING, "results-held", what, advice, since_ms)
+
+
+def _connectors(case: Case) -> Iterator[Finding]:
+    record = case.record
+    for worker, _ in case.reports:
+        for one in worker.latest.connectors:
+            if one.error and (one.tenant, one.plan) == (record.key.tenant, record.key.plan):
+                what = f"The {one.type} {one.direction} of {one.stream} at {worker.latest.worker} fails: {one.error}"
+                advice = "It tries again by itself; look whether what it connects to is there."
+                yield _finding(record.key, Severity.WARNING, "connector", what, advice)
+
+
+def _checkpoints(case: Case) -> Iterator[Finding]:
+    picture, record = case.picture, case.record
+    driver = picture.snapshot.driver
+    if driver is None or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE):
+        return
+    topology = _topology(driver.latest.topologies, record)
+    if topology is None:
+        return
+    ended = [one for one in topology.checkpoints if one.state != "taking"]
+    if ended and ended[-1].state in ("failed", "abandoned"):
+        what = f"Checkpoint {ended[-1].checkpoint} came to nothing: {ended[-1].error}"
+        advice = "Until one gets through, a failure goes back to the last that did; look at the checkpoint store."
+        yield _finding(record.key, Severity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
+        return
+    settings = driver.latest.checkpointing
+    if settings is None or not settings.interval_ms or not settings.location:
+        return
+    bound_ms = MISSED_CHECKPOINTS * (settings.interval_ms + settings.pause_ms) + settings.timeout_ms
+    began_ms = picture.time_of_day(record.state_since_ms)
+    last_ms = max([began_ms, *(_end(one) for one in ended if one.state == "complete")])
+    if picture.now_ms - last_ms > bound_ms:
+        what = f"No checkpoint has been taken for {(picture.now_ms - last_ms) // 60_000} min"
+        advice = "A failure would repeat all of that; the driver's log says what holds checkpoints up."
+        yield _finding(record.key, Severity.WARNING, "checkpoint-old", what, advice, last_ms)
+
+
+def _topology(topologies: tuple[TopologyReport, ...], record: PlanRecord) -> TopologyReport | None:
+    return next((one for one in topologies if (one.key, one.epoch) == (record.key, record.epoch)), None)
+
+
+def _end(checkpoint: CheckpointReport) -> int:
+    return checkpoint.began_ms + checkpoint.duration_ms
+
+
+def _errors(case: Case) -> Iterator[Finding]:
+    """One finding for all errors of a plan, of which the newest is told."""
+    picture, record = case.picture, case.record
+    tasks = picture.snapshot.tasks.get(record.key, ())
+    told: list[ErrorRecord] = [
+        one for task in tasks for component in task.latest.components for one in component.failures
+    ]
+    told += [one for _, report in case.reports for one in report.errors]
+    recent = [one for one in told if picture.now_ms - one.last_ms < RECENT_MS]
+    if not recent:
+        return
+    newest = max(recent, key=lambda one: one.last_ms)
+    where = f"{newest.instance}: " if newest.instance else ""
+    often = sum(one.count for one in recent)
+    what = f"{often} {'error' if often == 1 else 'errors'}, the newest at {where}{newest.text}"
+    advice = "Events that fail are dealt with as @OnError says; mend the plan or its events."
+    yield _finding(record.key, Severity.WARNING, "errors", what, advice, newest.last_ms)
+
+
+PLAN_CHECKS: tuple[PlanCheck, ...] = (_state, _connections, _load, _storage, _connectors, _checkpoints, _errors)

@@ -1,0 +1,37 @@
+"""Plans to begin with, each of which shows one thing; they are beside this file, and a test compiles them all."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import msgspec
+
+FOLDER = Path(__file__).parent / "sample_plans"
+_DESCRIPTION = re.compile(r"@Plan:description\('([^']*)'\)")
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A plan to begin with; `title` says in a few words what it does."""
+
+    name: str
+    title: str
+    text: str
+
+
+@functools.cache
+def samples() -> tuple[Sample, ...]:
+    """All of them, the simplest first (their files are numbered)."""
+    return tuple(_read(file) for file in sorted(FOLDER.glob("*.siddhiql")))
+
+
+def sample(name: str) -> Sample | None:
+    """The sample of that name."""
+    return next((one for one in samples() if one.name == name), None)
+
+
+def _read(file: Path) -> Sample:
+    text = file.read_text(encoding="utf-8")
+    described = _DESCRIPTION.search(text)
+    return Sample(file.stem.partition("-")[2], described[1] if described is not None else "", text)

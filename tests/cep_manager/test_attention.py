@@ -1,0 +1,262 @@
+"""What needs attention: each check finds what it is there for, and nothing when all is well."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from manager_world import (
+    COMPILED,
+    KEY,
+    LEADER,
+    LEASE_MS,
+    World,
+    components,
+    driver,
+    plan,
+    serves,
+    task,
+    topology,
+    worker,
+)
+
+from cep_common.error_records import ErrorRecord
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.messages import CheckpointReport, CheckpointSettings, InflowReport, TopologyReport
+from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
+from cep_manager.attention import Finding, Picture, Severity, in_order, system_findings
+from cep_manager.attention_plans import BUSY, LASTING_MS, RECENT_MS, plan_findings
+from cep_manager.manager_view import ElectionView, ManagerInfo
+from cep_manager.plan_folder import FileProblem
+
+NOW_MS = 1_795_000_000_000
+INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
+SETTINGS = CheckpointSettings("file:///checkpoints", interval_ms=10_000, pause_ms=1_000, timeout_ms=5_000, retained=3)
+
+
+def picture(world: World, **other: object) -> Picture:
+    election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
+    return msgspec.structs.replace(Picture(NOW_MS, world.snapshot(), INFO, election), **other)
+
+
+def found(told: Picture, tenant: int | None = None, system: bool = True) -> dict[str, Finding]:
+    """By code."""
+    about_system = list(system_findings(told)) if system else []
+    return {one.code: one for one in [*about_system, *plan_findings(told, tenant, system)]}
+
+
+@pytest.fixture
+def world() -> World:
+    """Everything runs and has run for a minute."""
+    world = World()
+    world.active()
+    beat(world, minutes=1)
+    return world
+
+
+def beat(world: World, minutes: int, **changed: object) -> None:
+    """All are heard for so long, with `changed` in the worker's report of the plan."""
+    report = msgspec.structs.replace(serves(), **changed)
+    for _ in range(minutes * 60):
+        world.now_ms += 1_000
+        world.hear(driver(topology("running")), peer=b"driver")
+        world.hear(task(), worker(report, revision=world.snapshot().revision))
+
+
+def test_nothing_is_found_when_all_is_well(world: World) -> None:
+    assert found(picture(world)) == {}
+
+
+def test_a_plan_that_cannot_be_run_comes_first_with_its_reason(world: World) -> None:
+    world.put(plan(key=PlanKey(SUPER_TENANT, "Broken"), compiled="line 2: no such stream"))
+    (first, *_) = in_order(plan_findings(picture(world), None, system=True))
+    assert (first.severity, first.code, first.name) == (Severity.CRITICAL, "plan-failed", "Broken")
+    assert "no such stream" in first.what
+    assert "Edit the plan" in first.advice
+
+
+def test_a_plan_that_waits_for_slots_says_what_to_do(world: World) -> None:
+    world.hear(driver(topology("waiting", reason="needs 2 slots, 1 is free")), peer=b"driver")
+    one = found(picture(world))["plan-waits"]
+    assert (one.what, one.severity) == ("It waits: needs 2 slots, 1 is free", Severity.CRITICAL)
+    assert one.since_ms == NOW_MS
+
+
+def test_a_restart_is_a_warning_until_it_lasts(world: World) -> None:
+    lost = driver(topology("restarting", reason="task 0 died", restarts=1))
+    world.hear(lost, peer=b"driver")
+    assert found(picture(world))["plan-restarts"].severity is Severity.WARNING
+    for _ in range(LASTING_MS // 1_000):
+        world.now_ms += 1_000
+        world.hear(lost, worker(serves()), peer=b"driver")
+    one = found(picture(world))["plan-restarts"]
+    assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - LASTING_MS)
+
+
+def test_a_silent_driver_is_told_once_and_not_again_by_each_plan(world: World) -> None:
+    world.tick(LEASE_MS)
+    told = found(picture(world))
+    assert told["no-driver"].severity is Severity.CRITICAL
+    assert told["no-driver"].since_ms == NOW_MS - LEASE_MS
+    assert "plan-waits" not in told
+
+
+def test_whoever_does_not_see_the_system_is_told_that_their_plan_waits(world: World) -> None:
+    world.tick(LEASE_MS)
+    told = found(picture(world), SUPER_TENANT, system=False)
+    assert "is silent" in told["plan-waits"].what
+    assert "no-driver" not in told
+    assert found(picture(world), 7, system=False) == {}
+
+
+def test_silent_workers_are_told_and_that_none_is_left(world: World) -> None:
+    world.tick(LEASE_MS)
+    told = found(picture(world))
+    assert (told["worker-silent"].name, told["worker-silent"].since_ms) == ("worker-1", NOW_MS - LEASE_MS)
+    assert told["no-worker"].severity is Severity.CRITICAL
+
+
+def test_connections_are_told_only_when_they_lack_for_long(world: World) -> None:
+    beat(world, 1, inflow=(InflowReport("Arrivals", connected=False), InflowReport("Departures", connected=True)))
+    assert "worker-1 1/2" in found(picture(world))["inflow"].what
+    fresh = World()
+    fresh.active()
+    fresh.hear(worker(serves(linked=False), revision=fresh.snapshot().revision))
+    assert found(picture(fresh)) == {}
+
+
+@pytest.mark.parametrize(("busy", "told"), [(BUSY + 0.02, True), (BUSY - 0.02, False)])
+def test_a_stage_that_cannot_take_more_is_told(world: World, busy: float, told: bool) -> None:
+    parts = [
+        msgspec.structs.replace(one, busy_ms=int(120_000 * busy)) if one.instance == "aircraft#0" else one
+        for one in components()
+    ]
+    world.hear(msgspec.structs.replace(task(attempt=1), components=tuple(parts), up_ms=120_000))
+    world.now_ms += 60_000
+    snapshot = world.snapshot()
+    history = snapshot.histories[KEY]["aircraft#0"]
+    lived_ms = snapshot.now_ms - history.since_ms
+    assert lived_ms == 120_000
+    assert ("capacity" in found(picture(world))) is told
+
+
+def _waits(world: World) -> dict[str, object]:
+    return {"links": (PublisherReport("EventPublisher#0", 100, 100, waits=True),)}
+
+
+def _full(world: World) -> dict[str, object]:
+    full = InflowReport(
+        "Departures",
+        connected=True,
+        sent_events=10,
+        waiting_events=500,
+        receiver="EventReceiver#0",
+        under_way_rows=64,
+        window_rows=64,
+    )
+    return {"inflow": (InflowReport("Arrivals", connected=True), full)}
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "changed"),
+    [
+        ("publisher-waits", Severity.WARNING, _waits),
+        ("back-pressure", Severity.NOTICE, _full),
+        (
+            "log-problem",
+            Severity.CRITICAL,
+            lambda _: {"spools": (SpoolReport("Arrivals", 1, 9, 1, problem="disk full"),)},
+        ),
+        ("log-full", Severity.WARNING, lambda _: {"spools": (SpoolReport("Arrivals", 85, 100, 1),)}),
+        ("log-lost", Severity.WARNING, lambda _: {"spools": (SpoolReport("Arrivals", 1, 100, 1, lost_events=3),)}),
+        ("results-held", Severity.WARNING, lambda _: {"held": HeldReport(5, 100, oldest_ms=61_000)}),
+        ("errors", Severity.WARNING, lambda _: {"errors": (ErrorRecord("sink", "refused", 1, NOW_MS - 1_000, 4),)}),
+    ],
+)
+def test_what_workers_tell_of_a_plan_is_found(
+    world: World, code: str, severity: Severity, changed: Callable[[World], dict[str, object]]
+) -> None:
+    world.hear(worker(msgspec.structs.replace(serves(), **changed(world)), revision=world.snapshot().revision))
+    told = found(picture(world))
+    assert set(told) == {code}
+    assert told[code].severity is severity
+
+
+def test_a_source_or_sink_that_fails_is_told_for_its_plan_alone(world: World) -> None:
+    world.put(plan(key=PlanKey(7, "Storms")))
+    fails = ConnectorReport("sink", "rdbms", SUPER_TENANT, "Storms", "KnockOns", "no such host")
+    world.hear(
+        msgspec.structs.replace(worker(serves(), revision=world.snapshot().revision), connectors=(fails,)),
+    )
+    told = [one for one in plan_findings(picture(world), None, system=True) if one.code == "connector"]
+    assert [(one.tenant, "no such host" in one.what) for one in told] == [(SUPER_TENANT, True)]
+
+
+def checkpoints(world: World, *reports: CheckpointReport) -> dict[str, Finding]:
+    running = TopologyReport(KEY, 1, "running", checkpoints=reports)
+    world.hear(msgspec.structs.replace(driver(running), checkpointing=SETTINGS), peer=b"driver")
+    return found(picture(world))
+
+
+def test_a_checkpoint_that_failed_is_told_until_one_gets_through(world: World) -> None:
+    failed = CheckpointReport(3, "failed", NOW_MS - 4_000, 1_000, error="the store is full")
+    one = checkpoints(world, CheckpointReport(2, "complete", NOW_MS - 20_000), failed)["checkpoint-failed"]
+    assert ("the store is full" in one.what, one.since_ms) == (True, NOW_MS - 3_000)
+    assert checkpoints(world, failed, CheckpointReport(4, "complete", NOW_MS - 1_000, 10)) == {}
+    taking = CheckpointReport(4, "taking", NOW_MS - 10)
+    assert "checkpoint-failed" in checkpoints(world, failed, taking)
+
+
+def test_checkpoints_that_stay_out_are_told(world: World) -> None:
+    old = CheckpointReport(2, "complete", NOW_MS - 39_000)
+    assert "checkpoint-old" in checkpoints(world, old)
+    assert checkpoints(world, msgspec.structs.replace(old, began_ms=NOW_MS - 37_000)) == {}
+
+
+def test_errors_of_stages_are_one_finding_for_half_an_hour(world: World) -> None:
+    def failing(last_ms: int) -> dict[str, Finding]:
+        records = (
+            ErrorRecord("division", "by zero", 1, last_ms - 60_000, 2, "lateness#0"),
+            ErrorRecord("type", "no number", 1, last_ms, 3, "aircraft#0"),
+        )
+        parts = [msgspec.structs.replace(components()[0], failures=records), *components()[1:]]
+        world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
+        return found(picture(world))
+
+    assert failing(NOW_MS - 1_000)["errors"].what == "5 errors, the newest at aircraft#0: no number"
+    assert failing(NOW_MS - RECENT_MS) == {}
+
+
+def test_what_concerns_the_system_alone(world: World) -> None:
+    silent = msgspec.structs.replace(LEADER, role="silent", silent_ms=9_000)
+    told = found(
+        picture(
+            world,
+            manager=msgspec.structs.replace(INFO, insecure=True),
+            election=ElectionView(leads=True, leader=LEADER, managers=(LEADER, silent), problem="database is locked"),
+            file_problems=(FileProblem("late.siddhiql", "line 1: no plan"),),
+        )
+    )
+    assert set(told) == {"database", "manager-silent", "insecure", "file"}
+    assert told["database"].severity is Severity.CRITICAL
+    assert told["manager-silent"].since_ms == NOW_MS - 9_000
+    assert told["file"].name == "late.siddhiql"
+
+
+def test_the_worst_stands_first_and_then_what_began_last() -> None:
+    def one(severity: Severity, name: str, since_ms: int | None) -> Finding:
+        return Finding(severity, "code", "plan", name, "", "", since_ms)
+
+    findings = [
+        one(Severity.NOTICE, "a", 9),
+        one(Severity.WARNING, "b", None),
+        one(Severity.WARNING, "c", 5),
+        one(Severity.CRITICAL, "d", 1),
+        one(Severity.WARNING, "e", 7),
+    ]
+    assert [each.name for each in in_order(findings)] == ["d", "e", "c", "b", "a"]
+
+
+def test_a_change_that_came_to_nothing_is_told(world: World) -> None:
+    record = msgspec.structs.replace(world.snapshot().plans[KEY], change_error="task 0 died", compiled=COMPILED)
+    snapshot = msgspec.structs.replace(world.snapshot(), plans={KEY: record})
+    assert "task 0 died" in found(picture(world, snapshot=snapshot))["change-failed"].what
