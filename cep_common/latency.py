@@ -28,10 +28,15 @@ def upper_bound_ms(index: int) -> float:
     return math.inf if index >= BUCKETS - 1 else FIRST_NS / 1e6 * 2 ** (index / PER_DOUBLING)
 
 
+def middle_ms(index: int) -> float:
+    """The length of time for which bucket `index` stands; the last one has no middle, so its beginning does."""
+    return FIRST_NS / 1e6 * 2 ** ((min(index, BUCKETS - 1) - 0.5) / PER_DOUBLING)
+
+
 def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
     """The length of time within which `share` (0 to 1) of all that was counted by bucket was done; None without any.
 
-    It is told as the middle of the bucket in which it lies; the last one has none, so its beginning stands for it.
+    It is told as the middle of the bucket in which it lies.
     """
     left = share * sum(counts.values())
     if left <= 0:
@@ -41,4 +46,4 @@ def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
         left -= counts[index]
         if left <= 0:
             break
-    return FIRST_NS / 1e6 * 2 ** ((min(index, BUCKETS - 1) - 0.5) / PER_DOUBLING)
+    return middle_ms(index)

@@ -36,7 +36,7 @@ class HttpConfig(msgspec.Struct, frozen=True):
 
     host: Host = "127.0.0.1"
     port: Port = 9080
-    threads: Annotated[int, Meta(ge=1, le=256)] = 16
+    threads: Annotated[int, Meta(ge=1, le=256)] = 64
     body_bytes: Annotated[int, Meta(ge=1_024)] = 1_048_576
 
 
@@ -92,6 +92,12 @@ class TailConfig(msgspec.Struct, frozen=True):
     longest_ms: Annotated[int, Meta(ge=1_000)] = 600_000
 
 
+class LiveConfig(msgspec.Struct, frozen=True):
+    """How pages and programs are sent what changes; with `at_once` 0 they are not, and ask."""
+
+    at_once: Count = 40
+
+
 class PlanFolderConfig(msgspec.Struct, frozen=True):
     """A folder whose files are deployed; an empty path is none."""
 
@@ -117,6 +123,20 @@ class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
         return self.tenants.get(tenant, self)
 
 
+class MetricTablesConfig(msgspec.Struct, frozen=True):
+    """Where and how often the leader records the figures of plans; with an empty `url` in memory alone."""
+
+    url: str = ""
+    interval_ms: Annotated[int, Meta(ge=1_000)] = 15_000
+    retention_ms: Annotated[int, Meta(ge=60_000)] = 259_200_000
+
+
+class MetricsConfig(msgspec.Struct, frozen=True):
+    """Figures over time."""
+
+    tables: MetricTablesConfig = MetricTablesConfig()
+
+
 def _no_scripts() -> dict[str, bool]:
     return {"python": False}
 
@@ -137,8 +157,10 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     topology: TopologyConfig = TopologyConfig()
     trial: TrialConfig = TrialConfig()
     tail: TailConfig = TailConfig()
+    live: LiveConfig = LiveConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
+    metrics: MetricsConfig = MetricsConfig()
     script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
 
     def __post_init__(self) -> None:
@@ -170,6 +192,10 @@ class ManagerConfig(msgspec.Struct, frozen=True):
         scheme = "https" if self.security.certificate else "http"
         return f"{scheme}://{self.http_name()}:{self.http.port}"
 
+    def live_at_once(self) -> int:
+        """How many may be sent what changes at the same time: each takes a thread, and some must be left for requests."""
+        return max(0, min(self.live.at_once, self.http.threads - self.tail.at_once - THREADS_FOR_REQUESTS))
+
     def http_name(self) -> str:
         """The name or address in that."""
         return self._reached_at(self.http.host)
@@ -187,6 +213,10 @@ class ManagerConfig(msgspec.Struct, frozen=True):
 
 EVERY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104 - to know them, not to listen there
 """Hosts by which a process listens, but cannot be reached."""
+
+
+THREADS_FOR_REQUESTS = 8
+"""So many of `http.threads` no stream takes."""
 
 
 def _one_name(host: str) -> str:

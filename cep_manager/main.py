@@ -14,6 +14,8 @@ from cep_common.clock import Clock, SystemClock
 from cep_common.insight.door import Insight
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.first_admin import welcome_first_admin
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError
@@ -34,8 +36,9 @@ LOOK_AFTER_S = 0.5
 class ManagerProcess:
     """Store, control loop and web server of one manager. `close` may be called at any time, more than once."""
 
-    def __init__(self, config: ManagerConfig, clock: Clock | None = None) -> None:
-        """Everything is started and answers. Raises StoreError, PortInUseError; nothing is left behind then."""
+    def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Insight | None = None) -> None:
+        """Everything is started and answers; `insight` is what this process tells of itself. Raises StoreError,
+        PortInUseError; nothing is left behind then."""
         clock = clock or SystemClock()
         with ExitStack() as stack:
             database = Database(config.database, config.election.lease_ms)
@@ -43,15 +46,22 @@ class ManagerProcess:
             plans = StoredPlans(config.scripts)
             self.service = ManagerService(config, database, clock, plans.read)
             stack.callback(self.service.stop)
-            self.manager = Manager(config, database.address(), self.service, clock)
+            self.manager = Manager(config, database.address(), self.service, clock, insight)
             http = config.http
             names = (*config.security.hosts, config.http_name())
-            gate = Gate(msgspec.structs.replace(config.security, hosts=names), http.host, clock)
-            app = create_app(self.manager, http.body_bytes, gate)
+            login = config.accounts.login
+            gate = Gate(msgspec.structs.replace(config.security, hosts=names), http.host, clock, users=login)
+            accounts = Accounts(database, config.accounts, clock)
+            app = create_app(self.manager, http.body_bytes, gate, accounts, secure=bool(config.security.certificate))
             where = "http.port (and http.host)"
             web = WebServer(app, http.host, http.port, http.threads, http.body_bytes, config.security, where)
             stack.callback(web.stop)
+            stack.callback(self.manager.end_streams)
             self.service.start()
+            stack.callback(self.manager.recorder.close)
+            self.manager.recorder.start()
+            if login:
+                welcome_first_admin(accounts, config.http_address())
             web.start()
             if config.plan_folder.path:
                 stack.callback(self.manager.folder.stop)
@@ -63,7 +73,7 @@ class ManagerProcess:
         self._stack.close()
 
 
-def run(config: ManagerConfig, insight: Insight) -> None:
+def run(config: ManagerConfig, insight: Insight | None = None) -> None:
     """Runs a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
 
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
@@ -72,7 +82,7 @@ def run(config: ManagerConfig, insight: Insight) -> None:
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        process = ManagerProcess(config)
+        process = ManagerProcess(config, insight=insight)
         try:
             logger.info(
                 "manager ready control=%s:%d console=%s://%s:%d",

@@ -6,14 +6,15 @@ import importlib.metadata
 import logging
 import os
 import platform
+from collections.abc import Hashable
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
-from cep_manager.checkpoint_commands import CheckpointCommands
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
@@ -24,6 +25,10 @@ from cep_manager.events.sending import send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 from cep_manager.events.tails import Tail, Tails, listen_with
 from cep_manager.graph_model import TopologyGraph
+from cep_manager.live.broadcaster import Broadcaster, Look, Watch
+from cep_manager.logs.asking import asking
+from cep_manager.logs.insights import Insights
+from cep_manager.logs.processes import Known, known_processes, manager_id, own_process
 from cep_manager.manager_view import (
     Cluster,
     ElectionView,
@@ -34,6 +39,9 @@ from cep_manager.manager_view import (
     PlanSummary,
     Validation,
 )
+from cep_manager.metric_tables.history import PlanHistory, Wanted
+from cep_manager.metric_tables.recorder import MetricRecorder
+from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord
@@ -50,15 +58,26 @@ logger = logging.getLogger(__name__)
 class Manager(SampleCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
-    def __init__(self, config: ManagerConfig, database: str, service: ManagerService, clock: Clock) -> None:
-        """`database` is its address, without a password."""
+    def __init__(
+        self,
+        config: ManagerConfig,
+        database: str,
+        service: ManagerService,
+        clock: Clock,
+        insight: Insight | None = None,
+    ) -> None:
+        """`database` is its address, without a password; `insight` is what this process tells of itself."""
         super().__init__(service.store, service, clock, config)
         self._database = database
         self._config = config
         self._tails = Tails(config.tail, clock, listen_with(config.security))
+        self._broadcaster = Broadcaster(config.live_at_once())
         self._trials = Trials(config.trial, config.scripts, clock)
         self._started_ms = clock.monotonic_ms()
+        own = manager_id(config.control_endpoint())
+        self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self.folder = PlanFolderWatch(config.plan_folder, self)
+        self.recorder = MetricRecorder(config.metrics.tables, self._led, clock)
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._live_snapshot()
@@ -100,6 +119,13 @@ class Manager(SampleCommands):
             raise NoWorkerError(f"no worker lets listeners in for {name}; see egress in their configuration")
         return self._tails.open(endpoints, name, tenant, wanted)
 
+    def watch(self, name: Hashable, look: Look) -> Watch:
+        return self._broadcaster.watch(name, look)
+
+    def end_streams(self) -> None:
+        """Nobody is sent what changes any more."""
+        self._broadcaster.close()
+
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         snapshot = self._live_snapshot()
         stream = find_stream(snapshot, tenant, "imported", name)
@@ -128,7 +154,24 @@ class Manager(SampleCommands):
             endpoints=endpoint_views(snapshot),
             file_problems=self.folder.problems(),
             managers=self.election().managers,
+            metric_tables=self.metric_tables(),
         )
+
+    def insights(self) -> Insights:
+        return self._insights
+
+    def _known_processes(self) -> tuple[Known, ...]:
+        up_ms = self._clock.monotonic_ms() - self._started_ms
+        return (
+            own_process(self._config.control_endpoint(), os.getpid(), up_ms),
+            *known_processes(self._live_snapshot()),
+        )
+
+    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
+        return self.recorder.history(key, wanted)
+
+    def metric_tables(self) -> MetricTablesView:
+        return self.recorder.view()
 
     def election(self) -> ElectionView:
         return election_view(self._service.standing(), leads=self._service.leads())
@@ -145,6 +188,10 @@ class Manager(SampleCommands):
             message = f"the control loop has not moved for {age_ms} ms"
             return Health(ok=False, message=message, loop_age_ms=age_ms, leads=leads)
         return Health(ok=True, message="ok" if leads else "ok: stands by", loop_age_ms=age_ms, leads=leads)
+
+    def _led(self) -> Snapshot | None:
+        """What is known while this manager leads."""
+        return self._service.snapshot() if self._service.leads() else None
 
     def _info(self) -> ManagerInfo:
         return ManagerInfo(

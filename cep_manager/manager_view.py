@@ -5,6 +5,7 @@ REST gives these structs out as JSON as they are. Times of day are milliseconds 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Literal, Protocol
 
 import msgspec
@@ -18,6 +19,10 @@ from cep_manager.compiled_plan import PlanProblem
 from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph_model import TopologyGraph
+from cep_manager.live.broadcaster import Look, Watch
+from cep_manager.logs.insights import Insights
+from cep_manager.metric_tables.history import PlanHistory, Wanted
+from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_folder import FileProblem
 from cep_manager.samples import SampleReport
 from cep_manager.snapshot import Snapshot
@@ -204,6 +209,7 @@ class Cluster(msgspec.Struct, frozen=True):
     endpoints: tuple[EndpointView, ...]
     file_problems: tuple[FileProblem, ...] = ()
     managers: tuple[ManagerMember, ...] = ()
+    metric_tables: MetricTablesView | None = None
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -258,6 +264,10 @@ class ManagerView(Protocol):
     def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
         """A live tail of an exported event stream; close it. Raises UnknownStreamError, NoWorkerError, TailsBusyError,
         WorkerFailedError, BadRequestError for the filter."""
+
+    def watch(self, name: Hashable, look: Look) -> Watch:
+        """What `look` gives, and what changes in it every second; close it. Whoever watches the same `name` shares the
+        work. Raises StreamsBusyError, and what `look` raises."""
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         """A worker has taken the events in `body` for an imported event stream, on behalf of whoever `authorization`
@@ -342,8 +352,17 @@ class ManagerView(Protocol):
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""
 
+    def insights(self) -> Insights:
+        """Logs and configurations of all processes."""
+
     def overview(self) -> Overview:
         """Everything at once, for who presents the whole system."""
+
+    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
+        """What the plan did over time; it need not be deployed any more."""
+
+    def metric_tables(self) -> MetricTablesView:
+        """How the tables fare in which the figures of plans are recorded."""
 
     def election(self) -> ElectionView:
         """Who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Hashable
 from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
+from cep_common.insight.door import Insight
 from cep_common.messages import (
     InflowReport,
     OutflowReport,
@@ -41,6 +43,10 @@ from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, T
 from cep_manager.events.streams import event_streams, find_stream
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
+from cep_manager.live.broadcaster import Broadcaster, Look, Watch
+from cep_manager.logs.asking import Ask, Silence
+from cep_manager.logs.insights import Insights
+from cep_manager.logs.processes import known_processes, own_process
 from cep_manager.manager_view import (
     Cluster,
     ElectionView,
@@ -53,6 +59,9 @@ from cep_manager.manager_view import (
     PlanSummary,
     Validation,
 )
+from cep_manager.metric_tables.history import PlanHistory, Wanted, from_points
+from cep_manager.metric_tables.model import PlanPoint
+from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_record import PlanToRun
 from cep_manager.sample_commands import sampled_components
 from cep_manager.samples import SampleReport, sample_report
@@ -318,12 +327,20 @@ class FakeTail:
         self.closed = True
 
 
+def insights_of(world: World, ask: Ask, own: Insight | None = None) -> Insights:
+    """Insights into the processes of `world`, which answer as `ask` says."""
+    manager = own_process(Endpoint("127.0.0.1", 8904), 1, 60_000)
+    return Insights(lambda: (manager, *known_processes(world.snapshot())), ask, manager.process.id, own)
+
+
 class FakeView:
     """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.healthy = True
+        self.points: tuple[PlanPoint, ...] = ()
+        self.tables = MetricTablesView("", 15_000, 259_200_000)
         self.managers: tuple[ManagerMember, ...] = (LEADER,)
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000
@@ -332,7 +349,10 @@ class FakeView:
         self.done: list[tuple[PlanKey, str]] = []
         self.tried: list[Trial] = []
         self.tails: list[FakeTail] = []
+        self.broadcaster = Broadcaster(2)
         self.sent: list[tuple[str, bytes, str, str]] = []
+        self.asked: Ask = lambda questions: [Silence("nobody answers here") for _ in questions]
+        self.own: Insight | None = None
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -358,6 +378,10 @@ class FakeView:
         self._record(key)
         return topology_graph(self.world.snapshot(), key)
 
+    def insights(self) -> Insights:
+        self._look()
+        return insights_of(self.world, self.asked, self.own)
+
     def event_flow(self, tenant: int) -> EventFlow:
         return event_flow(self._look(), tenant)
 
@@ -368,6 +392,9 @@ class FakeView:
         stream = find_stream(self._look(), tenant, "exported", name)
         self.tails.append(FakeTail(stream, wanted))
         return self.tails[-1]
+
+    def watch(self, name: Hashable, look: Look) -> Watch:
+        return self.broadcaster.watch(name, look)
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         find_stream(self._look(), tenant, "imported", name)
@@ -489,6 +516,13 @@ class FakeView:
             endpoints=endpoint_views(snapshot),
             managers=self.election().managers,
         )
+
+    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
+        self._record(key)
+        return from_points(self.points, key, wanted)
+
+    def metric_tables(self) -> MetricTablesView:
+        return self.tables
 
     def election(self) -> ElectionView:
         leader = next((one for one in self.managers if one.role == "leader"), None)

@@ -1,0 +1,167 @@
+"""The metric tables in SQLite and PostgreSQL: written, read, removed when old; and a database that is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+from databases import KINDS, url_of
+from manager_world import KEY, World
+from storm_world import working_task
+from test_recorded_figures import NOON_MS, running_world
+
+from cep_common.clock import ManualClock
+from cep_manager.config import MetricTablesConfig
+from cep_manager.errors import StoreError
+from cep_manager.metric_tables.database import MetricDatabase
+from cep_manager.metric_tables.history import Wanted
+from cep_manager.metric_tables.model import MetricRow
+from cep_manager.metric_tables.recorder import MetricRecorder
+from cep_manager.metric_tables.tables import TABLES
+from cep_manager.metric_tables.writer import MOST_LOOKS, MetricWriter
+
+SPREAD = dict.fromkeys(("max", "mean", "min", "stddev", "p50", "p75", "p95", "p98", "p99", "p999"), 0.125)
+RATES = {"mean_rate": 999.75, "m1_rate": 1_000.5, "m5_rate": 0.25, "m15_rate": 0.1}
+UNIT = {"rate_unit": "events/second"}
+VALUES: dict[str, dict[str, float | str]] = {
+    "gauge": {"value": "0.125"},
+    "counter": {"count": 3},
+    "meter": {"count": 3, **RATES, **UNIT},
+    "histogram": {"count": 3, **SPREAD},
+    "timer": {"count": 3, **SPREAD, **RATES, **UNIT, "duration_unit": "milliseconds"},
+}
+
+
+def row(kind: str = "gauge", at_ms: int = NOON_MS) -> MetricRow:
+    return MetricRow(kind, "Storms[-1234]", at_ms, f"of.{kind}", VALUES[kind])  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return url_of(request.param, request, tmp_path)
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[MetricDatabase]:
+    made = MetricDatabase(url)
+    yield made
+    made.close()
+
+
+def test_rows_of_all_five_tables_are_there_with_their_fractions(database: MetricDatabase, url: str) -> None:
+    database.write([row(kind) for kind in TABLES])
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        for kind, values in VALUES.items():
+            # As somebody writes it who knows the tables of WSO2: the names in upper case, without quotes.
+            found = connection.execute(sqlalchemy.text(f"SELECT * FROM METRIC_{kind.upper()}")).mappings().one()  # noqa: S608
+            told = {name: value for name, value in found.items() if name != "id"}
+            assert told == {"source": "Storms[-1234]", "timestamp": NOON_MS, "name": f"of.{kind}", **values}
+    engine.dispose()
+
+
+def test_rows_that_are_too_old_go_and_others_stay(database: MetricDatabase) -> None:
+    database.write([row(at_ms=NOON_MS - 1), row(at_ms=NOON_MS)])
+    database.remove_before(NOON_MS)
+    assert database.read("gauge", "Storms[-1234]", "of.gauge", "value", 0, 2 * NOON_MS) == [(NOON_MS, 0.125)]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOON_MS)
+
+
+def test_what_the_tables_tell_of_a_known_load_is_that_load(url: str, clock: ManualClock) -> None:
+    world = running_world()
+    recorder = recorder_of(world, clock, url)
+    record(recorder, clock, world, range(0, 121, 15))
+    wanted = Wanted("received", NOON_MS, NOON_MS + 120_000, 30_000)
+    told = recorder.history(KEY, wanted)
+    assert (told.source, told.unit, [value for _, value in told.points]) == ("tables", "events/s", [150.0] * 4)
+    p99 = recorder.history(KEY, wanted._replace(metric="latency_p99"))
+    assert [value for _, value in p99.points] == [pytest.approx(40, rel=0.1)] * 4
+    recorder.close()
+
+
+def test_without_tables_the_history_comes_from_memory(clock: ManualClock) -> None:
+    world = running_world()
+    recorder = recorder_of(world, clock, "")
+    record(recorder, clock, world, range(0, 61, 15))
+    told = recorder.history(KEY, Wanted("queue", NOON_MS, NOON_MS + 120_000, 60_000))
+    assert (told.source, told.points) == ("memory", ((NOON_MS + 60_000, 12.0), (NOON_MS + 120_000, None)))
+    assert recorder.view().address == ""
+
+
+def test_tables_that_cannot_be_read_leave_memory_and_say_why(tmp_path: Path, clock: ManualClock) -> None:
+    world = running_world()
+    path = tmp_path / "metrics.db"
+    path.write_text("this is no database, and it is long enough to be taken for a damaged one" * 10)
+    recorder = recorder_of(world, clock, f"sqlite:///{path}")
+    record(recorder, clock, world, range(0, 31, 15))
+    told = recorder.history(KEY, Wanted("received", NOON_MS, NOON_MS + 30_000, 15_000))
+    assert (told.source, told.points[-1][1]) == ("memory", 150.0)
+    assert "not a database" in told.problem
+    assert "not a database" in recorder.view().problem
+    recorder.close()
+
+
+def test_a_manager_that_does_not_lead_records_nothing_and_forgets(clock: ManualClock) -> None:
+    world = running_world()
+    leads = True
+    recorder = MetricRecorder(MetricTablesConfig(), lambda: world.snapshot() if leads else None, clock)
+    record(recorder, clock, world, (0, 15))
+    leads = False
+    recorder.record()
+    told = recorder.history(KEY, Wanted("queue", NOON_MS, NOON_MS + 15_000, 15_000))
+    assert told.points == ((NOON_MS + 15_000, None),)
+
+
+def test_rows_that_a_slow_database_does_not_take_are_given_up_oldest_first_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.db"
+    database = MetricDatabase(f"sqlite:///{path}")
+    writer = MetricWriter(database, 15_000, 60_000, ManualClock())
+    for look in range(MOST_LOOKS + 2):
+        writer.put([row(at_ms=look)] * 3)
+    view = writer.view()
+    assert (view.dropped_rows, view.waiting_rows, view.problem) == (6, 3 * MOST_LOOKS, "")
+    for _ in range(MOST_LOOKS):
+        assert writer.write_next()
+    assert (writer.view().written_rows, writer.view().waiting_rows) == (3 * MOST_LOOKS, 0)
+    with sqlite3.connect(path) as look_in:
+        assert look_in.execute("SELECT min(timestamp) FROM metric_gauge").fetchone() == (2,)
+    look_in.close()
+    database.close()
+
+
+def test_the_writer_keeps_the_retention(tmp_path: Path, clock: ManualClock) -> None:
+    database = MetricDatabase(f"sqlite:///{tmp_path / 'metrics.db'}")
+    writer = MetricWriter(database, 15_000, 60_000, clock)
+    writer.put([row(at_ms=NOON_MS - 60_001), row(at_ms=NOON_MS - 59_999)])
+    writer.write_next()
+    assert [at_ms for at_ms, _ in database.read("gauge", "Storms[-1234]", "of.gauge", "value", 0, NOON_MS)] == [
+        NOON_MS - 59_999
+    ]
+    database.close()
+
+
+def test_a_url_that_can_be_no_database_is_refused_by_its_key() -> None:
+    with pytest.raises(StoreError, match=r"metrics\.tables\.url"):
+        MetricDatabase("nosuch://somewhere")
+
+
+def recorder_of(world: World, clock: ManualClock, url: str) -> MetricRecorder:
+    return MetricRecorder(MetricTablesConfig(url=url), world.snapshot, clock)
+
+
+def record(recorder: MetricRecorder, clock: ManualClock, world: World, seconds: Iterable[int]) -> None:
+    """A look at each of these seconds; what it makes is written at once."""
+    for second in seconds:
+        world.now_ms = second * 1_000
+        world.hear(working_task(second))
+        clock.advance(NOON_MS + world.now_ms - clock.now_ms())
+        recorder.record()
+        if recorder.writer is not None:
+            recorder.writer.write_next()
