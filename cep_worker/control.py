@@ -31,7 +31,9 @@ from cep_common.messages import (
 from cep_common.transport import ControlClient
 from cep_worker.beats import Pace, Tries
 from cep_worker.config import WorkerConfig
+from cep_worker.figures import WorkerParts
 from cep_worker.plan_flow import PlanSnapshot
+from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +58,9 @@ class Flows(Protocol):
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
         """How the plans stand."""
+
+    def parts(self) -> WorkerParts:
+        """What there is beside plans."""
 
 
 class ControlLoop:
@@ -83,6 +88,7 @@ class ControlLoop:
         self._endpoint_pace = Pace(config.registry.heartbeat_ms)
         self._receiver_tries = Tries(config.registry.reconnect_ms)
         self._problem = ""
+        self._time = TaskTime()
 
     def run(self) -> None:
         """Speaks with the managers until `stop`."""
@@ -134,6 +140,7 @@ class ControlLoop:
 
     def _register_worker(self) -> None:
         config = self._config
+        parts = self._flows.parts()
         answer = self._ask(
             RegisterWorker(
                 worker=self._worker,
@@ -145,6 +152,13 @@ class ControlLoop:
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
                 insight=self.insight,
+                up_ms=self._time.up_ms(),
+                memory_bytes=memory_bytes(),
+                cpu_ms=self._time.used_ms(),
+                fsync=config.spool.fsync,
+                leaving=parts.leaving,
+                connectors=parts.connectors,
+                listeners=parts.listeners,
             )
         )
         if isinstance(answer, WorkerRegistered):

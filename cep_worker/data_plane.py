@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,11 +23,12 @@ from cep_common.messages import (
     TenantLimit,
 )
 from cep_common.security.web import Gate
+from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
-from cep_worker.figures import ConnectorFigures, WorkerFigures
+from cep_worker.figures import ConnectorFigures, WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
@@ -46,6 +47,7 @@ from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.surroundings import Surroundings
 from cep_worker.tenant_limits import TenantLimits
+from cep_worker.troubles import Trouble, Troubles
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class DataPlane:
         self._connector_problems: dict[PlanKey, str] = {}
         self._snapshots: tuple[PlanSnapshot, ...] = ()
         self._connectors: tuple[ConnectorFigures, ...] = ()
+        self._listeners: tuple[ListenerReport, ...] = ()
+        self._troubles = Troubles()
         self._taken: tuple[tuple[int, int], ...] = ()
         self._leaving = False
         self._limits = TenantLimits()
@@ -188,6 +192,11 @@ class DataPlane:
         insecure = self._config.security.insecure
         return {"status": status, "worker": self._worker, "insecure": insecure, "plans": plans}
 
+    def parts(self) -> WorkerParts:
+        """What there is beside plans, not older than a tick."""
+        connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
+        return WorkerParts(connectors, self._listeners, self._leaving)
+
     def figures(self) -> WorkerFigures:
         snapshots = self._snapshots
         reports = tuple(snapshot.report for snapshot in snapshots)
@@ -243,6 +252,7 @@ class DataPlane:
         self._keep_logs(plans)
         self._finish_ended(now_ms)
         self._held.keep_only(wanted.keys() | self._ending.keys())
+        self._troubles.keep(wanted.keys() | self._ending.keys())
         self._reroute(now_ms)
         self._changed()
 
@@ -395,11 +405,25 @@ class DataPlane:
 
     def _snapshot(self, now_ms: int) -> None:
         self._connectors = (*self._sources.figures(), *self._sinks.figures())
+        self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
+        self._troubles.look(self._found_troubles(), self._clock.now_ms())
         self._snapshots = tuple(
-            flow.snapshot(self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key))
+            flow.snapshot(
+                self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key),
+                self._troubles.of(key),
+            )
             for key, flow in self._flows.items()
         )
+
+    def _found_troubles(self) -> Iterator[Trouble]:
+        yield from self._sources.troubles()
+        yield from self._sinks.troubles()
+        for key, problem in self._connector_problems.items():
+            yield Trouble(key, "declarations", "connector", problem)
+        for key, flow in self._flows.items():
+            for part, code, text in flow.troubles():
+                yield Trouble(key, part, code, text)
 
 
 def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:

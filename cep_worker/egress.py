@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Message, Rejected, Subscribe, Subscribed
 from cep_common.security.roles import Door
 from cep_common.transport import bind, listening_socket, readable
+from cep_common.worker_reports import MOST_LISTENERS, ListenerReport
 from cep_worker.config import EgressConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
@@ -87,6 +89,14 @@ class Listener:
         self._outbox.acknowledged(sequence)
         while self._sent_ms and self._sent_ms[0][0] <= sequence:
             self._sent_ms.popleft()
+
+    def waiting_events(self) -> int:
+        """How many events have not been sent yet."""
+        return self._waiting.rows
+
+    def under_way_rows(self) -> int:
+        """How many rows were sent and are not acknowledged."""
+        return self._outbox.in_flight_rows
 
     def lag_ms(self, now_ms: int) -> int:
         """For how long the oldest unacknowledged frame has been under way."""
@@ -189,6 +199,19 @@ class Egress:
             self._beat_ms = now_ms
             for listener in list(self._listeners.values()):
                 self._send(listener.peer, encode(BeatLink()))
+
+    def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
+        """How far listeners have got, at most so many as are told of."""
+        return tuple(
+            ListenerReport(
+                tenant=listener.asked.tenant,
+                event_stream=listener.name,
+                waiting_events=listener.waiting_events(),
+                under_way_rows=listener.under_way_rows(),
+                lag_ms=listener.lag_ms(now_ms),
+            )
+            for listener in islice(self._listeners.values(), MOST_LISTENERS)
+        )
 
     def drained(self) -> bool:
         """Every listener got what it waited for."""

@@ -5,23 +5,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
+from cep_common.worker_reports import ConnectorReport, ListenerReport, SpoolReport
 from cep_worker.connectors import Declared
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFigures:
-    """A source or sink: the plan that declares it (empty: a file does), its stream, and whether something is wrong."""
+    """A source or sink: the plan that declares it (empty: a file does), its stream, and what is wrong (empty:
+    nothing)."""
 
     direction: Literal["source", "sink"]
     type: str
     tenant: int
     plan: str
     stream: str
-    failing: bool
+    error: str
     waiting_events: int
     dropped_events: int
+
+    @property
+    def failing(self) -> bool:
+        """Something is wrong with it now."""
+        return bool(self.error)
+
+    def report(self) -> ConnectorReport:
+        """What managers are told of it."""
+        return ConnectorReport(
+            direction=self.direction,
+            type=self.type,
+            tenant=self.tenant,
+            plan=self.plan,
+            stream=self.stream,
+            error=self.error[:LONGEST_TEXT],
+            waiting_events=self.waiting_events,
+            dropped_events=self.dropped_events,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +57,39 @@ class HeldFigures:
 
 @dataclass(frozen=True, slots=True)
 class SpoolFigures:
-    """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable, and
-    whether nothing more can be stored now."""
+    """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable,
+    whether nothing more can be stored now, and why. It has `segments` files of at most `maximum_bytes` together; the
+    oldest event that is still needed has been there for `oldest_ms`."""
 
     stream: str
     size_bytes: int
     lost_events: int
     full: bool
+    maximum_bytes: int = 0
+    segments: int = 0
+    oldest_ms: int = 0
+    problem: str = ""
+
+    def report(self) -> SpoolReport:
+        """What managers are told of it."""
+        return SpoolReport(
+            stream=self.stream,
+            size_bytes=self.size_bytes,
+            maximum_bytes=self.maximum_bytes,
+            segments=self.segments,
+            oldest_ms=self.oldest_ms,
+            lost_events=self.lost_events,
+            problem=self.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """What a worker has beside its plans."""
+
+    connectors: tuple[ConnectorReport, ...] = ()
+    listeners: tuple[ListenerReport, ...] = ()
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +119,7 @@ def figures_of(
         tenant=declared.stream.tenant(),
         plan=declared.key.plan if declared.key is not None else "",
         stream=declared.connector.stream,
-        failing=bool(error),
+        error=error,
         waiting_events=waiting_events,
         dropped_events=dropped_events,
     )

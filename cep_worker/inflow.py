@@ -23,6 +23,7 @@ from cep_worker.figures import SpoolFigures
 from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
+from cep_worker.spool.age import OldestAge
 from cep_worker.spool.identity import Former
 from cep_worker.spool.log import Log
 from cep_worker.watermarks import InflowWatermark
@@ -58,6 +59,8 @@ class Inflow:
         self._receiver = ""
         """The receiver instance that was assigned last."""
         self._log = log
+        self._oldest = OldestAge()
+        self._now_ms = now_ms
         self._former = log.former(plan.epoch) if log is not None else ""
         """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
@@ -143,6 +146,9 @@ class Inflow:
     def tick(self, now_ms: int) -> None:
         """Passes the time: heartbeats, sources that have fallen silent."""
         self._out.tick(now_ms)
+        self._now_ms = now_ms
+        if self._log is not None:
+            self._oldest.note(self._log.last_position, self._log.secured, now_ms)
         if self.playback:
             if not self._out.has_room():
                 self._watermark.hold(now_ms)
@@ -158,6 +164,8 @@ class Inflow:
             sent_events=self._out.sent_events,
             waiting_events=self._out.waiting_rows,
             receiver=self._receiver if connected else "",
+            under_way_rows=self._out.under_way_rows,
+            window_rows=self._out.window_rows,
         )
 
     def spool(self) -> SpoolFigures | None:
@@ -165,7 +173,16 @@ class Inflow:
         log = self._log
         if log is None:
             return None
-        return SpoolFigures(self.binding.stream, log.size_bytes, log.lost_rows, bool(log.problem))
+        return SpoolFigures(
+            stream=self.binding.stream,
+            size_bytes=log.size_bytes,
+            lost_events=log.lost_rows,
+            full=bool(log.problem),
+            maximum_bytes=log.maximum_bytes,
+            segments=log.segments,
+            oldest_ms=self._oldest.age_ms(self._now_ms),
+            problem=log.problem,
+        )
 
     def drained(self) -> bool:
         """Everything was sent and acknowledged."""

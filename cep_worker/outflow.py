@@ -16,6 +16,7 @@ from cep_common.ids import Endpoint
 from cep_common.messages import Data, DeployedPlan, MarkCheckpoint, MarkIdle, OpenLink, OutflowReport, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
+from cep_common.worker_reports import PublisherReport
 from cep_worker.config import OutflowConfig
 from cep_worker.consumers import Consumers
 from cep_worker.event_trace import EventTrace
@@ -86,6 +87,18 @@ class Outflow:
     def publishers(self) -> tuple[str, ...]:
         """The publisher instances that are linked now."""
         return tuple(sorted(link.opening.sender for link in self._server.links.values()))
+
+    def links(self) -> tuple[PublisherReport, ...]:
+        """The links of publishers, and what is under way over each."""
+        return tuple(
+            PublisherReport(
+                instance=link.opening.sender,
+                under_way_rows=link.inbox.held_rows,
+                window_rows=link.inbox.window_rows,
+                waits=bool(link.attachment.parked),
+            )
+            for link in sorted(self._server.links.values(), key=lambda link: link.opening.sender)
+        )
 
     def leave(self) -> None:
         """Nothing more is taken; what was taken is acknowledged as it is delivered."""

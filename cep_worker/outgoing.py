@@ -86,6 +86,16 @@ class Outgoing:
         return self._backlog.rows
 
     @property
+    def under_way_rows(self) -> int:
+        """Rows that were sent over the link and are not acknowledged."""
+        return 0 if self._link is None else self._link.outbox.in_flight_rows
+
+    @property
+    def window_rows(self) -> int:
+        """So many rows may be under way; 0 without a link."""
+        return 0 if self._link is None else self._link.outbox.window_rows or 0
+
+    @property
     def problem(self) -> str:
         """Why nothing can be taken now, or nothing."""
         return self._backlog.problem

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint
 from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
+from cep_common.worker_reports import HeldReport
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures, SpoolFigures
 from cep_worker.inflow import Inflow
@@ -65,10 +68,19 @@ class PlanFlow:
             inflow.tick(now_ms)
         self.outflows.tick(now_ms)
 
-    def snapshot(self, connector_error: str) -> PlanSnapshot:
-        """How it stands; `connector_error` is what is wrong with a source or sink of the plan."""
+    def troubles(self) -> Iterator[tuple[str, str, str]]:
+        """What is wrong with its connections, or nothing: part, code, text."""
+        for stream, inflow in self.inflows.items():
+            yield f"inflow of {stream}", "inflow", inflow.last_error
+        yield "outflow", "outflow", self.outflows.problem()
+
+    def snapshot(self, connector_error: str, errors: tuple[ErrorRecord, ...]) -> PlanSnapshot:
+        """How it stands; `connector_error` is what is wrong with a source or sink of the plan, `errors` are all that
+        there were."""
         refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
         outflow = self.outflows.present
+        spools = tuple(spool for inflow in self.inflows.values() if (spool := inflow.spool()) is not None)
+        held = self.outflows.figures()
         report = WorkerPlanReport(
             key=self.plan.key,
             epoch=self.plan.epoch,
@@ -76,13 +88,16 @@ class PlanFlow:
             outflow=outflow.report() if outflow is not None else (),
             publishers=outflow.publishers() if outflow is not None else (),
             last_error=self.outflows.problem() or connector_error or refused,
+            links=outflow.links() if outflow is not None else (),
+            spools=tuple(spool.report() for spool in spools),
+            held=HeldReport(held.events, held.size_bytes, held.oldest_ms) if held is not None else None,
+            errors=errors,
         )
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
         )
         endpoint = outflow.endpoint if outflow is not None else None
-        spools = tuple(spool for inflow in self.inflows.values() if (spool := inflow.spool()) is not None)
-        return PlanSnapshot(report, endpoint, unconnected, spools, self.outflows.figures())
+        return PlanSnapshot(report, endpoint, unconnected, spools, held)
 
     def drained(self) -> bool:
         """Whatever has a link to go over has gone and was acknowledged."""

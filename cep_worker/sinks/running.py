@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
 from cep_worker.streams import column_order
+from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,15 @@ class RunningSinks:
                 if error:
                     return error
         return ""
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Each sink of each plan, and what is wrong with it."""
+        for running in self._running:
+            connector, sink = running.declared.connector, running.sink
+            error = running.error or (sink.last_error() if sink is not None else "")
+            dropped = sink.dropped_events if sink is not None else 0
+            for member in running.declared.stream.members:
+                yield Trouble(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
 
     def figures(self) -> tuple[ConnectorFigures, ...]:
         """How each of them does."""

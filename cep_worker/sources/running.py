@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +15,7 @@ from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.sources.base import Source, SourceContext
 from cep_worker.sources.http import HttpOptions, http_source
 from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
+from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,13 @@ class RunningSources:
             if running.error and any(member.key == key for member in running.declared.stream.members):
                 return running.error
         return ""
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Each source of each plan, and what is wrong with it."""
+        for running in self._running:
+            connector = running.declared.connector
+            for member in running.declared.stream.members:
+                yield Trouble(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
 
     def figures(self) -> tuple[ConnectorFigures, ...]:
         """How each of them does."""

@@ -91,6 +91,16 @@ class Log:
         """What its segments hold."""
         return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
 
+    @property
+    def segments(self) -> int:
+        """How many files it has."""
+        return len(self._segments)
+
+    @property
+    def maximum_bytes(self) -> int:
+        """When it holds so much, nothing more is stored."""
+        return self._limits.maximum_bytes
+
     def reserve(self, length: int) -> None:
         """A body of `length` bytes can be appended for certain. Raises SpoolFullError when it cannot; the reason stays
         as `problem` until `look_again` or `secure`."""

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from worker_world import ALERTS, KEY, PLAN, World, alerts, departures, free_port, until
+import requests
+from worker_world import ALERTS, EVENT, KEY, PLAN, World, alerts, departures, free_port, until
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
+    Connector,
     ListPlans,
     RegisterEndpoint,
     RegisterWorker,
@@ -32,6 +34,33 @@ def test_a_worker_registers_and_beats_at_the_managers_pace(world: World) -> None
     assert (beat.worker, beat.host, beat.process_id) == ("worker-1", "127.0.0.1", os.getpid())
     assert beat.http_address == world.url("")
     assert (beat.ingress.port, beat.egress.port) == (world.config.ingress.port, world.config.egress.port)
+
+
+def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(world: World) -> None:
+    sinks = (Connector("Alerts", "nonsense", {}, "", {}),)
+    world.manager.heartbeat_ms = 20
+    world.start(msgspec.structs.replace(PLAN, sinks=sinks))
+    receiver = world.connected_receiver()
+    world.publisher().open()
+    assert requests.post(world.url("/events/Departures:1.0.0"), json=[EVENT, EVENT], timeout=10).status_code == 202
+    until(lambda: world.manager.last(RegisterWorker).plans[0].inflow[0].sent_events == 2, receiver)
+    until(lambda: bool(world.manager.last(RegisterWorker).plans[0].links), receiver)
+    beat = world.manager.last(RegisterWorker)
+    (plan,) = beat.plans
+    (inflow,) = plan.inflow
+    assert 0 <= inflow.under_way_rows <= inflow.window_rows
+    assert inflow.window_rows > 0
+    (spool,) = plan.spools
+    assert spool.size_bytes > 0
+    assert (spool.segments, spool.maximum_bytes, spool.problem) == (1, world.config.spool.maximum_bytes, "")
+    assert plan.links[0].window_rows == world.config.outflow.window_rows
+    (sink,) = beat.connectors
+    assert (sink.direction, sink.type, sink.plan) == ("sink", "nonsense", KEY.plan)
+    (error,) = plan.errors
+    assert (error.code, error.instance, error.count, error.text) == ("sink", "sink nonsense of Alerts", 1, sink.error)
+    assert (beat.fsync, beat.leaving) == (world.config.spool.fsync, False)
+    assert beat.memory_bytes > 1_000_000
+    assert beat.cpu_ms > 0
 
 
 def test_plans_are_asked_for_when_the_revision_differs_and_only_then(world: World) -> None:

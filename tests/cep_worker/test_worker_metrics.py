@@ -67,7 +67,8 @@ def test_a_worker_tells_what_came_in_what_waits_and_what_went_out(world: World, 
 
 
 def connector(direction: str, stream: str = "Alerts", failing: bool = False, dropped: int = 0) -> ConnectorFigures:
-    return ConnectorFigures(direction, "http", -1234, "Plan", stream, failing, 3, dropped)  # type: ignore[arg-type]
+    error = "it does not answer" if failing else ""
+    return ConnectorFigures(direction, "http", -1234, "Plan", stream, error, 3, dropped)  # type: ignore[arg-type]
 
 
 def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:

@@ -1,0 +1,56 @@
+"""What goes wrong with the parts of a worker that serve plans, counted from how they are found time and again. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from cep_common.error_records import ErrorLog, ErrorRecord, group_of
+from cep_common.ids import PlanKey
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """How a part (a source, sink or connection) of a plan is found: what is wrong with it now (`text`, empty: nothing),
+    and how many events it has dropped so far."""
+
+    key: PlanKey
+    part: str
+    code: str
+    text: str
+    dropped_events: int = 0
+
+
+class Troubles:
+    """Turns what is found into errors: one when something begins to be wrong, or is wrong in another way, and as many
+    as events were dropped."""
+
+    def __init__(self) -> None:
+        self._logs: dict[PlanKey, ErrorLog] = {}
+        self._found: dict[tuple[PlanKey, str, int], Trouble] = {}
+
+    def look(self, found: Iterable[Trouble], day_ms: int) -> None:
+        """All parts of all plans are found so at the time of day `day_ms`."""
+        before, self._found = self._found, {}
+        alike: Counter[tuple[PlanKey, str]] = Counter()
+        for trouble in found:
+            alike[trouble.key, trouble.part] += 1
+            name = (trouble.key, trouble.part, alike[trouble.key, trouble.part])
+            known = before.get(name)
+            self._found[name] = trouble
+            dropped = trouble.dropped_events - (known.dropped_events if known is not None else 0)
+            same = known is not None and group_of(known.text) == group_of(trouble.text)
+            if not trouble.text or (same and dropped <= 0):
+                continue
+            log = self._logs.setdefault(trouble.key, ErrorLog())
+            log.note(trouble.code, trouble.text, day_ms, count=max(1, dropped), instance=trouble.part)
+
+    def keep(self, plans: Collection[PlanKey]) -> None:
+        """There are these plans and no others."""
+        self._logs = {key: log for key, log in self._logs.items() if key in plans}
+
+    def of(self, key: PlanKey) -> tuple[ErrorRecord, ...]:
+        """All errors of the plan's parts since the worker started."""
+        log = self._logs.get(key)
+        return log.records() if log is not None else ()
