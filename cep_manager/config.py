@@ -193,7 +193,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
         return f"{scheme}://{self.http_name()}:{self.http.port}"
 
     def live_at_once(self) -> int:
-        """How many may be sent what changes at the same time: each takes a thread, and some must be left for requests."""
+        """How many may be sent what changes at the same time: each takes a thread, and some are left for requests."""
         return max(0, min(self.live.at_once, self.http.threads - self.tail.at_once - THREADS_FOR_REQUESTS))
 
     def http_name(self) -> str:

@@ -13,7 +13,9 @@ CepError
     ├── BadRequestError         a request that cannot be understood
     ├── MediaTypeError          a body of a type that the call does not take
     ├── TrialsBusyError         no more plans are tried out at the moment
+    ├── StreamsBusyError        no more pages are sent what changes at the moment
     ├── TrialFailedError        a plan that was tried out needed too much time or memory
+    ├── UnknownOperationError   no such operation
     ├── UnknownStreamError      no such event stream
     ├── NoWorkerError           no worker serves an event stream
     ├── WorkerFailedError       a worker did not do what it was asked for
@@ -118,6 +120,12 @@ class TrialsBusyError(ManagerError):
     code = "trials-busy"
 
 
+class StreamsBusyError(ManagerError):
+    """As many pages and programs as may be are being sent what changes; ask again and again, or later."""
+
+    code = "streams-busy"
+
+
 class TrialFailedError(ManagerError):
     """A plan that was tried out needed more time or memory than it may, or its process died."""
 
@@ -134,6 +142,12 @@ class UnknownComponentError(ManagerError):
     """The plan has no stage of that name."""
 
     code = "unknown-component"
+
+
+class UnknownOperationError(ManagerError):
+    """What was asked for is the name of no operation."""
+
+    code = "unknown-operation"
 
 
 class NoWorkerError(ManagerError):
@@ -161,6 +175,24 @@ class TailsBusyError(ManagerError):
     """As many event streams are being watched as may be at once."""
 
     code = "tails-busy"
+
+
+class UnknownProcessError(ManagerError):
+    """There is no process of that id, or it has ended and is forgotten."""
+
+    code = "unknown-process"
+
+
+class ProcessSilentError(ManagerError):
+    """A process that was asked for its log did not answer in time, or would not."""
+
+    code = "process-silent"
+
+
+class InsightBusyError(ManagerError):
+    """As many requests for logs and configurations are being worked on as may be at once."""
+
+    code = "insight-busy"
 
 
 class StoreError(ManagerError):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import msgspec
 from flask import Blueprint, Response, request
 
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.routes import account_routes
 from cep_manager.api.authoring_routes import authoring_routes
 from cep_manager.api.calls import Api, Media
 from cep_manager.api.checkpoint_routes import checkpoint_routes
 from cep_manager.api.event_routes import event_routes
 from cep_manager.api.health_routes import health_routes
+from cep_manager.api.insight_routes import insight_routes
+from cep_manager.api.live_routes import live_routes
 from cep_manager.api.openapi import describe_api
+from cep_manager.api.operation_routes import operation_routes
 from cep_manager.api.overview_routes import overview_routes
 from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
@@ -22,11 +27,12 @@ from cep_manager.manager_view import Cluster, Health, ManagerView
 PREFIX = "/api/v1"
 
 
-def api_blueprint(view: ManagerView) -> Blueprint:
-    """Everything under `/api/v1`."""
+def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
+    """Everything under `/api/v1`. Without `accounts` nobody logs in."""
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
     api = Api(blueprint, "Plans")
     plan_routes(api, view)
+    operation_routes(api.in_area("Operations"), view)
     topology_routes(api, view)
     checkpoint_routes(api.in_area("Checkpoints and savepoints"), view)
     statistics_routes(api.in_area("Statistics"), view)
@@ -34,6 +40,9 @@ def api_blueprint(view: ManagerView) -> Blueprint:
     event_routes(api.in_area("Events"), view)
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     overview_routes(api.in_area("The system"), view)
+    live_routes(api.in_area("The system"), view)
+    insight_routes(api.in_area("Logs and configuration"), view)
+    account_routes(api.in_area("Accounts"), accounts)
     _system_routes(api.in_area("The system"), view)
     return blueprint
 

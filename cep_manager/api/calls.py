@@ -156,6 +156,14 @@ def _served(call: Call, view: Callable[..., Any]) -> Callable[..., Response]:
         content, status = given if isinstance(given, tuple) else (given, usual)
         if content is None:
             return Response(status=status)
-        return Response(msgspec.json.encode(content), status, content_type=JSON)
+        answer = Response(msgspec.json.encode(content), status, content_type=JSON)
+        return _unless_known(answer) if call.method == "GET" and status == 200 else answer
 
     return serve
+
+
+def _unless_known(answer: Response) -> Response:
+    """The answer, or 304 and nothing when whoever asks has just that already."""
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+from flask import Response
 
 from cep_manager.api.calls import Api, json_body, plan_key
-from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
+from cep_manager.api.operation_routes import RemovalBegun, SavepointBegun, removal_begun, savepoint_begun
+from cep_manager.checkpoint_view import CheckpointList, SavepointList
 from cep_manager.errors import NoDriverError, UnknownPlanError, UnknownSavepointError
 from cep_manager.manager_view import ManagerView, Outcome
 
@@ -34,25 +36,32 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
     def clear_checkpoints(name: str) -> Outcome:
         return view.clear_checkpoints(plan_key(name))
 
-    @api.get("/plans/<name>/savepoints", "The plan's savepoints; it need not be deployed", answers=SavepointList)
+    @api.get(
+        "/plans/<name>/savepoints",
+        "The plan's savepoints; it need not be deployed",
+        answers=SavepointList,
+        fails=(UnknownPlanError,),
+    )
     def list_savepoints(name: str) -> SavepointList:
         return view.savepoints(plan_key(name))
 
     @api.post(
         "/plans/<name>/savepoints",
         "Takes a savepoint, called after the time or as the body says",
-        answers={202: SavepointView},
+        answers={202: SavepointBegun},
         body=json_body(TakingSavepoint, required=False),
         fails=(UnknownPlanError, NoDriverError),
     )
-    def take_savepoint(name: str, body: TakingSavepoint) -> SavepointView:
-        return view.take_savepoint(plan_key(name), body.name)
+    def take_savepoint(name: str, body: TakingSavepoint) -> Response:
+        return savepoint_begun(view, view.take_savepoint(plan_key(name), body.name))
 
     @api.delete(
         "/plans/<name>/savepoints/<savepoint>",
         "Removes a savepoint",
-        answers={202: None},
-        fails=(UnknownSavepointError, NoDriverError),
+        answers={202: RemovalBegun},
+        fails=(UnknownPlanError, UnknownSavepointError, NoDriverError),
     )
-    def delete_savepoint(name: str, savepoint: str) -> None:
-        view.delete_savepoint(plan_key(name), savepoint)
+    def delete_savepoint(name: str, savepoint: str) -> Response:
+        key = plan_key(name)
+        view.delete_savepoint(key, savepoint)
+        return removal_begun(view, key, savepoint)

@@ -10,10 +10,21 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from cep_common.errors import CepError
+from cep_manager.accounts.errors import (
+    AccountExistsError,
+    AccountInvalidError,
+    AccountsOffError,
+    LastAdminError,
+    NoAccountError,
+    TooManyAttemptsError,
+    UnknownAccountError,
+    WrongPasswordError,
+)
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
     EventsRefusedError,
+    InsightBusyError,
     ManagerError,
     ManagerUnavailableError,
     MediaTypeError,
@@ -22,14 +33,18 @@ from cep_manager.errors import (
     NoWorkerError,
     PlanExistsError,
     PlanInvalidError,
+    ProcessSilentError,
     QuotaError,
     StoreError,
+    StreamsBusyError,
     TailsBusyError,
     TrialFailedError,
     TrialsBusyError,
-    UnknownPlanError,
-    UnknownSavepointError,
     UnknownComponentError,
+    UnknownOperationError,
+    UnknownPlanError,
+    UnknownProcessError,
+    UnknownSavepointError,
     UnknownStreamError,
     UnknownWorkerError,
     WorkerFailedError,
@@ -41,6 +56,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     BadRequestError: 400,
     MediaTypeError: 415,
     UnknownPlanError: 404,
+    UnknownOperationError: 404,
     UnknownSavepointError: 404,
     UnknownWorkerError: 404,
     NoDriverError: 503,
@@ -56,12 +72,24 @@ HTTP_STATUS: dict[type[CepError], int] = {
     WorkerFailedError: 502,
     EventsRefusedError: 422,
     TailsBusyError: 503,
+    StreamsBusyError: 503,
+    UnknownProcessError: 404,
+    ProcessSilentError: 504,
+    InsightBusyError: 503,
+    AccountInvalidError: 422,
+    AccountExistsError: 409,
+    UnknownAccountError: 404,
+    LastAdminError: 409,
+    AccountsOffError: 404,
+    NoAccountError: 403,
+    WrongPasswordError: 403,
+    TooManyAttemptsError: 429,
     StoreError: 503,
     NotLeaderError: 503,
     ManagerUnavailableError: 503,
 }
 
-BUSY = (TailsBusyError, TrialsBusyError)
+BUSY = (TailsBusyError, StreamsBusyError, TrialsBusyError, InsightBusyError)
 """What may be asked for again in a while."""
 
 AGAIN_AFTER_S = 5
@@ -108,6 +136,8 @@ def answer_known(error: CepError) -> Response:
     answer = failure(status_of(error), error.code, error.message, details)
     if isinstance(error, BUSY):
         answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
+    if isinstance(error, TooManyAttemptsError):
+        answer.headers["Retry-After"] = str(error.wait_s)
     return answer
 
 

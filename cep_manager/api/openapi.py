@@ -138,6 +138,8 @@ def _responses(call: Call, permission: Permission, schemas: _Schemas) -> Table:
     failures = {**_failures(call), **(WITH_BODY if call.body is not None else {})}
     if permission is not Permission.OPEN:
         failures = {**EVERYWHERE, **failures} | {403: "; ".join(filter(None, (EVERYWHERE[403], failures.get(403))))}
+    if call.method == "GET" and not isinstance(call.answers.get(200), Media):
+        told["304"] = {"description": "What is under the `ETag` in `If-None-Match` has not changed"}
     body = {"content": {JSON: {"schema": schemas.of(Failure)}}}
     return told | {
         str(status): {"description": text, **body}

@@ -9,6 +9,13 @@ from flask import Response, request
 from msgspec import Meta
 
 from cep_manager.api.calls import Api, Media, json_body, plan_key, plan_text
+from cep_manager.api.operation_routes import (
+    Begun,
+    UndeploymentBegun,
+    change_begun,
+    restart_begun,
+    undeployment_begun,
+)
 from cep_manager.api.requests import read_tenant
 from cep_manager.errors import (
     ChangeUnderWayError,
@@ -21,6 +28,7 @@ from cep_manager.errors import (
 )
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import ManagerView, Outcome, PlanDetails, PlanSummary
+from cep_manager.operations import OperationKind
 from cep_manager.plan_commands import MOST_WORKERS
 from cep_manager.status import PlanStatus
 
@@ -98,33 +106,47 @@ def _store_routes(api: Api, view: ManagerView) -> None:
     @api.post(
         "/plans",
         "Deploys the plan in the body",
-        answers={201: Outcome, 200: Outcome},
+        answers={201: Begun, 200: Begun},
         query=Deploying,
         body=plan_text(),
         fails=(*_DEPLOYMENT, PlanExistsError, ChangeUnderWayError),
     )
-    def deploy_plan(query: Deploying, body: str) -> tuple[Outcome, int]:
+    def deploy_plan(query: Deploying, body: str) -> Response:
         deployed = view.deploy(read_tenant(request), body, replace=query.replace, restore=query.restore)
-        return deployed, 201 if deployed.created else 200
+        return _deployed(view, deployed, "deploy" if deployed.created else "update")
 
     @api.put(
         "/plans/<name>",
         "Deploys the plan in the body in place of the one of that name",
-        answers={200: Outcome, 201: Outcome},
+        answers={200: Begun, 201: Begun},
         query=Replacing,
         body=plan_text(),
         fails=(*_DEPLOYMENT, UnknownPlanError, PlanExistsError, ChangeUnderWayError),
     )
-    def replace_plan(name: str, query: Replacing, body: str) -> tuple[Outcome, int]:
+    def replace_plan(name: str, query: Replacing, body: str) -> Response:
         key = plan_key(name)
         deployed = view.deploy(
             key.tenant, body, replace=True, name=key.plan, rename=query.rename, restore=query.restore
         )
-        return deployed, 201 if deployed.created else 200
+        if deployed.plan != key.plan:
+            return _deployed(view, deployed, "rename")
+        return _deployed(view, deployed, "deploy" if deployed.created else "update")
 
-    @api.delete("/plans/<name>", "Undeploys the plan", answers={204: None}, query=Undeploying, fails=_CHANGE)
-    def undeploy_plan(name: str, query: Undeploying) -> None:
-        view.undeploy(plan_key(name), drain=query.drain)
+    @api.delete(
+        "/plans/<name>",
+        "Undeploys the plan",
+        answers={204: None, 202: UndeploymentBegun},
+        query=Undeploying,
+        fails=_CHANGE,
+    )
+    def undeploy_plan(name: str, query: Undeploying) -> Response:
+        key = plan_key(name)
+        view.undeploy(key, drain=query.drain)
+        return undeployment_begun(view, key, query.drain)
+
+
+def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Response:
+    return change_begun(view, kind, deployed, 201 if deployed.created else 200)
 
 
 def _reading_routes(api: Api, view: ManagerView) -> None:
@@ -184,29 +206,29 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
     @api.post(
         "/plans/<name>/restart",
         "Ends the plan's topology and starts it again from its newest checkpoint, or as `from` says",
-        answers=Outcome,
+        answers=Begun,
         query=Restarting,
         fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
     )
-    def restart_plan(name: str, query: Restarting) -> Outcome:
-        return view.restart(plan_key(name), restore=query.restore)
+    def restart_plan(name: str, query: Restarting) -> Response:
+        return restart_begun(view, view.restart(plan_key(name), restore=query.restore))
 
     @api.post(
         "/plans/<name>/rebalance",
         "Runs the plan on another number of topology workers",
-        answers=Outcome,
+        answers=Begun,
         body=json_body(Rebalancing),
         fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError),
     )
-    def rebalance_plan(name: str, body: Rebalancing) -> Outcome:
-        return view.rebalance(plan_key(name), body.workers)
+    def rebalance_plan(name: str, body: Rebalancing) -> Response:
+        return change_begun(view, "rebalance", view.rebalance(plan_key(name), body.workers))
 
     @api.post(
         "/plans/<name>/rename",
         "Gives the plan another name",
-        answers=Outcome,
+        answers=Begun,
         body=json_body(Renaming),
         fails=(*_CHANGE, PlanExistsError, PlanInvalidError, QuotaError),
     )
-    def rename_plan(name: str, body: Renaming) -> Outcome:
-        return view.rename(plan_key(name), body.name)
+    def rename_plan(name: str, body: Renaming) -> Response:
+        return change_begun(view, "rename", view.rename(plan_key(name), body.name))

@@ -56,9 +56,17 @@ def test_every_call_tells_its_permission_and_only_open_ones_need_nobody(document
 def test_every_failure_of_every_call_has_one_form(document: dict[str, Any]) -> None:
     for operation in operations(document):
         for status, answer in operation["responses"].items():
-            if status >= "300" and operation["operationId"] != "show_health":
+            if status >= "300" and status != "304" and operation["operationId"] != "show_health":
                 schema = answer["content"]["application/json"]["schema"]
                 assert schema == {"$ref": "#/components/schemas/Failure"}, (operation["operationId"], status)
+
+
+def test_what_has_not_changed_is_not_sent_again() -> None:
+    client = APP.test_client()
+    tag = client.get("/api/v1/plans").headers["ETag"]
+    again = client.get("/api/v1/plans", headers={"If-None-Match": tag})
+    assert (again.status_code, again.data) == (304, b"")
+    assert client.get("/api/v1/plans?tenant=7", headers={"If-None-Match": tag}).status_code == 200
 
 
 def test_limits_of_parameters_are_told(document: dict[str, Any]) -> None:

@@ -1,0 +1,170 @@
+"""Sends pictures to whoever watches them: each is made once a second, however many watch it, by one thread.
+
+Whoever comes first gets the whole picture, then what has changed; whoever missed a change gets the whole again. So
+nothing is queued for a client that reads slowly.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cep_common.errors import CepError
+from cep_manager.errors import ManagerError, StreamsBusyError
+from cep_manager.live.merge_patch import merge_patch, tells_something
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+
+Look = Callable[[], Any]
+"""The picture of the moment, a struct. Raises CepError when there is nothing to see any more."""
+
+
+class Message(NamedTuple):
+    """What is sent: `picture` with all of it, `change` with a merge patch, or `ended` with a failure as its reason."""
+
+    event: str
+    data: bytes
+
+
+class _Topic:
+    """What is watched. Guarded by the broadcaster's lock, but for `look`, which its thread alone calls."""
+
+    def __init__(self, look: Look, picture: Any) -> None:
+        self.look = look
+        self.picture = picture
+        self.version = 1
+        self.whole: bytes | None = None
+        self.change = b""
+        self.ended: bytes | None = None
+        self.watchers = 0
+
+
+class Watch:
+    """One client's view of a topic. `take` belongs to one thread; `close` may be called by any."""
+
+    def __init__(self, changed: threading.Condition, topic: _Topic, closed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._topic = topic
+        self._closed: Callable[[], None] | None = closed
+        self._seen = 0
+
+    def take(self, timeout_s: float) -> Message | None:
+        """What there is to send now, or comes within `timeout_s`; None when nothing did. Nothing follows `ended`."""
+        topic = self._topic
+        with self._changed:
+            self._changed.wait_for(lambda: topic.version != self._seen or topic.ended is not None, timeout_s)
+            if topic.ended is not None:
+                return Message("ended", topic.ended)
+            if topic.version == self._seen:
+                return None
+            next_one = self._seen and topic.version == self._seen + 1
+            self._seen = topic.version
+            if next_one:
+                return Message("change", topic.change)
+            if topic.whole is None:
+                topic.whole = msgspec.json.encode(topic.picture)
+            return Message("picture", topic.whole)
+
+    def close(self) -> None:
+        """Somebody else may watch."""
+        with self._changed:
+            closed, self._closed = self._closed, None
+        if closed is not None:
+            closed()
+
+
+class Broadcaster:
+    """All that is watched. Any thread may call; its own thread runs while somebody watches."""
+
+    def __init__(self, at_once: int) -> None:
+        """At most `at_once` may watch at the same time."""
+        self._at_once = at_once
+        self._changed = threading.Condition()
+        self._topics: dict[Hashable, _Topic] = {}
+        self._watching = 0
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+
+    def watch(self, name: Hashable, look: Look) -> Watch:
+        """What `look` gives is watched; those who watch the same `name` share it. Close it. Raises StreamsBusyError,
+        and what `look` raises."""
+        picture = msgspec.to_builtins(look())
+        with self._changed:
+            if self._watching >= self._at_once or self._ending.is_set():
+                raise StreamsBusyError(
+                    f"{self._at_once} pages and programs watch already, which is as many as may; ask again and again",
+                    {"config": "live.at_once", "at_once": self._at_once},
+                )
+            topic = self._topics.setdefault(name, _Topic(look, picture))
+            topic.watchers += 1
+            self._watching += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="live-pictures", daemon=True)
+                self._thread.start()
+        return Watch(self._changed, topic, lambda: self._leave(name, topic))
+
+    def close(self) -> None:
+        """Nobody watches any more: all streams end, and no new one begins."""
+        with self._changed:
+            self._ending.set()
+            for topic in self._topics.values():
+                topic.ended = _reason("manager-unavailable", "the manager is being stopped")
+            self._topics.clear()
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _leave(self, name: Hashable, topic: _Topic) -> None:
+        with self._changed:
+            self._watching -= 1
+            topic.watchers -= 1
+            if topic.watchers == 0 and self._topics.get(name) is topic:
+                del self._topics[name]
+
+    def _run(self) -> None:
+        while not self._ending.wait(INTERVAL_S):
+            with self._changed:
+                if not self._topics:
+                    self._thread = None
+                    return
+                topics = dict(self._topics)
+            pictures = {name: self._look(topic) for name, topic in topics.items()}
+            with self._changed:
+                for name, topic in topics.items():
+                    self._show(name, topic, pictures[name])
+                self._changed.notify_all()
+
+    def _look(self, topic: _Topic) -> Any:
+        """The picture of the moment, or the reason (bytes) why there is none."""
+        try:
+            return msgspec.to_builtins(topic.look())
+        except CepError as error:
+            return _reason(error.code, error.message, error.details if isinstance(error, ManagerError) else {})
+        except Exception:
+            # The border of this thread: whoever watches is told, and the log has the reason.
+            logger.exception("a live picture failed")
+            return _reason("internal", "the manager failed; its log says more")
+
+    def _show(self, name: Hashable, topic: _Topic, picture: Any) -> None:
+        if isinstance(picture, bytes):
+            topic.ended = picture
+            if self._topics.get(name) is topic:
+                del self._topics[name]
+            return
+        patch = merge_patch(topic.picture, picture)
+        if tells_something(patch):
+            topic.picture = picture
+            topic.version += 1
+            topic.whole = None
+            topic.change = msgspec.json.encode(patch)
+
+
+def _reason(code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
+    return msgspec.json.encode({"code": code, "message": message, "details": details or {}})

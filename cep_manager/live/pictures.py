@@ -1,0 +1,41 @@
+"""What those who watch a plan see. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_manager.graph_model import Connection, GraphEdge, GraphNode
+from cep_manager.plan_commands import unknown_plan
+from cep_manager.snapshot import Snapshot
+from cep_manager.status import PlanStatus, plan_status
+from cep_manager.topology_graph import topology_graph
+
+
+class PlanPicture(msgspec.Struct, frozen=True):
+    """A plan's status and its live graph: nodes by their ids, edges by `SOURCE TARGET STREAM`."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    status: PlanStatus
+    nodes: dict[str, GraphNode]
+    edges: dict[str, GraphEdge]
+    connections: tuple[Connection, ...]
+
+
+def plan_picture(snapshot: Snapshot, key: PlanKey) -> PlanPicture:
+    """The plan at the moment of the snapshot. Raises UnknownPlanError."""
+    record = snapshot.plans.get(key)
+    if record is None:
+        raise unknown_plan(key)
+    graph = topology_graph(snapshot, key)
+    return PlanPicture(
+        plan=key.plan,
+        tenant=key.tenant,
+        epoch=record.epoch,
+        status=plan_status(snapshot, key),
+        nodes={node.id: node for node in graph.nodes},
+        edges={f"{edge.source} {edge.target} {edge.stream}": edge for edge in graph.edges},
+        connections=graph.connections,
+    )
