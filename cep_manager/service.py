@@ -28,7 +28,7 @@ from cep_common.messages import (
     Rejected,
     WorkerRegistered,
 )
-from cep_common.security.context import open_context
+from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.task_messages import StatisticsLevel, TaskRegistered
 from cep_common.transport import ControlServer
@@ -94,6 +94,11 @@ class ManagerService:
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
+
+    @property
+    def context(self) -> GuardedContext:
+        """For sockets of other threads; it ends with `stop`."""
+        return self._context
 
     def start(self) -> None:
         """The control plane answers: as the leader, or naming the leader when there is another."""

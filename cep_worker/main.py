@@ -105,7 +105,7 @@ class Worker:
             self.ended.set()
 
 
-def run(config: WorkerConfig, insight: Insight) -> None:
+def run(config: WorkerConfig, insight: Insight | None = None) -> None:
     """Runs a worker until SIGTERM or SIGINT; managers may read what `insight` tells. Raises PortInUseError or
     ConfigError when it cannot start, and whatever brought it down."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -68,8 +68,8 @@ def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
         time_ms=int(record.created * 1_000),
         level=_level(record.levelno),
         logger=record.name,
-        text=_cut(redact(record.getMessage())),
-        traceback=_cut(redact(traceback)),
+        text=_kept(record.getMessage()),
+        traceback=_kept(traceback),
         thread=record.threadName or "",
     )
 
@@ -118,8 +118,10 @@ def _size(record: LogRecord) -> int:
     return OVERHEAD_BYTES + len(record.text) + len(record.traceback) + len(record.logger)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}… ({len(text) - MOST_TEXT} characters more)"
+def _kept(text: str) -> str:
+    """Twice the length is looked through for secrets, so that none is cut in two and half of it kept."""
+    covered = redact(text[: 2 * MOST_TEXT])
+    return covered if len(text) <= MOST_TEXT else f"{covered[:MOST_TEXT]}… ({len(text) - MOST_TEXT} characters more)"
 
 
 def _level(number: int) -> Level:

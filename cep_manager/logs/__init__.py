@@ -1,0 +1,1 @@
+"""The logs and configurations of all processes, read through the manager."""

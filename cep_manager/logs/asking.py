@@ -1,0 +1,94 @@
+"""Asks processes at their insight doors: all at once, for a bounded time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import zmq
+
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.errors import CepError, DecodeError
+from cep_common.ids import Endpoint
+from cep_common.messages import Message, Rejected
+from cep_common.security.roles import INSIGHT_DOORS, Role
+from cep_common.transport import connecting_socket
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a process of `role` at `endpoint` is asked, and how long it may take."""
+
+    role: Role
+    endpoint: Endpoint
+    message: Message
+    timeout_ms: int
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """There is no answer, and why; `hung` when there was none in time."""
+
+    problem: str
+    hung: bool = False
+
+
+Ask = Callable[[Sequence[Question]], list[Message | Silence]]
+"""Puts questions to processes at the same time; the answers are in their order."""
+
+
+def asking(context: zmq.Context[Any]) -> Ask:
+    """Asks over sockets of `context`; any thread may."""
+
+    def ask(questions: Sequence[Question]) -> list[Message | Silence]:
+        answers: list[Message | Silence] = [_none(question) for question in questions]
+        with ExitStack() as opened:
+            waiting: dict[Any, int] = {}
+            for number, question in enumerate(questions):
+                try:
+                    socket = connecting_socket(context, INSIGHT_DOORS[question.role], MAXIMUM_CONTROL_BYTES)
+                    opened.callback(socket.close)
+                    socket.connect(question.endpoint.url())
+                    socket.send_multipart(encode(question.message, number.to_bytes(4, "big")), flags=zmq.NOBLOCK)
+                except (zmq.ZMQError, CepError) as error:
+                    answers[number] = Silence(f"cannot be asked: {error}")
+                    continue
+                waiting[socket] = number
+            _collect(waiting, questions, answers)
+        return answers
+
+    return ask
+
+
+def _collect(waiting: dict[Any, int], questions: Sequence[Question], answers: list[Message | Silence]) -> None:
+    """Puts into `answers` what comes over the sockets in time."""
+    began = time.monotonic()
+    poller = zmq.Poller()
+    for socket in waiting:
+        poller.register(socket, zmq.POLLIN)
+    while waiting:
+        passed_ms = int((time.monotonic() - began) * 1_000)
+        for socket in [one for one, number in waiting.items() if questions[number].timeout_ms <= passed_ms]:
+            poller.unregister(socket)
+            del waiting[socket]
+        if not waiting:
+            return
+        left_ms = min(questions[number].timeout_ms for number in waiting.values()) - passed_ms
+        for socket, _ in poller.poll(left_ms):
+            answers[waiting[socket]] = _received(socket)
+            poller.unregister(socket)
+            del waiting[socket]
+
+
+def _received(socket: Any) -> Message | Silence:
+    try:
+        message = decode(socket.recv_multipart()).message
+    except DecodeError as error:
+        return Silence(f"its answer cannot be read: {error}")
+    return Silence(message.reason) if isinstance(message, Rejected) else message
+
+
+def _none(question: Question) -> Silence:
+    where = f"{question.endpoint.host}:{question.endpoint.port}"
+    return Silence(f"did not answer at {where} within {question.timeout_ms / 1_000:g} s", hung=True)
