@@ -39,6 +39,7 @@ from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
 from topology.spark.failures import Failures
+from topology.spark.metrics import DriverFigures, MetricsServer
 from topology.spark.reasons import Ending
 from topology.spark.session import CANCELLED, TopologyJob, start_session, warm_up
 from topology.stages.settings import TaskAssignment
@@ -87,6 +88,8 @@ class Driver:
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
         )
+        self._figures = DriverFigures(slots=0, slots_free=0, executors=0, registered=False)
+        self._metrics = self._serve_metrics()
         self._checkpoints = start_checkpoints(config, self._context, clock)
         self._door = open_door(self._context, Role.DRIVER, config.host, config.log, insight)
         self._session = start_session(config.spark, config.host)
@@ -124,6 +127,8 @@ class Driver:
         finally:
             client.close()
             self._checkpoints.close()
+            if self._metrics is not None:
+                self._metrics.close()
             if self._door is not None:
                 self._door.close()
             context.destroy(linger=0)
@@ -167,6 +172,13 @@ class Driver:
         self._do(self._runs.on_time(now_ms))
         reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         savepoints = self._checkpoints.savepoints()
+        self._figures = DriverFigures(
+            slots=self._runs.slots_total,
+            slots_free=max(0, self._runs.slots_free()),
+            executors=sum(one.usable for one in self._watch.executors),
+            registered=self._reported is not None and self._answered,
+            topologies=reports,
+        )
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that
         if now_ms >= self._next_beat_ms or (reports, savepoints) != self._reported:
@@ -290,6 +302,12 @@ class Driver:
 
         return TopologyJob(self._spark, key, assignment, self._watch.hosts, ended)
 
+    def _serve_metrics(self) -> MetricsServer | None:
+        config = self._config
+        if not config.metrics.port:
+            return None
+        return MetricsServer(config.metrics, config.security, lambda: self._figures, self._clock)
+
     def _slots(self) -> tuple[int, ...]:
         """The slots of each executor; those of the configuration count as one executor's."""
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
@@ -350,7 +368,7 @@ class Driver:
             self._next_beat_ms = now_ms + answer.heartbeat_ms
 
 
-def run(config: DriverConfig, insight: Insight) -> None:
+def run(config: DriverConfig, insight: Insight | None = None) -> None:
     """Runs the driver until SIGTERM or SIGINT; managers may read what `insight` tells."""
     # It tells of each connection, and of each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)
