@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests of one file share what they start, so a file stays in one process.
 SPREAD := -n 2 --dist loadfile
 
-.PHONY: help demo up test check lint unit chaos simulate lock clean
+.PHONY: help demo up test check lint unit chaos soak simulate lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -24,6 +24,9 @@ check: lint unit ## what needs no process of its own: style, types, layers, fast
 
 chaos: $(READY)  ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
+
+soak: $(READY)   ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
+	$(BIN)/python tests/system/soak_run.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,175 @@
+"""A soak: a steady load for a long time, a fault a minute; nothing that processes hold may grow.
+
+    make soak SOAK_MINUTES=30 SOAK_SEED=1
+
+Needs root, for the second host is a network namespace. First the highest rate is found, then half of it is kept up. The
+last line says it all; exit code 1 when something grew or results were late beside the faults.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos_faults import FAULTS
+from chaos_system import ChaosSystem
+from soak_growth import Growth, Watch, descendants
+from soak_load import BATCH_ROWS, PLAN, LoadFeeder, LoadListener, Pace, p99_of
+from two_hosts import two_hosts
+
+from cep_cli.local_system import Ports
+from cep_common.ids import Endpoint
+from cep_common.security.config import SecurityConfig
+
+BURST_S = 15.0
+SHARE = 0.5
+EVERY_S = 60.0
+LOOK_S = 2.0
+STEADY_S = 5.0
+RECOVER_S = 180.0
+LATE_MS = 100.0
+"""While results take longer, a fault is not over."""
+
+MOST_MEMORY_PERCENT = 1.0
+MOST_P99_MS = 20.0
+MOST_DESCRIPTORS = 16
+"""Sockets of peers that come and go are no leak."""
+MOST_THREADS = 4
+JAVA = "java"
+"""How much of its heap Java takes is its own affair; it is told, and not judged."""
+
+
+@dataclass(slots=True)
+class Soak:
+    """`minutes` of load, with the faults that `seed` draws."""
+
+    minutes: float
+    seed: int
+    folder: Path
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """When results were held up by faults (monotonic)."""
+    watch: Watch = field(default_factory=Watch)
+    rate: float = 0.0
+    rows: int = 0
+    latency_ms: float = 0.0
+
+    def run(self) -> list[Growth]:
+        """All is over; gives what grew."""
+        with ExitStack() as opened:
+            network = opened.enter_context(two_hosts())
+            system = opened.enter_context(ChaosSystem(self.folder, network, Ports.free()))
+            system.client().deploy(PLAN, replace=False)
+            system.until(lambda: system.answer(lambda client: client.plan("Soaked")["status"]["connected"]))
+            security = SecurityConfig(str(self.folder / "keys"))
+            pace = Pace()
+            feeders, listeners = [], []
+            for (name, url), host in zip(system.worker_urls().items(), system.hosts, strict=True):
+                ingress, egress = (Endpoint(host.address, port) for port in (system.ports.ingress, system.ports.egress))
+                feeders.append(LoadFeeder(name, url, ingress, system.token, security, pace))
+                listeners.append(LoadListener(name, egress, security))
+            for thread in (*listeners, *feeders):
+                thread.start()
+                opened.callback(thread.close)
+            self._find_rate(feeders, pace)
+            self._soak(system, listeners)
+            self.rows = sum(feeder.rows for feeder in feeders)
+            self.latency_ms = p99_of(counts for one in listeners for counts in one.beside(self.spans))
+        return self.watch.growth()
+
+    def _find_rate(self, feeders: list[LoadFeeder], pace: Pace) -> None:
+        """The highest rate has been measured, and `pace` is a share of it."""
+        begun_s = time.monotonic()
+        time.sleep(BURST_S)
+        self.rate = sum(feeder.rows for feeder in feeders) / BURST_S
+        pace.batches_per_s = SHARE * self.rate / BATCH_ROWS / len(feeders)
+        time.sleep(STEADY_S)
+        self.spans.append((begun_s, time.monotonic()))
+        say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it goes on")
+
+    def _soak(self, system: ChaosSystem, listeners: list[LoadListener]) -> None:
+        chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret
+        faults = list(FAULTS)
+        end_s = time.monotonic() + self.minutes * 60
+        next_fault_s = time.monotonic() + EVERY_S
+        number = 0
+        while (now_s := time.monotonic()) < end_s:
+            self.watch.look(now_s, processes(system))
+            if now_s >= next_fault_s and end_s - now_s > EVERY_S:
+                if number % len(faults) == 0:
+                    chance.shuffle(faults)
+                fault = faults[number % len(faults)]
+                number += 1
+                whom = fault.do(system, chance)
+                steady_s = self._steady_since_s(listeners)
+                self.spans.append((now_s, steady_s))
+                say(f"{fault.kind} ({whom}): results flow after {steady_s - now_s:.1f} s")
+                next_fault_s = max(now_s + EVERY_S, time.monotonic())
+            time.sleep(LOOK_S)
+
+    def _steady_since_s(self, listeners: list[LoadListener]) -> float:
+        """Returns when results have come in time for a while: since when that is so."""
+        deadline_s = time.monotonic() + RECOVER_S
+        since_s = time.monotonic()
+        while (now_s := time.monotonic()) - since_s < STEADY_S:
+            if now_s > deadline_s:
+                raise TimeoutError(f"results are not in time again within {RECOVER_S:.0f} s")
+            recent = [counts for one in listeners for counts in one.of_second(int(now_s) - 1)]
+            if not recent or p99_of(recent) > LATE_MS:
+                since_s = now_s
+            time.sleep(0.5)
+        return since_s
+
+
+def processes(system: ChaosSystem) -> dict[int, str]:
+    """All processes of the system, by id, with their kind."""
+    found: dict[int, str] = {}
+    stages = set(system.stages())
+    for name, supervised in system.processes.items():
+        if supervised.process is not None:
+            for process_id in descendants(supervised.process.pid):
+                found[process_id] = JAVA if is_java(process_id) else name.partition("-")[0]
+    found.update(dict.fromkeys(stages, "stage"))
+    return found
+
+
+def is_java(process_id: int) -> bool:
+    """True for a Java process."""
+    try:
+        return Path(f"/proc/{process_id}/comm").read_text(encoding="utf-8").strip() == "java"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def say(text: str) -> None:
+    print(f"soak: {text}", flush=True)  # noqa: T201 - this is its output
+
+
+def main() -> int:
+    """Runs by the environment; 0 when all is well."""
+    minutes, seed = float(os.environ.get("SOAK_MINUTES", "30")), int(os.environ.get("SOAK_SEED", "1"))
+    folder = Path(tempfile.mkdtemp(prefix="cep-soak-"))
+    say(f"minutes={minutes:g} seed={seed} folder={folder}")
+    soak = Soak(minutes, seed, folder)
+    found = soak.run()
+    for one in found:
+        say(one.line())
+    judged = [one for one in found if one.kind != JAVA]
+    memory = max((one.memory_percent for one in judged), default=0.0)
+    descriptors = max((one.descriptors for one in judged), default=0)
+    threads = max((one.threads for one in judged), default=0)
+    say(
+        f"minutes={minutes:g} faults={len(soak.spans) - 1} events={soak.rows} rate={SHARE * soak.rate:.0f} "
+        f"p99_ms={soak.latency_ms:.1f} memory={memory:+.2f}%/10min descriptors={descriptors:+d} threads={threads:+d}"
+    )
+    well = memory < MOST_MEMORY_PERCENT and descriptors <= MOST_DESCRIPTORS and threads <= MOST_THREADS
+    return int(not judged or not well or soak.latency_ms >= MOST_P99_MS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
