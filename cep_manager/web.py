@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, request
+from flask import Flask, Response, make_response, redirect, render_template, request, url_for
 
-from cep_common.security.web import Gate, guard, open_gate
+from cep_common.errors import CepError
+from cep_common.security.web import Gate, Refuse, guard, open_gate
 from cep_manager.access import CALLS
+from cep_manager.accounts.account_callers import AccountCallers
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.auditing import write_down
+from cep_manager.accounts.blueprint import accounts_blueprint
+from cep_manager.accounts.checks import SAFE_METHODS, ask_for_password, refuse_forgeries
+from cep_manager.accounts.next_page import is_page
 from cep_manager.accounts.page_context import add_page_context
 from cep_manager.api.blueprint import api_blueprint
-from cep_manager.api.failures import answer_failures, failure
+from cep_manager.api.failures import answer_failures, answer_known, failure, status_of
 from cep_manager.console.views import console_blueprint
 from cep_manager.manager_view import ManagerView
 from cep_manager.metrics.blueprint import metrics_blueprint
@@ -18,35 +25,71 @@ from cep_manager.standby import send_to_leader
 from cep_manager.storm_api.blueprint import PREFIX as STORM
 from cep_manager.storm_api.blueprint import storm_blueprint, storm_refusal
 
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+NOT_AUTHENTICATED = 401
+
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 
-def create_app(view: ManagerView, body_bytes: int, gate: Gate | None = None) -> Flask:
+def create_app(
+    view: ManagerView, body_bytes: int, gate: Gate | None = None, accounts: Accounts | None = None, secure: bool = False
+) -> Flask:
     """The application that shows and commands `view`; request bodies are at most `body_bytes` long. Every request
-    passes `gate`; without one the application is for loopback, and asks nobody for a token."""
+    passes `gate`; without one the application is for loopback, and asks nobody for a token. With `accounts` people can
+    log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises StoreError."""
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     app.config["MAX_FORM_MEMORY_SIZE"] = body_bytes
-    guard(app, gate or open_gate(), CALLS, _refuse)
+    gate = gate or open_gate()
+    callers = AccountCallers(app, gate, accounts, secure) if accounts is not None else None
+    refuse = _refusals(log_in=accounts is not None and accounts.config.login)
+    guard(app, gate, CALLS, refuse, callers)
     app.before_request(_refuse_other_sites)
+    app.before_request(refuse_forgeries(refuse))
+    app.before_request(ask_for_password(refuse))
     app.before_request(send_to_leader(view))
     app.after_request(_protect)
+    if accounts is not None:
+        app.after_request(write_down(accounts))
     answer_failures(app)
+    app.register_error_handler(CepError, _answer_known)
     add_page_context(app)
-    app.register_blueprint(api_blueprint(view))
+    app.register_blueprint(api_blueprint(view, accounts))
     app.register_blueprint(console_blueprint(view))
+    app.register_blueprint(accounts_blueprint(accounts, callers))
     app.register_blueprint(storm_blueprint(view))
     app.register_blueprint(metrics_blueprint(view))
     return app
 
 
-def _refuse(status: int, code: str, message: str) -> Response:
-    """A refusal in the form of the API that was called."""
+def _refusals(log_in: bool) -> Refuse:
+    """Refusals in the form of what was called: an answer of its API, a page, or a part of one. With `log_in` readers of
+    pages who are not logged in are sent to where they can."""
+
+    def refuse(status: int, code: str, message: str) -> Response:
+        if request.path.startswith("/fragments/"):
+            return make_response(render_template("fragments/failure.html", code=code, message=message), status)
+        if not is_page(request.path):
+            return _refuse_program(status, code, message)
+        if log_in and status == NOT_AUTHENTICATED and "Authorization" not in request.headers:
+            asked = request.full_path.removesuffix("?") if request.method in SAFE_METHODS else None
+            return make_response(redirect(url_for("accounts.login_page", next=asked), code=303))
+        return make_response(render_template("failure.html", code=code, message=message), status)
+
+    return refuse
+
+
+def _refuse_program(status: int, code: str, message: str) -> Response:
     return storm_refusal(status, message) if request.path.startswith(f"{STORM}/") else failure(status, code, message)
+
+
+def _answer_known(error: CepError) -> Response:
+    """Errors that no view has dealt with."""
+    if not is_page(request.path):
+        return answer_known(error)
+    return make_response(render_template("failure.html", code=error.code, message=error.message), status_of(error))
 
 
 def _refuse_other_sites() -> Response | None:
@@ -56,7 +99,9 @@ def _refuse_other_sites() -> Response | None:
     origin = request.headers.get("Origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.host
     if foreign or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        return _refuse(403, "cross-site", "changes are taken from the console's own pages and from scripts only")
+        return _refuse_program(
+            403, "cross-site", "changes are taken from the console's own pages and from scripts only"
+        )
     return None
 
 

@@ -30,16 +30,18 @@ Refuse = Callable[[int, str, str], Response]
 class Gate:
     """One for each server, used by all its threads."""
 
-    def __init__(self, config: ServerSecurity, host: str, clock: Clock, users: bool = False) -> None:
-        """The gate of a server at `host`; with `users` it knows people by their passwords, and lets in nobody else.
-        Raises ConfigError when that is beyond loopback and there are neither tokens nor users, or when the file of
-        tokens is none."""
+    def __init__(
+        self, config: ServerSecurity, host: str, clock: Clock, users: bool = False, key: str = "http.host"
+    ) -> None:
+        """The gate of a server at `host`, which `key` names; with `users` it knows people by their passwords, and lets
+        in nobody else. Raises ConfigError when that is beyond loopback and there are neither tokens nor users, or when
+        the file of tokens is none."""
         self._users = users
         self._tokens = TokenFile(Path(config.tokens)) if config.tokens else None
         if self._tokens is not None and not self._tokens.tokens():
             raise ConfigError(f"security.tokens: {config.tokens} holds no token; make one with `cep token create`")
         self._insecure = config.insecure
-        self.refuse_open_host(host, "http.host")
+        self.refuse_open_host(host, key)
         if self.needs_token() and not config.certificate and not is_loopback(host):
             what = "passwords and tokens" if users else "tokens"
             logger.warning("%s can be read on their way: host=%s has no security.certificate", what, host)
@@ -157,6 +159,12 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
         return None
 
     app.before_request_funcs.setdefault(None, []).insert(0, check)
+
+
+def callers_tenant() -> int:
+    """The tenant of whoever makes the present request; the super tenant for those who may act for all."""
+    principal: Principal | None = g.get("principal")
+    return SUPER_TENANT if principal is None or principal.tenant is None else principal.tenant
 
 
 def answer_for(tenant: int) -> None:

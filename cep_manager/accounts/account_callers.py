@@ -8,9 +8,8 @@ from flask import Flask, g, request, session
 from flask_login import LoginManager, current_user, login_user, logout_user
 from flask_wtf.csrf import generate_csrf
 
-from cep_common.ids import SUPER_TENANT
 from cep_common.security.access import Principal
-from cep_common.security.web import Gate, shown_token
+from cep_common.security.web import Gate, callers_tenant, shown_token
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.errors import WrongPasswordError
 from cep_manager.accounts.login_sessions import LoginSession, LoginSessions
@@ -53,7 +52,7 @@ class AccountCallers:
         return self._accounts.config.login or self._gate.needs_token()
 
     def identify(self) -> Principal | None:
-        g.account, g.shown = None, ""
+        g.account, g.shown, g.token = None, "", ""
         if "Authorization" in request.headers:
             return self._by_header()
         if not self._accounts.config.login:
@@ -85,7 +84,7 @@ class AccountCallers:
         return BEARER if self._accounts.config.login and not request.path.startswith("/storm/") else BASIC
 
     def tenant(self, principal: Principal) -> int:
-        return SUPER_TENANT if principal.tenant is None else principal.tenant
+        return callers_tenant()
 
     def _by_header(self) -> Principal | None:
         token = shown_token()
@@ -97,8 +96,9 @@ class AccountCallers:
             return None
         found = self._accounts.user_by_token(token)
         if found is not None:
-            g.account, g.shown = found[0], "token"
-            return found[1]
+            kept, user = found
+            g.account, g.shown, g.token = user, "token", kept.name
+            return kept.principal(user)
         shown = request.authorization
         if shown is None or shown.type != "basic" or not shown.username or not shown.password:
             return None

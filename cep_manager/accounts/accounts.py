@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Any
 
 from cep_common.clock import Clock
-from cep_common.security.access import AccessRole, Principal
+from cep_common.security.access import AccessRole
 from cep_common.security.tokens import PREFIX
 from cep_manager.accounts.audit_log import DAY_MS, AuditLog
 from cep_manager.accounts.errors import (
@@ -196,9 +196,8 @@ class Accounts:
         self.users.remove_token(user.name, name)
         self.forget_seen()
 
-    def user_by_token(self, token: str) -> tuple[User, Principal] | None:
-        """Whose token it is and what its bearer may do; None when it is nobody's, has expired, or the user is
-        disabled."""
+    def user_by_token(self, token: str) -> tuple[PersonalToken, User] | None:
+        """The token and whose it is; None when it is nobody's, has expired, or the user is disabled."""
         if not token.startswith(PREFIX):
             return None
         sha256 = hashed(token)
@@ -209,7 +208,7 @@ class Accounts:
         if self.clock.now_ms() - kept.used_ms >= USED_MS:
             self.users.use_token(sha256, self.clock.now_ms())
             self.forget_seen()
-        return user, kept.principal(user)
+        return kept, user
 
     # ---- what was seen ---------------------------------------------------------------------------------------------
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from cep_common.clock import Clock
 from cep_common.security.access import AccessRole
-from cep_manager.accounts.model import User, checked_name, checked_password
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.errors import AccountInvalidError
+from cep_manager.accounts.model import User, checked_name, checked_password, checked_tenant
 from cep_manager.accounts.passwords import Passwords, random_password
 from cep_manager.accounts.user_store import UserStore
 
@@ -16,6 +19,14 @@ FIRST_ADMIN = "admin"
 
 PEOPLE = (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.EDITOR, AccessRole.ADMIN)
 """What people can be. Senders are programs: they have tokens."""
+
+
+def new_user_role(role: AccessRole) -> AccessRole:
+    """The role, when a person can have it. Raises AccountInvalidError."""
+    if role not in PEOPLE:
+        known = ", ".join(one.value for one in PEOPLE)
+        raise AccountInvalidError(f"a user is one of {known}; a {role.value} is a program, and has a token")
+    return role
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,8 +40,12 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Administration:
     """Users made and changed. All methods raise StoreError when the database cannot be used."""
 
-    def __init__(self, users: UserStore, passwords: Passwords, clock: Clock) -> None:
+    def __init__(
+        self, users: UserStore, passwords: Passwords, clock: Clock, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` is told when something about a user has become another."""
         self._users = users
+        self._changed = changed
         self._passwords = passwords
         self._clock = clock
 
@@ -55,17 +70,27 @@ class Administration:
         password = random_password()
         values = {"password_hash": self._passwords.hash(password), "must_change_password": True, "disabled": False}
         self._users.change(name, values, end_sessions=True)
+        self._changed()
         return password
 
     def change(self, name: str, change: Change) -> User:
         """The user is so now; one who was disabled is logged out everywhere. Raises UnknownAccountError,
-        LastAdminError."""
+        LastAdminError, AccountInvalidError."""
         values: dict[str, Any] = {
             field: value for field, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
         }
         if isinstance(change.role, AccessRole):
-            values["role"] = change.role.value
-        return self._users.change(name, values, end_sessions=change.disabled is True)
+            values["role"] = new_user_role(change.role).value
+        if isinstance(change.tenant, int):
+            checked_tenant(change.tenant)
+        user = self._users.change(name, values, end_sessions=change.disabled is True)
+        self._changed()
+        return user
+
+    def remove(self, name: str) -> None:
+        """There is no such user any more, nor what they were known by. Raises UnknownAccountError, LastAdminError."""
+        self._users.remove(name)
+        self._changed()
 
     def _user(self, name: str, role: AccessRole, tenant: int | None, password: str) -> User:
         return User(
@@ -78,3 +103,8 @@ class Administration:
             created_ms=self._clock.now_ms(),
             login_ms=0,
         )
+
+
+def administration(accounts: Accounts) -> Administration:
+    """What admins do with the users of `accounts`."""
+    return Administration(accounts.users, accounts.passwords, accounts.clock, accounts.forget_seen)

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from cep_common.ids import parse_tenant
 from cep_common.security.access import GRANTS, AccessRole, Principal
 from cep_manager.accounts.errors import AccountInvalidError
 
@@ -105,3 +106,11 @@ def checked_token_name(name: str) -> str:
     if not name or len(name) > LONGEST_TOKEN_NAME or not name.isprintable():
         raise AccountInvalidError(f"a token's name has 1 to {LONGEST_TOKEN_NAME} characters that can be printed")
     return name
+
+
+def checked_tenant(tenant: int | None) -> int | None:
+    """The tenant as it is kept; None is all. Raises AccountInvalidError."""
+    try:
+        return None if tenant is None else parse_tenant(str(tenant))
+    except ValueError as error:
+        raise AccountInvalidError(str(error)) from error

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 from flask import Request
 
-from cep_common.ids import SUPER_TENANT, parse_tenant
+from cep_common.ids import parse_tenant
+from cep_common.security.web import callers_tenant
 from cep_manager.errors import BadRequestError, MediaTypeError
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -17,10 +18,11 @@ _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
 def read_tenant(request: Request) -> int:
-    """The tenant in the query parameter or header `tenant`; without either the super tenant. Raises BadRequestError."""
+    """The tenant in the query parameter or header `tenant`; without either that of the caller, which is the super tenant
+    for those who may act for all. Raises BadRequestError."""
     written = request.args.get("tenant", request.headers.get("tenant"))
     if written is None:
-        return SUPER_TENANT
+        return callers_tenant()
     try:
         return parse_tenant(written)
     except ValueError as error:

@@ -39,7 +39,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.transport import ControlClient
-from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
 from cep_manager.errors import StoreError
 from cep_manager.main import ManagerProcess
 
@@ -75,6 +75,7 @@ def eventually(found: Callable[[], Any]) -> Any:
 @pytest.fixture
 def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
+        accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=600),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),

@@ -16,7 +16,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
 from cep_common.task_messages import HandOver, TaskRegistered
 from cep_manager.compiler import compile_plan
-from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
 from cep_manager.plan_commands import FROM_CHECKPOINT
 from siddhi.scripts.language import ScriptPolicy
@@ -27,6 +27,7 @@ OTHER = PLAN.replace("60", "90")
 @pytest.fixture
 def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
+        accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=600),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),

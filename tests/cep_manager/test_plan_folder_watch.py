@@ -12,7 +12,15 @@ from manager_world import free_port
 from test_manager_process import PLAN, eventually
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, PlanFolderConfig, QuotasConfig
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    HttpConfig,
+    ManagerConfig,
+    PlanFolderConfig,
+    QuotasConfig,
+)
 from cep_manager.main import ManagerProcess
 from cep_manager.plan_folder_watch import LARGEST_BYTES, PlanFolderWatch
 
@@ -27,6 +35,7 @@ def named(text: str, name: str) -> str:
 @pytest.fixture
 def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
+        accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port()),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}"),

@@ -32,7 +32,7 @@ from cep_common.messages import (
 )
 from cep_common.transport import ControlClient
 from cep_manager.compiler import compile_plan
-from cep_manager.config import ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 
@@ -62,6 +62,7 @@ def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def config_of(url: str) -> ManagerConfig:
     return ManagerConfig(
+        accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=600),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=url, timeout_ms=2_000),

@@ -207,6 +207,7 @@ class ChaosSystem:
             "CEP_MANAGER__CONTROL__PORT": str(self.ports.control + number - 1),
             "CEP_MANAGER__HTTP__PORT": str(self.ports.console + number - 1),
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder}/manager.db",
+            "CEP_MANAGER__ACCOUNTS__LOGIN": "false",
         }
 
     def _driver(self, control: list[str], keys: Path) -> dict[str, str]:

@@ -1,0 +1,33 @@
+"""The page that shows who did what."""
+
+from __future__ import annotations
+
+from flask import Blueprint, render_template, request
+
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.errors import AccountsOffError
+from cep_manager.api.requests import read_number
+from cep_manager.console.pages import Page, page
+
+ROWS = 100
+
+
+def audit_pages(blueprint: Blueprint, accounts: Accounts | None) -> None:
+    """Adds it. It is there too where nobody logs in."""
+
+    @blueprint.get("/audit")
+    @page
+    def show_audit() -> Page:
+        if accounts is None:
+            raise AccountsOffError("nothing is written down here")
+        before = read_number(request.args.get("before", "0"), "before")
+        who = request.args.get("who", "").strip()
+        found = accounts.audit.entries(before, ROWS + 1, who)
+        return render_template(
+            "accounts/audit.html",
+            entries=[entry for _, entry in found[:ROWS]],
+            older=found[ROWS - 1][0] if len(found) > ROWS else 0,
+            newest=before == 0,
+            who=who,
+            days=accounts.config.audit_days,
+        )

@@ -1,0 +1,25 @@
+"""Where a login leads to: only ever to a page of this console. Pure."""
+
+from __future__ import annotations
+
+import re
+
+HOME = "/"
+
+# One slash, no backslash (browsers take it for a slash), nothing that browsers drop from addresses.
+_OWN_PATH = re.compile(r"/(?![/\\])[^\x00-\x20\x7f\\]*")
+_NO_PAGES = ("/login", "/logout", "/api/", "/storm/", "/fragments/", "/static/", "/metrics")
+
+LONGEST = 2_000
+
+
+def safe_next(written: str) -> str:
+    """The page that `written`, which anybody may have written, asks for; the first page when it is none of ours."""
+    if len(written) > LONGEST or not _OWN_PATH.fullmatch(written) or written.startswith(_NO_PAGES):
+        return HOME
+    return written
+
+
+def is_page(path: str) -> bool:
+    """True of addresses that people look at, false of those that programs and scripts ask."""
+    return not path.startswith(("/api/", "/storm/", "/fragments/", "/static/", "/metrics"))
