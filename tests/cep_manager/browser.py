@@ -26,6 +26,10 @@ FLAGS = (
 )
 
 
+class LeftError(Exception):
+    """The page was left while it was asked."""
+
+
 class Browser:
     """One page of a fresh browser. `problems` collects what its console warned of and errors of scripts."""
 
@@ -64,6 +68,8 @@ class Browser:
         while True:
             message = self._receive()
             if message.get("id") == number:
+                if "navigated" in message.get("error", {}).get("message", ""):
+                    raise LeftError(method)
                 assert "error" not in message, f"{method}: {message['error']}"
                 return message["result"]
             self._notice(message)
@@ -80,12 +86,17 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, condition: str, within_s: float = 15.0) -> Any:
-        """The value of `condition` as soon as it is true."""
+        """The value of `condition` as soon as it is true, on this page or the one that it leads to."""
         deadline = time.monotonic() + within_s
-        while not (value := self.evaluate(condition)):
-            assert time.monotonic() < deadline, f"not within {within_s} s: {condition}; {self.problems}"
-            self.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
-        return value
+        while True:
+            try:
+                if value := self.evaluate(condition):
+                    return value
+                self.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
+            except LeftError:
+                continue
+            finally:
+                assert time.monotonic() < deadline, f"not within {within_s} s: {condition}; {self.problems}"
 
     def type(self, text: str) -> None:
         """`text` is written where the focus is."""

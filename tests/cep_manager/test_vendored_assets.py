@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 VENDOR = ROOT / "cep_manager" / "console" / "static" / "vendor"
+AXE = ROOT / "tests" / "cep_manager" / "axe"
 DESCRIBED = json.loads((VENDOR / "vendor.json").read_text(encoding="utf-8"))
 
 
@@ -37,3 +38,13 @@ def test_every_package_comes_with_a_licence_that_allows_it() -> None:
 def test_nothing_vendored_makes_code_from_text_or_calls_elsewhere() -> None:
     bundle = (VENDOR / "codemirror.js").read_text(encoding="utf-8")
     assert re.findall(r"\beval\(|new Function\b|\bimport\(|\bfetch\(|XMLHttpRequest|WebSocket", bundle) == []
+
+
+def test_axe_is_what_its_script_fetched_with_its_licences() -> None:
+    described = json.loads((AXE / "vendor.json").read_text(encoding="utf-8"))
+    sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in AXE.iterdir()}
+    assert {name: value for name, value in sums.items() if name != "vendor.json"} == described["files"]
+    assert "Mozilla Public License" in (AXE / "LICENSE").read_text(encoding="utf-8")
+    assert f"version={described['package']['version']}\n" in (ROOT / "tools" / "vendor_axe.sh").read_text(
+        encoding="utf-8"
+    )

@@ -4,7 +4,7 @@ const GAP = 4;
 
 document.addEventListener("toggle", (event) => {
   const menu = event.target;
-  if (event.newState !== "open" || !menu.matches(".menu")) {
+  if (event.newState !== "open" || !menu.matches(".menu[popover]")) {
     return;
   }
   const button = document.querySelector(`[popovertarget="${CSS.escape(menu.id)}"]`).getBoundingClientRect();

@@ -1,0 +1,117 @@
+"""The overview: what it counts, who sees what of it, and how the page tells it."""
+
+import msgspec
+import pytest
+from flask.testing import FlaskClient
+from manager_world import KEY, LEADER, FakeView, World, components, driver, plan, serves, task, topology, worker
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.attention import Picture
+from cep_manager.console.overview_texts import present_overview, spark
+from cep_manager.manager_view import ElectionView, ManagerInfo
+from cep_manager.plan_figures import STEP_S, STEPS, Traffic, plan_figure, traffic
+from cep_manager.system_overview import SystemOverview, system_overview
+from cep_manager.web import create_app
+
+OTHER = PlanKey(7, "Theirs")
+INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
+
+
+def told(world: World, tenant: int = SUPER_TENANT, sees_system: bool = True) -> SystemOverview:
+    election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
+    return system_overview(Picture(world.now_ms + 1_000_000, world.snapshot(), INFO, election), tenant, sees_system)
+
+
+@pytest.fixture
+def world() -> World:
+    """A plan that takes 200 events a second and half as many beside, for two minutes; and one of another tenant."""
+    world = World()
+    world.active()
+    for second in range(1, 121):
+        world.now_ms += 1_000
+        world.hear(driver(topology("running")), peer=b"driver")
+        parts = [
+            msgspec.structs.replace(one, latencies=((8, 198 * second), (20, 2 * second)))
+            if one.kind == "receiver"
+            else one
+            for one in components(200 * second)
+        ]
+        world.hear(msgspec.structs.replace(task(), components=tuple(parts), up_ms=1_000 * second))
+        world.hear(worker(serves(events=200 * second), revision=world.snapshot().revision))
+    world.put(plan(key=OTHER))
+    world.tick()
+    return world
+
+
+def test_rates_are_those_of_receivers_and_publishers(world: World) -> None:
+    figure = plan_figure(world.snapshot(), [KEY])
+    assert figure.received_per_second == pytest.approx(300, rel=0.02)
+    assert figure.emitted_per_second == pytest.approx(22, rel=0.02)
+    assert figure.p50_ms == pytest.approx(0.235, rel=0.1)
+    assert figure.p99_ms == pytest.approx(figure.p50_ms)
+    assert figure.waiting_events == 12 + 3
+    assert plan_figure(world.snapshot(), [OTHER]).received_per_second == 0.0
+
+
+def test_traffic_adds_up_to_what_was_counted_and_knows_when_counting_began(world: World) -> None:
+    lately = traffic(world.snapshot(), [KEY, OTHER])
+    assert len(lately.received_per_second) == STEPS
+    known = [rate for rate in lately.received_per_second if rate is not None]
+    assert sum(known) * STEP_S == pytest.approx(300 * 120, rel=0.01)
+    assert len(known) == 120 // STEP_S
+    assert lately.received_per_second[:5] == (None,) * 5
+
+
+def test_the_super_tenant_sees_all_and_others_their_own(world: World) -> None:
+    everything = told(world)
+    assert (everything.tenant, everything.plans) == (None, {"deploying": 1, "active": 1})
+    assert everything.system is not None
+    assert [(one.tenant, one.plans, one.active) for one in everything.system.tenants] == [(-1234, 1, 1), (7, 1, 0)]
+    theirs = told(world, tenant=7)
+    assert (theirs.tenant, sum(theirs.plans.values()), theirs.figures.received_per_second) == (7, 1, 0.0)
+    bound = told(world, sees_system=False)
+    assert (bound.tenant, bound.plans, bound.system) == (SUPER_TENANT, {"active": 1}, None)
+
+
+def test_the_page_tells_it_in_words(world: World) -> None:
+    page = present_overview(told(world))
+    assert (page.health, page.health_tone, page.received) == ("All is well", "good", "300")
+    assert [(one.state, one.plans) for one in page.states] == [("deploying", 1), ("active", 1)]
+    assert (page.slots_used, page.leader) == (1, "127.0.0.1:8904")
+    world.put(plan(key=PlanKey(7, "Broken"), compiled="line 1: no"))
+    page = present_overview(told(world))
+    assert (page.health, page.health_tone) == ("1 thing needs attention", "bad")
+    assert (page.findings[0].page, page.findings[0].part) == ("console.show_plan", {"name": "Broken", "tenant": 7})
+
+
+def test_a_small_line_begins_where_counting_did_and_touches_its_highest() -> None:
+    drawn = spark(Traffic(15, (), ()), (None, 0.0, 5.0, 10.0, 0.0))
+    assert drawn.line == "M30.0 29.0 L60.0 15.5 L90.0 2.0 L120.0 29.0"
+    assert drawn.ground.endswith("L120 30 L30.0 30 Z")
+    assert drawn.words.endswith("between 0/s and 10/s")
+    assert spark(Traffic(15, (), ()), (None, 3.0)).line == ""
+
+
+@pytest.fixture
+def client(world: World) -> FlaskClient:
+    return create_app(FakeView(world), 2_000).test_client()
+
+
+def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
+    answer = client.get("/api/v1/overview").get_json()
+    assert answer["figures"]["received_per_second"] == pytest.approx(300, rel=0.02)
+    assert answer["findings"] == []
+    page = client.get("/").get_data(as_text=True)
+    assert "All is well" in page
+    assert '<path class="spark"' in page
+    assert 'href="/plans?tenant=7"' in page
+
+
+def test_without_plans_the_page_offers_samples_that_open_in_the_editor() -> None:
+    client = create_app(FakeView(World()), 2_000).test_client()
+    for address in ("/", "/plans"):
+        page = client.get(address).get_data(as_text=True)
+        assert "No execution plans yet" in page
+        assert 'href="/deploy?sample=filter"' in page
+    assert "from Orders[amount &gt; 1000.0]" in client.get("/deploy?sample=filter").get_data(as_text=True)
+    assert "ExecutionPlan" in client.get("/deploy?sample=../../etc/passwd").get_data(as_text=True)
