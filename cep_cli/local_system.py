@@ -20,13 +20,23 @@ import msgspec
 
 from cep_cli.processes import LEAVES_WITH_PARENT
 from cep_cli.rest import ManagerClient
+from cep_common.clock import SystemClock
 from cep_common.errors import CepError, PeerError
 from cep_common.ids import Endpoint
+from cep_common.security.access import AccessRole
+from cep_common.security.tokens import TokenFile
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.administration import administration
+from cep_manager.accounts.first_admin import first_login
+from cep_manager.config import AccountsConfig, DatabaseConfig
+from cep_manager.database import Database
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 25.0
 POLL_S = 0.1
 RESTART_DELAY_S = 1.0
+OWN_TOKEN = "up-token.json"  # noqa: S105 - a file's name
+FIRST_ADMIN_MS = 5_000
 NOT_AGAIN = 2
 """The exit code of a process whose configuration must be changed first: starting it again would be no use."""
 
@@ -82,6 +92,8 @@ class LocalSystem:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     token: str = ""
     """What `client` shows, where `environment` names a file of tokens."""
+    login: bool = False
+    """Whether people log in at the manager; else everybody on this machine may do everything."""
     _children: dict[str, _Child] = field(default_factory=dict)
 
     @property
@@ -102,6 +114,8 @@ class LocalSystem:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.login:
+            self._prepare_login()
         for name in ("manager", "driver", "worker"):
             self._children[name] = _Child(
                 [sys.executable, "-m", "cep_cli", name],
@@ -180,6 +194,20 @@ class LocalSystem:
                 child.process.wait()
             child.process = None
 
+    def _prepare_login(self) -> None:
+        """The system has a token of its own, by which it sees whether its processes live; the first admin's password is
+        said here, where it does not get into a log."""
+        file = self.folder / OWN_TOKEN
+        file.unlink(missing_ok=True)
+        self.token = TokenFile(file).create("cep up", AccessRole.VIEWER, None, SystemClock().now_ms())
+        database = Database(DatabaseConfig(self._settings()["CEP_MANAGER__DATABASE__URL"]), FIRST_ADMIN_MS)
+        try:
+            password = administration(Accounts(database, AccountsConfig(), SystemClock())).create_first()
+        finally:
+            database.close()
+        if password is not None:
+            self.say(first_login(self.client.url, password))
+
     def _settings(self) -> dict[str, str]:
         ports = self.ports
         manager = f"[127.0.0.1:{ports.control}]"
@@ -188,6 +216,8 @@ class LocalSystem:
             "CEP_MANAGER__CONTROL__PORT": str(ports.control),
             "CEP_MANAGER__HTTP__PORT": str(ports.console),
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",
+            "CEP_MANAGER__ACCOUNTS__LOGIN": str(self.login).lower(),
+            **({"CEP_MANAGER__SECURITY__TOKENS": str(self.folder.resolve() / OWN_TOKEN)} if self.login else {}),
             "CEP_DRIVER__MANAGERS": manager,
             "CEP_DRIVER__CHECKPOINT__LOCATION": str(self.folder.resolve() / "checkpoints"),
             "CEP_WORKER__MANAGERS": manager,

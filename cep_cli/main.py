@@ -32,6 +32,9 @@ VERBS = {
     "listen": "cep_cli.events:listen_command",
     "keys": "cep_cli.keys:keys_command",
     "token": "cep_cli.tokens:token_command",
+    "user": "cep_cli.users:user_command",
+    "login": "cep_cli.login:login_command",
+    "logout": "cep_cli.login:logout_command",
     "simulate": "cep_cli.language:simulate_command",
     "package-dependencies": "cep_cli.package:package_command",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 import click
 
+from cep_cli.credentials import Credentials
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.rest import ManagerClient
 from cep_cli.status_text import managers_status, plan_line, plan_status
@@ -32,9 +34,13 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
         help="The manager's console address; several are separated by commas.",
     )
     @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
-    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are, where the system has tokens.")
+    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are; default is what `cep login` got.")
     @wraps(command)
+    @with_readable_errors
     def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:
+        if not token:
+            kept = Credentials.of_user(os.environ).of(manager)
+            token = kept.token if kept is not None else ""
         command(client=ManagerClient(manager, tenant, token), **options)
 
     return with_client

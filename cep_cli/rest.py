@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -26,7 +27,11 @@ class ManagerClient:
     """Calls the manager at `url` (`http://host:port`; several are separated by commas), or the one that it names as the
     leader; while none leads it waits a little. Raises PeerError when nobody answers, RefusedError on errors."""
 
-    def __init__(self, url: str, tenant: int = SUPER_TENANT, token: str = "") -> None:
+    def __init__(
+        self, url: str, tenant: int = SUPER_TENANT, token: str = "", basic: tuple[str, str] | None = None
+    ) -> None:
+        """Shows `token`, or else the name and password `basic`, where they are given."""
+        self._shown = bearer(token) if token or basic is None else {"Authorization": _basic(*basic)}
         self._urls = tuple(one.strip().rstrip("/") for one in url.split(","))
         self.url = self._urls[0]
         self.tenant = tenant
@@ -97,6 +102,21 @@ class ManagerClient:
             return []
         return managers
 
+    def account(self) -> Any:
+        """Who the manager takes the caller for."""
+        return self._call("GET", "/account")
+
+    def change_password(self, former: str, password: str) -> None:
+        self._call("POST", "/account/password", body=msgspec.json.encode({"former": former, "password": password}))
+
+    def make_token(self, name: str, role: str, days: int) -> str:
+        """A new token of the caller's own."""
+        body = msgspec.json.encode({"name": name, "role": role, "days": days})
+        return str(self._call("POST", "/account/tokens", body=body)["token"])
+
+    def revoke_token(self, name: str) -> None:
+        self._call("DELETE", f"/account/tokens/{quote(name, safe='')}")
+
     def is_healthy(self) -> bool:
         """True when the manager answers and its control loop moves."""
         try:
@@ -127,7 +147,7 @@ class ManagerClient:
                     f"{url}/api/v1{path}",
                     params={"tenant": str(self.tenant), **parameters},
                     data=body,
-                    headers={"Content-Type": "text/plain; charset=utf-8", **bearer(self.token)},
+                    headers={"Content-Type": "text/plain; charset=utf-8", **self._shown},
                     timeout=TIMEOUT_S,
                     allow_redirects=False,
                 )
@@ -147,11 +167,15 @@ class ManagerClient:
     def _turn_to(self, location: str) -> None:
         """The manager at `location` is asked from now on. Raises RefusedError rather than send a token in the clear."""
         there = urlsplit(location)
-        if self.token and self.url.startswith("https:") and there.scheme != "https":
+        if self._shown and self.url.startswith("https:") and there.scheme != "https":
             raise RefusedError(f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS")
         if self.url == f"{there.scheme}://{there.netloc}":
             time.sleep(AGAIN_S)
         self.url = f"{there.scheme}://{there.netloc}"
+
+
+def _basic(name: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
 def _is_of_no_leader(answer: requests.Response) -> bool:

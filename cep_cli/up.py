@@ -22,14 +22,15 @@ WATCH_S = 0.5
     show_default=True,
     help="Where the plans' database and the logs are kept.",
 )
+@click.option("--login", is_flag=True, help="Let nobody do anything who has not logged in.")
 @with_readable_errors
-def up_command(folder: Path) -> None:
+def up_command(folder: Path, login: bool) -> None:
     """Start manager, driver (Spark in local mode) and one worker, and keep them running until Ctrl-C."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     click.echo("starting manager, driver and worker …", err=True)
-    with LocalSystem(folder, say=lambda text: click.echo(text, err=True)) as system:
+    with LocalSystem(folder, say=lambda text: click.echo(text, err=True), login=login) as system:
         click.echo(f"console        {system.client.url}")
         click.echo(f"events in      {system.worker_http}/events/<stream>, ZeroMQ {system.ingress.url()}")
         click.echo(f"events out     ZeroMQ {system.egress.url()}")

@@ -1,0 +1,59 @@
+"""`cep login` and `cep logout`: a token of one's own, so that the other commands need not be told who one is."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import click
+
+from cep_cli.credentials import Credential, Credentials
+from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.rest import ManagerClient
+from cep_common.clock import SystemClock
+
+MANAGER_OPTION = click.option(
+    "--manager",
+    envvar="CEP_MANAGER_URL",
+    default="http://127.0.0.1:9080",
+    show_default=True,
+    help="The manager's console address; several are separated by commas.",
+)
+LONGEST_NAME = 64
+
+
+@click.command("login")
+@click.argument("name", required=False)
+@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it holds.")
+@MANAGER_OPTION
+@with_readable_errors
+def login_command(name: str | None, days: int, manager: str) -> None:
+    """Log in as NAME: a token of yours is kept in ~/.config/cep, and the other commands show it."""
+    user = name or click.prompt("Name", err=True)
+    password = click.prompt("Password", hide_input=True, err=True)
+    client = ManagerClient(manager, basic=(user, password))
+    account = client.account()
+    if account["must_change_password"]:
+        chosen = click.prompt(
+            "This password was given to you; choose another one", hide_input=True, confirmation_prompt=True, err=True
+        )
+        client.change_password(password, chosen)
+        client = ManagerClient(client.url, basic=(user, chosen))
+    called = f"cep login on {socket.gethostname()}, {SystemClock().now_ms()}"[:LONGEST_NAME]
+    token = client.make_token(called, account["role"], days)
+    Credentials.of_user(os.environ).keep(manager, Credential(account["name"], called, token))
+    click.echo(f"logged in at {client.url} as {account['name']} ({account['role']}) for {days} days", err=True)
+
+
+@click.command("logout")
+@MANAGER_OPTION
+@with_readable_errors
+def logout_command(manager: str) -> None:
+    """Revoke the token that `cep login` got, and forget it."""
+    credentials = Credentials.of_user(os.environ)
+    kept = credentials.of(manager)
+    if kept is None:
+        raise RefusedError(f"you are not logged in at {manager}")
+    credentials.forget(manager)
+    ManagerClient(manager, token=kept.token).revoke_token(kept.name)
+    click.echo(f"logged out at {manager}", err=True)
