@@ -68,14 +68,18 @@ class Soak:
             system.until(lambda: system.answer(lambda client: client.plan("Soaked")["status"]["connected"]))
             security = SecurityConfig(str(self.folder / "keys"))
             pace = Pace()
-            feeders, listeners = [], []
+            feeders: list[LoadFeeder] = []
+            listeners: list[LoadListener] = []
             for (name, url), host in zip(system.worker_urls().items(), system.hosts, strict=True):
                 ingress, egress = (Endpoint(host.address, port) for port in (system.ports.ingress, system.ports.egress))
                 feeders.append(LoadFeeder(name, url, ingress, system.token, security, pace))
                 listeners.append(LoadListener(name, egress, security))
-            for thread in (*listeners, *feeders):
-                thread.start()
-                opened.callback(thread.close)
+            for listener in listeners:
+                listener.start()
+                opened.callback(listener.close)
+            for feeder in feeders:
+                feeder.start()
+                opened.callback(feeder.close)
             self._find_rate(feeders, pace)
             self._soak(system, listeners)
             self.rows = sum(feeder.rows for feeder in feeders)
