@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from flask import Blueprint, Response, request
+from flask import Blueprint, Flask, Response, request
 
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.routes import account_routes
 from cep_manager.api.authoring_routes import authoring_routes
-from cep_manager.api.calls import Api, Media
+from cep_manager.api.calls import Api, Call, Media
 from cep_manager.api.checkpoint_routes import checkpoint_routes
 from cep_manager.api.event_routes import event_routes
 from cep_manager.api.health_routes import health_routes
@@ -25,6 +25,7 @@ from cep_manager.event_flow import EventFlow
 from cep_manager.manager_view import Cluster, Health, ManagerView
 
 PREFIX = "/api/v1"
+CALLS_OF_APP = "cep-api-calls"
 
 
 def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
@@ -44,7 +45,14 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     insight_routes(api.in_area("Logs and configuration"), view)
     account_routes(api.in_area("Accounts"), accounts)
     _system_routes(api.in_area("The system"), view)
+    blueprint.record(lambda state: state.app.extensions.setdefault(CALLS_OF_APP, tuple(api.calls)))
     return blueprint
+
+
+def declared_calls(app: Flask) -> tuple[Call, ...]:
+    """The calls of the API that `app` serves."""
+    calls: tuple[Call, ...] = app.extensions[CALLS_OF_APP]
+    return calls
 
 
 def _system_routes(api: Api, view: ManagerView) -> None:

@@ -12,6 +12,8 @@ import msgspec
 from cep_common.errors import CepError
 from cep_common.security.access import Permission
 from cep_manager.access import CALLS
+from cep_manager.accounts.login_sessions import COOKIE
+from cep_manager.accounts.page_context import CSRF_HEADER
 from cep_manager.api.calls import JSON, Call, Media
 from cep_manager.api.failures import Failure, status_of
 from cep_manager.errors import BadRequestError, ManagerUnavailableError, MediaTypeError, NotLeaderError
@@ -25,8 +27,8 @@ SECURITY: dict[str, Any] = {
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "session",
-        "description": "Who has logged in at the console. Changes also need the page's token, in header X-CSRF-Token",
+        "name": COOKIE,
+        "description": f"Who has logged in at the console. Changes also need the page's token, in header {CSRF_HEADER}",
     },
 }
 

@@ -14,13 +14,19 @@ from cep_manager.api.failures import answer_http, status_of
 from cep_manager.api.requests import read_number, read_tenant, read_text
 from cep_manager.authoring.samples import sample, samples
 from cep_manager.compiled_plan import PlanProblem
+from cep_manager.console.api_pages import api_pages
+from cep_manager.console.checkpoint_pages import checkpoint_pages
+from cep_manager.console.configuration_pages import configuration_pages
+from cep_manager.console.exception_pages import exception_pages
 from cep_manager.console.highlight import xml_lines
+from cep_manager.console.log_pages import log_pages
 from cep_manager.console.overview_pages import overview_pages
-from cep_manager.console.pages import Page, fragment, link, notice_of_deed, page
+from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.plan_list_pages import plan_list_pages
 from cep_manager.console.presenters import present_cluster, present_problem
 from cep_manager.console.text import FILTERS
 from cep_manager.console.topology_pages import topology_pages
+from cep_manager.console.worker_pages import worker_pages
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, UnknownStreamError
 from cep_manager.events.model import Side
 from cep_manager.manager_view import ManagerView, Outcome
@@ -69,7 +75,13 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     _life_cycle_actions(console, view)
     _event_pages(console, view)
     _flow_pages(console)
+    api_pages(console)
     _cluster_pages(console, view)
+    log_pages(console, view)
+    configuration_pages(console, view)
+    checkpoint_pages(console, view)
+    exception_pages(console, view)
+    worker_pages(console, view)
     return console
 
 

@@ -1,8 +1,11 @@
 // Keeps the regions of a page that carry `data-refresh` up to date.
 
 import { call } from "./call.js";
+import { picture, version } from "./live.js";
 import { morph } from "./morph.js";
 import "./times.js";
+
+const SELDOM_MS = 10_000;
 
 const pulse = document.getElementById("pulse");
 let failedSince = null;
@@ -30,10 +33,18 @@ async function reach(address, options) {
   }
 }
 
-/** Calls `step` now and then again `everyMs` after it has ended, as long as the page is visible and asks nothing. */
+/**
+ * Calls `step` again and again, `everyMs` after it has ended, as long as the page is visible and asks nothing. While the
+ * manager tells by itself what changes, only when something has, and else seldom, for what time alone changes.
+ */
 export function repeat(step, everyMs) {
+  let seen = -1;
+  let next = 0;
   const run = async () => {
-    if (!document.hidden && document.querySelector("dialog[open]") === null) {
+    const due = picture() === null || version() !== seen || Date.now() >= next;
+    if (due && !document.hidden && document.querySelector("dialog[open]") === null) {
+      seen = version();
+      next = Date.now() + SELDOM_MS;
       await step();
     }
     setTimeout(run, everyMs);
@@ -65,6 +76,7 @@ function keepUp(region) {
     shown = text;
     const made = document.createElement("template");
     made.innerHTML = text;
+    document.dispatchEvent(new CustomEvent("refreshing", { detail: made.content }));
     morph(region, made.content);
   }, Number(region.dataset.everyMs));
 }

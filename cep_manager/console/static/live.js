@@ -1,0 +1,71 @@
+// What the page shows, as the manager sends it when it changes: one stream for the page, of the address in `data-live`.
+// Where there is none (too many pages watch, or something between does not let it through) the page asks instead.
+
+const TRY_AGAIN_MS = 30_000;
+
+const address = document.querySelector("[data-live]")?.dataset.live;
+let source = null;
+let known = null;
+let changes = 0;
+
+/** What the manager knows now, as it has sent it; null when there is no stream and the page must ask. */
+export function picture() {
+  return known;
+}
+
+/** A number that is another one whenever the picture has changed. */
+export function version() {
+  return changes;
+}
+
+function open() {
+  if (source !== null || document.hidden) {
+    return;
+  }
+  source = new EventSource(address);
+  source.addEventListener("picture", (event) => show(JSON.parse(event.data)));
+  source.addEventListener("change", (event) => show(merged(known, JSON.parse(event.data))));
+  source.addEventListener("ended", close);
+  source.addEventListener("error", () => {
+    known = null; // it may come back by itself; till then the page asks
+    if (source?.readyState === EventSource.CLOSED) {
+      close();
+      setTimeout(open, TRY_AGAIN_MS);
+    }
+  });
+}
+
+/** A page that nobody sees takes no stream: a browser has only few connections to one server. */
+function close() {
+  source?.close();
+  source = null;
+  known = null;
+}
+
+function show(picture) {
+  known = picture;
+  changes += 1;
+}
+
+/** `target` with a JSON merge patch (RFC 7396) in it. */
+function merged(target, patch) {
+  if (patch === null || typeof patch !== "object" || Array.isArray(patch)) {
+    return patch;
+  }
+  const result = target !== null && typeof target === "object" && !Array.isArray(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) {
+      delete result[name];
+    } else {
+      result[name] = merged(result[name] ?? null, value);
+    }
+  }
+  return result;
+}
+
+if (address !== undefined) {
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", open);
+  open();
+}
