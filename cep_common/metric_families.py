@@ -4,11 +4,14 @@ what is measured, the unit."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+Thing = TypeVar("Thing")
 
 Labelled = Iterable[tuple[tuple[object, ...], float]]
 """Values of labels, in their order, with the value."""
@@ -28,6 +31,25 @@ def counter(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> 
     for of, value in values:
         family.add_metric([str(one) for one in of], value)
     return family
+
+
+class Figure(NamedTuple, Generic[Thing]):
+    """A family that tells one figure of each of several things: its name, its help, and how the figure is read."""
+
+    name: str
+    text: str
+    value: Callable[[Thing], float]
+
+
+def told(
+    figures: Iterable[Figure[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
+) -> Iterator[Metric]:
+    """A family for each of `figures`, told of all `things` with the values of their labels: a counter where its name
+    ends with `_total`, else a gauge."""
+    known = list(things)
+    for figure in figures:
+        family = counter if figure.name.endswith("_total") else gauge
+        yield family(figure.name, figure.text, labels, ((of, figure.value(thing)) for of, thing in known))
 
 
 class _Told(Collector):

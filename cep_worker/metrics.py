@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.metric_families import Labelled, counter, gauge
+from cep_common.messages import InflowReport
+from cep_common.metric_families import Figure, Labelled, counter, gauge, told
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 
 PLAN = ("tenant", "plan")
@@ -29,33 +30,43 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
         ("tenant",),
         (((tenant,), events) for tenant, events in figures.taken),
     )
-    yield from _inflows(figures)
+    inflows = (((*_of(plan.key), one.stream), one) for plan in figures.plans for one in plan.inflow)
+    yield from told(_INFLOWS, STREAM, inflows)
     yield from _outflows(figures)
-    yield from _spools(figures.spools)
-    yield from _held(figures.held)
+    yield from told(_SPOOLS, STREAM, (((*_of(key), one.stream), one) for key, one in figures.spools))
+    yield from told(_HELD, PLAN, ((_of(key), one) for key, one in figures.held))
     yield from _connectors(figures.connectors)
 
 
-def _inflows(figures: WorkerFigures) -> Iterator[Metric]:
-    told = [((plan.key.tenant, plan.key.plan, one.stream), one) for plan in figures.plans for one in plan.inflow]
-    yield gauge(
-        "cep_inflow_connected",
-        "1 while the stream has a connection to a receiver",
-        STREAM,
-        ((of, one.connected) for of, one in told),
-    )
-    yield counter(
-        "cep_inflow_sent_events_total",
-        "Events sent into the topology",
-        STREAM,
-        ((of, one.sent_events) for of, one in told),
-    )
-    yield gauge(
-        "cep_inflow_waiting_events",
-        "Events that wait for the topology",
-        STREAM,
-        ((of, one.waiting_events) for of, one in told),
-    )
+_INFLOWS: tuple[Figure[InflowReport], ...] = (
+    Figure("cep_inflow_connected", "1 while the stream has a connection to a receiver", lambda one: one.connected),
+    Figure("cep_inflow_sent_events_total", "Events sent into the topology", lambda one: one.sent_events),
+    Figure("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
+)
+
+_SPOOLS: tuple[Figure[SpoolFigures], ...] = (
+    Figure(
+        "cep_spool_bytes",
+        "Bytes of accepted events on disk that the topology may ask for again",
+        lambda one: one.size_bytes,
+    ),
+    Figure("cep_spool_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
+    Figure(
+        "cep_spool_lost_events_total",
+        "Accepted events that could not be read from the disk again",
+        lambda one: one.lost_events,
+    ),
+)
+
+_HELD: tuple[Figure[HeldFigures], ...] = (
+    Figure("cep_held_events", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events),
+    Figure("cep_held_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+    Figure(
+        "cep_held_oldest_seconds",
+        "For how long the oldest of them have waited",
+        lambda one: one.oldest_ms / 1_000,
+    ),
+)
 
 
 def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
@@ -63,61 +74,18 @@ def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
         "cep_outflow_publishers",
         "Publishers of the topology that are connected",
         PLAN,
-        (((plan.key.tenant, plan.key.plan), len(plan.publishers)) for plan in figures.plans),
+        ((_of(plan.key), len(plan.publishers)) for plan in figures.plans),
     )
     yield counter(
         "cep_outflow_received_events_total",
         "Events got from the topology in its present epoch",
         STREAM,
-        (
-            ((plan.key.tenant, plan.key.plan, one.stream), one.received_events)
-            for plan in figures.plans
-            for one in plan.outflow
-        ),
+        (((*_of(plan.key), one.stream), one.received_events) for plan in figures.plans for one in plan.outflow),
     )
 
 
-def _spools(spools: tuple[tuple[PlanKey, SpoolFigures], ...]) -> Iterator[Metric]:
-    told = [((key.tenant, key.plan, one.stream), one) for key, one in spools]
-    yield gauge(
-        "cep_spool_bytes",
-        "Bytes of accepted events on disk that the topology may ask for again",
-        STREAM,
-        ((of, one.size_bytes) for of, one in told),
-    )
-    yield gauge(
-        "cep_spool_full",
-        "1 while nothing more can be stored, and sources wait",
-        STREAM,
-        ((of, one.full) for of, one in told),
-    )
-    yield counter(
-        "cep_spool_lost_events_total",
-        "Accepted events that could not be read from the disk again",
-        STREAM,
-        ((of, one.lost_events) for of, one in told),
-    )
-
-
-def _held(held: tuple[tuple[PlanKey, HeldFigures], ...]) -> Iterator[Metric]:
-    yield gauge(
-        "cep_held_events",
-        "Results on disk that wait for their checkpoint or for sinks",
-        PLAN,
-        (((key.tenant, key.plan), one.events) for key, one in held),
-    )
-    yield gauge(
-        "cep_held_bytes",
-        "Bytes of the files that hold them",
-        PLAN,
-        (((key.tenant, key.plan), one.size_bytes) for key, one in held),
-    )
-    yield gauge(
-        "cep_held_oldest_seconds",
-        "For how long the oldest of them have waited",
-        PLAN,
-        (((key.tenant, key.plan), one.oldest_ms / 1_000) for key, one in held),
-    )
+def _of(key: PlanKey) -> tuple[object, ...]:
+    return key.tenant, key.plan
 
 
 def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
@@ -148,8 +116,8 @@ def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
     )
 
 
-def _together(told: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:
+def _together(values: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:
     sums: Counter[tuple[object, ...]] = Counter()
-    for one, value in told:
+    for one, value in values:
         sums[one.tenant, one.plan, one.stream, one.type] += value
     return sums.items()

@@ -13,6 +13,7 @@ from cep_manager.metrics.checkpoints import checkpoint_metrics
 from cep_manager.metrics.cluster import cluster_metrics
 from cep_manager.metrics.plans import plan_metrics
 from cep_manager.metrics.stages import stage_metrics
+from cep_manager.metrics.tables import table_metrics
 
 
 def metrics_blueprint(view: ManagerView) -> Blueprint:
@@ -29,6 +30,7 @@ def metrics_blueprint(view: ManagerView) -> Blueprint:
         yield from plan_metrics(overview.snapshot)
         yield from checkpoint_metrics(overview.snapshot)
         yield from stage_metrics(overview.snapshot)
+        yield from table_metrics(view.metric_tables())
 
     metrics = Metrics(tell)
 

@@ -6,14 +6,14 @@ streams. So there are as many series as a plan's text has streams and instances,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
-from cep_common.metric_families import counter, gauge
+from cep_common.metric_families import Figure, counter, gauge, told
 from cep_common.task_messages import ComponentReport
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.snapshot import Snapshot
@@ -51,8 +51,9 @@ def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
     components = list(_components(snapshot))
     instances = [instance for component in components for instance in component.instances]
     yield from _by_stream(components)
-    yield from _counters(instances)
-    yield from _gauges(instances, snapshot.now_ms)
+    yield from told(_COUNTED, INSTANCE, ((one.labels, one.all_time) for one in instances))
+    yield _capacities(instances, snapshot.now_ms)
+    yield from told(_HELD, INSTANCE, ((one.labels, one.report) for one in instances if one.report is not None))
     yield _latencies(components)
     yield gauge(
         "cep_instances_left_out",
@@ -122,45 +123,41 @@ def _by_stream(components: list[_Component]) -> Iterator[Metric]:
     )
 
 
-_COUNTERS: tuple[tuple[str, str, Callable[[Figures], float]], ...] = (
-    ("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
-    ("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
-    ("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
-    ("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
-    (
+_COUNTED: tuple[Figure[Figures], ...] = (
+    Figure("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
+    Figure("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
+    Figure("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
+    Figure("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
+    Figure(
         "cep_instance_event_stay_seconds_total",
         "How long each event stayed in the instance, added up; at a receiver until all that came of it had gone on",
         lambda one: one.stay_ms / 1_000,
     ),
-    ("cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped),
-    ("cep_instance_errors_total", "Errors", lambda one: one.errors),
+    Figure("cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped),
+    Figure("cep_instance_errors_total", "Errors", lambda one: one.errors),
+)
+
+_HELD: tuple[Figure[ComponentReport], ...] = (
+    Figure("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
+    Figure(
+        "cep_instance_state_rows",
+        "Rows of the state that the instance holds in memory",
+        lambda one: sum(part.rows for part in one.held if part.kind != "strings"),
+    ),
+    Figure(
+        "cep_instance_state_bytes",
+        "An estimate of the state that the instance holds in memory",
+        lambda one: sum(part.bytes for part in one.held),
+    ),
 )
 
 
-def _counters(instances: list[_Instance]) -> Iterator[Metric]:
-    for name, text, value in _COUNTERS:
-        yield counter(name, text, INSTANCE, ((one.labels, value(one.all_time)) for one in instances))
-
-
-def _gauges(instances: list[_Instance], now_ms: int) -> Iterator[Metric]:
-    yield gauge(
+def _capacities(instances: list[_Instance], now_ms: int) -> Metric:
+    return gauge(
         "cep_instance_capacity_ratio",
         "Share of the last ten minutes spent working: near 1 it cannot do more",
         INSTANCE,
         ((one.labels, round(capacity([one.history], now_ms), 6)) for one in instances),
-    )
-    live = [(one.labels, one.report) for one in instances if one.report is not None]
-    yield gauge(
-        "cep_instance_queued_events",
-        "Events that wait in the instance",
-        INSTANCE,
-        ((labels, report.queued_events) for labels, report in live),
-    )
-    yield gauge(
-        "cep_instance_state_bytes",
-        "An estimate of the state that the instance holds in memory",
-        INSTANCE,
-        ((labels, sum(part.bytes for part in report.held)) for labels, report in live),
     )
 
 

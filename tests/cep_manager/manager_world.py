@@ -340,7 +340,7 @@ class FakeView:
         self.world = world
         self.healthy = True
         self.points: tuple[PlanPoint, ...] = ()
-        self.tables = MetricTablesView("", 15_000, 259_200_000)
+        self.tables = MetricTablesView("sqlite:///metrics.db", 15_000, 259_200_000)
         self.managers: tuple[ManagerMember, ...] = (LEADER,)
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000

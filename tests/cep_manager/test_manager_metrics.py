@@ -16,14 +16,15 @@ from storm_world import running_view
 from cep_common.task_messages import ComponentReport
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.errors import ManagerUnavailableError
+from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.metrics import stages
 from cep_manager.metrics.blueprint import metrics_blueprint
 from cep_manager.web import create_app
 
-UNITS = ("seconds", "bytes", "events", "ratio", "info")
+UNITS = ("seconds", "bytes", "events", "rows", "ratio", "info")
 COUNTED = (
     *("connections", "required", "tasks", "slots", "free", "plans", "epoch"),
-    *("state", "up", "out", "bundles", "errors", "restarts"),
+    *("state", "level", "up", "out", "bundles", "errors", "restarts"),
 )
 
 
@@ -85,6 +86,16 @@ def test_exactly_one_state_of_a_plan_is_told(families: dict[str, Metric]) -> Non
     assert sum(states.values()) == states["active"] == 1
     assert values(families["cep_plan_tasks"]) == values(families["cep_plan_tasks_required"]) == [1]
     assert values(families["cep_plan_inflow_connections"]) == [2]
+
+
+def test_the_level_of_statistics_and_the_metric_tables_are_told() -> None:
+    view = running_view()
+    view.tables = MetricTablesView("sqlite:///metrics.db", 15_000, 60_000, 100, 7, problem="it is locked")
+    families = families_of(view)
+    levels = {one.labels["level"]: one.value for one in families["cep_plan_statistics_level"].samples}
+    assert levels == {"off": 0, "basic": 1, "detail": 0}
+    told = [values(families[f"cep_metric_tables_{name}"]) for name in ("up", "rows", "dropped_rows")]
+    assert told == [[0], [100], [7]]
 
 
 def test_the_cluster_is_told(families: dict[str, Metric]) -> None:

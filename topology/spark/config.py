@@ -10,7 +10,7 @@ import msgspec
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.messages import CheckpointSettings
-from cep_common.security.config import SecurityConfig
+from cep_common.security.config import SecurityConfig, ServerSecurity
 from topology.checkpoint.coordinator import Timing
 from topology.checkpoint.store import is_folder, shown_location
 from topology.stages.settings import StageSettings
@@ -107,6 +107,13 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the driver's metrics can be had over HTTP; nowhere with `port` 0."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+
+
 class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the driver process can be told."""
 
@@ -114,7 +121,8 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     managers: tuple[str, ...] = ("127.0.0.1:8904",)
     request_timeout_ms: Count = 2_000
-    security: SecurityConfig = SecurityConfig()
+    security: ServerSecurity = ServerSecurity()
+    metrics: MetricsConfig = MetricsConfig()
     spark: SparkConfig = SparkConfig()
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
@@ -128,7 +136,8 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def stage_settings(self) -> StageSettings:
         """What stages are told: their own settings, the managers, and where keys are."""
-        security = self.stages.security if self.stages.security != SecurityConfig() else self.security
+        own = SecurityConfig(self.security.keys, self.security.insecure)
+        security = self.stages.security if self.stages.security != SecurityConfig() else own
         return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
 
     def timing(self) -> Timing:

@@ -1,0 +1,103 @@
+"""The driver's own metrics, told at the moment of each scrape, and the HTTP server at which they can be had.
+
+What tasks do is told by the manager: tasks come and go on any executor, and have no port that could be configured for
+scraping. The manager's metrics have other names, so that a sum over all processes counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+import msgspec
+from flask import Flask, Response, jsonify, request
+from prometheus_client.core import Metric
+
+from cep_common.clock import Clock
+from cep_common.messages import RunState, TopologyReport
+from cep_common.metric_families import Metrics, counter, gauge
+from cep_common.security.access import Permission
+from cep_common.security.config import ServerSecurity
+from cep_common.security.web import Gate, guard
+from cep_common.web_server import WebServer
+from topology.spark.config import MetricsConfig
+
+CALLS = {"show_metrics": Permission.SEE_SYSTEM}
+
+THREADS = 2
+BODY_BYTES = 1_024
+PLAN = ("tenant", "plan")
+
+
+class DriverFigures(msgspec.Struct, frozen=True):
+    """What the driver tells of itself at one moment; `registered` says that a manager has taken its last report."""
+
+    slots: int
+    slots_free: int
+    executors: int
+    registered: bool
+    topologies: tuple[TopologyReport, ...] = ()
+
+
+def driver_metrics(figures: DriverFigures) -> Iterator[Metric]:
+    """All families of a driver."""
+    yield gauge("cep_driver_registered", "1 while a manager takes the driver's reports", (), [((), figures.registered)])
+    yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), figures.slots)])
+    yield gauge("cep_driver_slots_free", "Slots that no topology holds", (), [((), figures.slots_free)])
+    yield gauge("cep_driver_executors", "Spark executors that can be used", (), [((), figures.executors)])
+    states = Counter((one.key.tenant, one.key.plan, one.state) for one in figures.topologies)
+    yield gauge(
+        "cep_driver_topologies",
+        "Topologies of the plan in that state; two while one takes another's place",
+        (*PLAN, "state"),
+        (
+            ((*of, state), states[*of, state])
+            for of in sorted({(tenant, plan) for tenant, plan, _ in states})
+            for state in get_args(RunState)
+        ),
+    )
+    newest = {one.key: one for one in sorted(figures.topologies, key=lambda one: one.epoch)}
+    yield counter(
+        "cep_driver_restarts_total",
+        "How often the driver has started the plan's topology again, in its newest epoch",
+        PLAN,
+        (((key.tenant, key.plan), one.restarts) for key, one in newest.items()),
+    )
+
+
+class MetricsServer:
+    """`/metrics` at `config`'s address, guarded as every HTTP server is: beyond loopback by tokens. Raises ConfigError,
+    PortInUseError."""
+
+    def __init__(
+        self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverFigures], clock: Clock
+    ) -> None:
+        app = create_app(Gate(security, config.host, clock, key="metrics.host"), figures)
+        where = "metrics.port (and metrics.host)"
+        self._server = WebServer(app, config.host, config.port, THREADS, BODY_BYTES, security, where)
+        self._server.start()
+
+    def close(self) -> None:
+        """Nobody is answered any more and the port is free."""
+        self._server.stop()
+
+
+def create_app(gate: Gate, figures: Callable[[], DriverFigures]) -> Flask:
+    """The driver's HTTP interface; every request passes `gate`."""
+    app = Flask("cep_driver", static_folder=None)
+    metrics = Metrics(lambda: driver_metrics(figures()))
+    guard(app, gate, CALLS, _refused)
+
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        text, content_type = metrics.scrape(request.headers.get("Accept", ""))
+        return Response(text, content_type=content_type)
+
+    return app
+
+
+def _refused(status: int, code: str, message: str) -> Response:
+    answer = jsonify(code=code, message=message)
+    answer.status_code = status
+    return answer
