@@ -84,8 +84,8 @@ class DataPlane:
         self._ending: dict[PlanKey, PlanFlow] = {}
         """Of plans that are not deployed any more: results that their topologies still give are delivered."""
         self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
-        self._imported = StreamDirectory()
-        self._exported = StreamDirectory()
+        self._imported = StreamDirectory(None)
+        self._exported = StreamDirectory(None)
         self._connector_problems: dict[PlanKey, str] = {}
         self._snapshots: tuple[PlanSnapshot, ...] = ()
         self._connectors: tuple[ConnectorFigures, ...] = ()

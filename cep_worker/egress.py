@@ -146,7 +146,7 @@ class Egress:
         self._reactor = reactor
         self._config = config
         self._room = room
-        self._directory = StreamDirectory()
+        self._directory = StreamDirectory(None)
         self._listeners: dict[bytes, Listener] = {}
         self._taps: dict[Source, list[_Tap]] = {}
         self._ready: dict[Listener, None] = {}

@@ -44,6 +44,7 @@ STATUS = {
     "no-room": 503,
     "leaving": 503,
     "inactive": 503,
+    "starting": 503,
 }
 """Refusals that are not simply 400."""
 

@@ -45,10 +45,12 @@ class EventStream:
 
 
 class StreamDirectory:
-    """The streams that a name may mean, all imported or all exported ones. Immutable, so any thread may use it."""
+    """The streams that a name may mean, all imported or all exported ones; None while nobody has told yet which plans
+    are deployed. Immutable, so any thread may use it."""
 
-    def __init__(self, streams: Iterable[PlanStream] = ()) -> None:
-        self._streams = tuple(streams)
+    def __init__(self, streams: Iterable[PlanStream] | None) -> None:
+        self._told = streams is not None
+        self._streams = tuple(streams or ())
 
     def event_streams(self, tenant: int) -> list[EventStream]:
         """Every event stream of `tenant` once; those that plans define differently are given once for each plan."""
@@ -62,7 +64,9 @@ class StreamDirectory:
         return found
 
     def resolve(self, name: str, tenant: int) -> EventStream:
-        """What `tenant` means by `name`. InputError `unknown-stream` or `ambiguous-stream` otherwise."""
+        """What `tenant` means by `name`. InputError `unknown-stream`, `ambiguous-stream`, or `starting` otherwise."""
+        if not self._told:
+            raise InputError("starting", "this worker has not heard yet which plans are deployed; try again")
         own = self._of(tenant)
         members = [member for member in own if name == member.name()]
         members = members or [member for member in own if _means(name, member)]
