@@ -29,6 +29,7 @@ CALLS: dict[str, Permission] = {
     "api.tail_events": Permission.SEE,
     "api.look_at_events": Permission.SEE,
     "api.send_events": Permission.SEND,
+    "api.read_event_file": Permission.SEND,
     "console.list_event_streams": Permission.SEE,
     "console.show_event_stream": Permission.SEE,
     "console.show_event_flow": Permission.SEE,

@@ -19,6 +19,7 @@ CepError
     ├── UnknownStreamError      no such event stream
     ├── NoWorkerError           no worker serves an event stream
     ├── WorkerFailedError       a worker did not do what it was asked for
+    ├── EventFileError          a file of events cannot be read
     ├── EventsRefusedError      a worker refused events; carries its reasons
     ├── TailsBusyError          no more event streams are watched at the moment
     ├── StoreError              the plan store cannot be read or written
@@ -160,6 +161,12 @@ class WorkerFailedError(ManagerError):
     """A worker cannot be reached, or does not let the manager in."""
 
     code = "worker-failed"
+
+
+class EventFileError(ManagerError):
+    """A file of events cannot be read, lacks an attribute of the stream, or holds too much."""
+
+    code = "event-file"
 
 
 class EventsRefusedError(ManagerError):

@@ -19,6 +19,7 @@ from cep_manager.accounts.first_admin import welcome_first_admin
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError
+from cep_manager.events.parquet import MOST_FILE_BYTES
 from cep_manager.manager import Manager
 from cep_manager.service import ManagerService
 from cep_manager.stored_plans import StoredPlans
@@ -54,7 +55,9 @@ class ManagerProcess:
             accounts = Accounts(database, config.accounts, clock)
             app = create_app(self.manager, http.body_bytes, gate, accounts, secure=bool(config.security.certificate))
             where = "http.port (and http.host)"
-            web = WebServer(app, http.host, http.port, http.threads, http.body_bytes, config.security, where)
+            # The server lets in twice as much as it is told; the application then bounds each call by itself.
+            body_bytes = max(http.body_bytes, MOST_FILE_BYTES // 2)
+            web = WebServer(app, http.host, http.port, http.threads, body_bytes, config.security, where)
             stack.callback(web.stop)
             stack.callback(self.manager.end_streams)
             self.service.start()

@@ -13,6 +13,7 @@ from msgspec import Meta
 from cep_manager.api.calls import JSON, Api, Body, Media
 from cep_manager.api.requests import read_tenant
 from cep_manager.errors import (
+    EventFileError,
     EventsRefusedError,
     NoWorkerError,
     TailsBusyError,
@@ -20,6 +21,7 @@ from cep_manager.errors import (
     WorkerFailedError,
 )
 from cep_manager.events.model import EventFilter, EventStreamView, Operator, SentEvents, TailReport
+from cep_manager.events.parquet import MOST_FILE_BYTES, read_parquet
 from cep_manager.manager_view import ManagerView, Tail
 
 BEAT_S = 1.0
@@ -100,6 +102,26 @@ def event_routes(api: Api, view: ManagerView) -> None:
     def send_events(name: str, body: bytes) -> SentEvents:
         authorization = request.headers.get("Authorization", "")
         return view.send_events(read_tenant(request), name, body, request.mimetype, authorization)
+
+    @api.post(
+        "/event-streams/<path:name>/parquet",
+        "The events in a Parquet file, for that imported stream; nothing is sent",
+        answers=Media("application/x-ndjson", "An event a line"),
+        body=Body(_read_file, Any, ("application/vnd.apache.parquet",)),
+        fails=(UnknownStreamError, EventFileError),
+    )
+    def read_event_file(name: str, body: bytes) -> Response:
+        streams = view.event_streams(read_tenant(request))
+        found = next((one for one in streams if (one.side, one.name) == ("imported", name)), None)
+        if found is None:
+            raise UnknownStreamError(f"there is no imported event stream {name}")
+        return Response(read_parquet(body, found.attributes), content_type="application/x-ndjson")
+
+
+def _read_file(asked: Request) -> bytes:
+    """The body, which may be longer than those of other calls."""
+    asked.max_content_length = MOST_FILE_BYTES
+    return asked.get_data()
 
 
 def _server_sent(tail: Tail) -> Iterator[bytes]:

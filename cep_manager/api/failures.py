@@ -23,6 +23,7 @@ from cep_manager.accounts.errors import (
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
+    EventFileError,
     EventsRefusedError,
     InsightBusyError,
     ManagerError,
@@ -70,6 +71,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     UnknownStreamError: 404,
     NoWorkerError: 503,
     WorkerFailedError: 502,
+    EventFileError: 422,
     EventsRefusedError: 422,
     TailsBusyError: 503,
     StreamsBusyError: 503,

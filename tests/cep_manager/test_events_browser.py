@@ -1,8 +1,10 @@
 """The pages of event streams in a real browser: results are watched, events are sent. Skipped without Chromium."""
 
-import json
+import io
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from browser import CHROMIUM, Browser
 from manager_world import FakeView, World, free_port
@@ -37,10 +39,11 @@ def told(page: Browser, id_: str) -> str:
     return str(page.evaluate(f"document.getElementById('{id_}').textContent"))
 
 
-def choose_file(page: Browser, name: str, text: str) -> None:
+def choose_file(page: Browser, name: str, contents: bytes) -> None:
     """The feed's field has a file of that name."""
+    octets = f"Uint8Array.from({list(contents)})"
     page.evaluate(
-        f"(() => {{ const chosen = new DataTransfer(); chosen.items.add(new File([{json.dumps(text)}], '{name}'));"
+        f"(() => {{ const chosen = new DataTransfer(); chosen.items.add(new File([{octets}], '{name}'));"
         "document.getElementById('feed-file').files = chosen.files })()"
     )
 
@@ -81,14 +84,31 @@ def test_a_file_is_fed_at_its_rate_and_a_refusal_ends_it_with_its_reason(
 ) -> None:
     chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
     chromium.evaluate("document.getElementById('feed-rate').value = 100000")
-    choose_file(chromium, "few.csv", 'tailnum,delay\n"N,1",5\nN2,\n')
+    choose_file(chromium, "few.csv", b'tailnum,delay\n"N,1",5\nN2,\n')
     chromium.evaluate("document.getElementById('feed-start').click()")
     chromium.until("document.getElementById('feed-told').textContent.startsWith('Done')")
     assert told(chromium, "feed-told") == "Done: 2 of 2 events sent"
     assert (
         b"\n".join(body for _, body, _, _ in view.sent) == b'{"tailnum":"N,1","delay":5}\n{"tailnum":"N2","delay":null}'
     )
-    choose_file(chromium, "bad.ndjson", '{"tailnum": "broken"}\n')
+    choose_file(chromium, "bad.ndjson", b'{"tailnum": "broken"}\n')
     chromium.evaluate("document.getElementById('feed-start').click()")
     chromium.until("document.getElementById('feed-told').textContent.startsWith('After 0 events')")
     assert told(chromium, "feed-told") == "After 0 events: events do not fit: delay must be a number"
+
+
+def test_a_parquet_file_is_fed_with_every_digit_and_one_that_is_none_is_refused(
+    chromium: Browser, address: str, view: FakeView
+) -> None:
+    held = io.BytesIO()
+    pq.write_table(pa.table({"tailnum": ["N1", "N2"], "delay": [2**62 + 1, None]}), held)
+    chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
+    chromium.evaluate("document.getElementById('feed-rate').value = 100000")
+    choose_file(chromium, "few.parquet", held.getvalue())
+    chromium.evaluate("document.getElementById('feed-start').click()")
+    chromium.until("document.getElementById('feed-told').textContent.startsWith('Done')")
+    sent = b"\n".join(body for _, body, _, _ in view.sent)
+    assert sent == b'{"tailnum":"N1","delay":4611686018427387905}\n{"tailnum":"N2","delay":null}'
+    choose_file(chromium, "none.parquet", b"no such file")
+    chromium.evaluate("document.getElementById('feed-start').click()")
+    chromium.until("document.getElementById('feed-told').textContent.startsWith('none.parquet cannot be read')")

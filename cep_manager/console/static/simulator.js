@@ -1,5 +1,6 @@
 // Sends events into a stream: one from a form, or those of a file at a rate, as long as the page is open.
 
+import { call } from "./call.js";
 import { send } from "./refresh.js";
 import { eventsOf } from "./try_events.js";
 
@@ -58,10 +59,12 @@ feedForm.addEventListener("submit", async (submitted) => {
   submitted.preventDefault();
   const [file] = document.getElementById("feed-file").files;
   let events;
+  tell("feed-told", "busy", `Reading ${file.name}…`);
   try {
-    events = eventsOf(file.name, await file.text(), { attributes });
-  } catch {
-    tell("feed-told", "bad", `${file.name} cannot be read: it must be CSV with a line of names, or JSON objects, one a line.`);
+    events = /\.parquet$/i.test(file.name) ? await fromParquet(file) : eventsOf(file.name, await file.text(), { attributes });
+  } catch (error) {
+    const reason = error instanceof FileError ? error.message : "it must be CSV with a line of names, JSON objects, one a line, or Parquet";
+    tell("feed-told", "bad", `${file.name} cannot be read: ${reason}.`);
     return;
   }
   feed = { events, sent: 0, paused: false, stopped: false };
@@ -75,6 +78,21 @@ pauseButton.addEventListener("click", () => {
 stopButton.addEventListener("click", () => {
   feed.stopped = true;
 });
+
+class FileError extends Error {}
+
+/** The events of a Parquet file, which the manager reads, as lines of JSON. Throws FileError with the manager's words. */
+async function fromParquet(file) {
+  const answer = await call(simulator.dataset.parquet, {
+    method: "POST",
+    headers: { Accept: "application/x-ndjson, application/json", "Content-Type": "application/vnd.apache.parquet" },
+    body: file,
+  });
+  if (!answer.ok) {
+    throw new FileError((await answer.json()).message);
+  }
+  return (await answer.text()).split("\n").filter(Boolean);
+}
 
 async function run(mine) {
   running(true);
@@ -145,6 +163,9 @@ async function post(events) {
 }
 
 function line(event) {
+  if (typeof event === "string") {
+    return event;
+  }
   const numbers = [];
   const text = JSON.stringify(event, (_, content) => {
     if (content instanceof Whole) {

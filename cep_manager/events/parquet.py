@@ -1,0 +1,54 @@
+"""Reads files of events in Parquet, in a process of its own with bounded time and memory: files come from anywhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import msgspec
+
+from cep_manager.errors import EventFileError
+from cep_manager.events.parquet_rows import REFUSED
+
+MOST_FILE_BYTES = 32 * 2**20
+MOST_ANSWER_BYTES = 128 * 2**20
+TIMEOUT_S = 60
+AT_ONCE = 2
+
+_free = threading.BoundedSemaphore(AT_ONCE)
+_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+"""All that the process sees of the manager's environment, which may hold secrets."""
+
+
+def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
+    """The rows of a Parquet `file` as events of a stream with `attributes`: NDJSON, one object a row, with
+    `_timestamp` in ms where the file has such a column. Raises EventFileError when it cannot be read, lacks an
+    attribute, or has too much in it."""
+    if not _free.acquire(timeout=TIMEOUT_S):
+        raise EventFileError(f"{AT_ONCE} other files are being read; try again in some seconds")
+    try:
+        return _run(file, attributes)
+    finally:
+        _free.release()
+
+
+def _run(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
+    command = [sys.executable, "-m", "cep_manager.events.parquet_rows", msgspec.json.encode(attributes).decode()]
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            command, input=file, capture_output=True, timeout=TIMEOUT_S, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EventFileError(f"the file took more than {TIMEOUT_S} s to read") from error
+    if done.returncode == REFUSED:
+        raise EventFileError(done.stderr.decode(errors="replace").strip())
+    if done.returncode:
+        raise EventFileError("the file is no Parquet file that can be read, or holds too much to be read at once")
+    if len(done.stdout) > MOST_ANSWER_BYTES:
+        raise EventFileError(
+            f"the file's events are more than {MOST_ANSWER_BYTES >> 20} MiB as text; send a part of it"
+        )
+    return done.stdout

@@ -1,0 +1,115 @@
+"""The process that reads a Parquet file of events: the file comes by standard input, events go out as NDJSON.
+
+Called as `python -m cep_manager.events.parquet_rows ATTRIBUTES`, these as JSON. Ends with `REFUSED` and the reason on
+standard error when the file cannot be taken.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+REFUSED = 3
+MEMORY_BYTES = 3 * 2**30
+CPU_S = 50
+MOST_ROWS = 200_000
+BATCH_ROWS = 5_000
+TIME = "_timestamp"
+
+
+class RefusedError(Exception):
+    """What is wrong with the file, for whoever chose it."""
+
+
+def main() -> int:
+    """The events have been written, or the reason why not."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    attributes = [(str(name), str(kind)) for name, kind in json.loads(sys.argv[1])]
+    try:
+        for lines in events(sys.stdin.buffer, attributes):
+            sys.stdout.write(lines)
+    except RefusedError as error:
+        sys.stderr.write(str(error))
+        return REFUSED
+    return 0
+
+
+def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
+    """The file's events as lines of JSON, some thousands at a time. Raises RefusedError."""
+    try:
+        opened = pq.ParquetFile(pa.BufferReader(file.read()))
+    except (pa.ArrowException, OSError) as error:
+        raise RefusedError(f"this is no Parquet file: {str(error).splitlines()[0]}") from error
+    columns = opened.schema_arrow.names
+    lacking = [name for name, _ in attributes if name not in columns]
+    if lacking:
+        there = ", ".join(columns[:20])
+        raise RefusedError(f"the file has no column {', '.join(lacking)}; its columns are {there}")
+    if opened.metadata.num_rows > MOST_ROWS:
+        raise RefusedError(f"the file has {opened.metadata.num_rows} rows; at most {MOST_ROWS} are read at once")
+    wanted = [name for name, _ in attributes]
+    converters = {name: _CONVERTERS[kind] for name, kind in attributes}
+    if TIME in columns and TIME not in converters:
+        wanted.append(TIME)
+        converters[TIME] = _whole
+    try:
+        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
+            yield "".join(_line(row, converters) for row in batch.to_pylist())
+    except (pa.ArrowException, OSError) as error:
+        raise RefusedError(f"the file is damaged: {str(error).splitlines()[0]}") from error
+
+
+def _line(row: dict[str, Any], converters: dict[str, Callable[[Any], Any]]) -> str:
+    event = {name: None if row[name] is None else convert(row[name]) for name, convert in converters.items()}
+    return json.dumps(event, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _whole(value: Any) -> Any:
+    """A time is told in ms since 1970, in UTC where the file says no zone."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return round(aware.timestamp() * 1_000)
+    return int(value) if isinstance(value, int | float) and float(value).is_integer() else _text_or_same(value)
+
+
+def _fraction(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value if math.isfinite(value) else None
+    return _text_or_same(value)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _text_or_same(value: Any) -> Any:
+    """What fits the stream not at all goes out as it is: the worker says why it refuses it."""
+    return value if isinstance(value, str | int | float | bool) else _text(value)
+
+
+def _binary(value: Any) -> str:
+    return base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "string": _text,
+    "int": _whole,
+    "long": _whole,
+    "float": _fraction,
+    "double": _fraction,
+    "bool": _text_or_same,
+    "object": _binary,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

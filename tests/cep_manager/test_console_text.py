@@ -1,0 +1,113 @@
+"""Numbers as people read them, word for word; and the list of plans."""
+
+import msgspec
+import pytest
+from flask.testing import FlaskClient
+from manager_world import KEY, FakeView, World, driver, plan, topology
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.console.plan_list_texts import present_plans
+from cep_manager.console.text import FILTERS, latency, percent, rate, short, size
+from cep_manager.web import create_app
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0\u202fms"),
+        (0.0852, "85.2\u202fµs"),
+        (0.9996, "1\u202fms"),
+        (4.254, "4.25\u202fms"),
+        (999.4, "999\u202fms"),
+        (999.6, "1\u202fs"),
+        (2_500, "2.5\u202fs"),
+        (61_000, "1 min 1 s"),
+    ],
+)
+def test_latencies_are_told_to_three_digits(milliseconds: float, text: str) -> None:
+    assert latency(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (99.96, "100"),
+        (999, "999"),
+        (999.6, "1\u202fk"),
+        (12_345, "12.3\u202fk"),
+        (4.56e6, "4.56\u202fM"),
+    ],
+)
+def test_numbers_are_told_to_three_digits(number: float, text: str) -> None:
+    assert short(number) == text
+    assert rate(number) == f"{text}/s"
+
+
+def test_sizes_count_in_powers_of_two_and_shares_in_hundredths() -> None:
+    assert [size(n) for n in (512, 1_536, 20 << 20)] == ["512\u202fB", "1.5\u202fKiB", "20\u202fMiB"]
+    assert [percent(n) for n in (0, 0.004, 0.05, 0.93, 1.2)] == [f"{n}\u202f%" for n in ("0", "0.4", "5", "93", "120")]
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    assert {FILTERS[name](None) for name in FILTERS if name not in ("utc", "iso")} == {"–"}
+
+
+@pytest.fixture
+def view() -> FakeView:
+    world = World()
+    world.active(events=1_000)
+    world.put(plan(key=PlanKey(SUPER_TENANT, "Broken"), compiled="line 3: no such stream"))
+    world.put(plan(key=PlanKey(SUPER_TENANT, "Queued")))
+    waiting = topology("waiting", reason="needs 2 slots", key=PlanKey(SUPER_TENANT, "Queued"))
+    world.hear(driver(topology("running"), waiting), peer=b"driver")
+    return FakeView(world)
+
+
+@pytest.fixture
+def client(view: FakeView) -> FlaskClient:
+    return create_app(view, 2_000).test_client()
+
+
+def test_plans_at_work_stand_apart_from_those_that_are_not_with_the_reason(view: FakeView) -> None:
+    lists = present_plans(view.plans(SUPER_TENANT), view.overview().snapshot)
+    assert lists.tally == "1 active plan, 2 inactive"
+    (storms,) = lists.active
+    assert (storms.name, storms.state, storms.reason, storms.tasks) == ("Storms", "active", "", "1/1")
+    assert [(line.text, line.tone) for line in (*storms.inflow, storms.outflow)] == [("all established", "good")] * 2
+    assert [(one.name, one.state, one.reason) for one in lists.inactive] == [
+        ("Broken", "failed", "line 3: no such stream"),
+        ("Queued", "waiting", "needs 2 slots"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "form", "done"),
+    [
+        ("deactivate", {}, "deactivate"),
+        ("trace", {}, "trace"),
+        ("savepoint", {}, "savepoint "),
+        ("statistics", {"level": "detail"}, "statistics detail"),
+    ],
+)
+def test_deeds_of_the_list_lead_back_to_it(
+    client: FlaskClient, view: FakeView, action: str, form: dict[str, str], done: str
+) -> None:
+    assert f'action="/plans/Storms/{action}"' in client.get("/plans").get_data(as_text=True)
+    answer = client.post(f"/plans/Storms/{action}", data={**form, "back": "plans"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/plans?plan=Storms&notice={action}")
+    assert view.done == [(KEY, done)]
+    assert '<p class="notice" role="status">' in client.get(answer.headers["Location"]).get_data(as_text=True)
+
+
+def test_a_level_that_is_none_is_refused(client: FlaskClient, view: FakeView) -> None:
+    assert client.post("/plans/Storms/statistics", data={"level": "all"}).status_code == 400
+    assert view.done == []
+
+
+def test_a_plan_that_takes_no_events_can_be_activated(client: FlaskClient, view: FakeView) -> None:
+    view.world.put(msgspec.structs.replace(plan(epoch=2), intake=False))
+    page = client.get("/plans").get_data(as_text=True)
+    assert 'action="/plans/Storms/activate"' in page
+    assert 'action="/plans/Storms/deactivate"' not in page
