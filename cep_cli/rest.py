@@ -117,6 +117,23 @@ class ManagerClient:
     def revoke_token(self, name: str) -> None:
         self._call("DELETE", f"/account/tokens/{quote(name, safe='')}")
 
+    def processes(self) -> list[Any]:
+        """Every process of the system."""
+        processes: list[Any] = self._call("GET", "/processes")["processes"]
+        return processes
+
+    def log(self, process: str, **wanted: str) -> Any:
+        """Log records of a process."""
+        return self._call("GET", f"/processes/{quote(process, safe='')}/log", None, **wanted)
+
+    def search_logs(self, **wanted: str) -> Any:
+        """The newest log records of all processes."""
+        return self._call("GET", "/log", None, **wanted)
+
+    def configuration(self, process: str) -> Any:
+        """The configuration that a process works with."""
+        return self._call("GET", f"/processes/{quote(process, safe='')}/configuration")
+
     def is_healthy(self) -> bool:
         """True when the manager answers and its control loop moves."""
         try:

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
-from manager_world import World, components, driver, insights_of, plan, task, worker
+from insight_world import KEY, Processes, insight, where
+from manager_world import components, insights_of, plan, task, worker
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.insight.config import LogConfig
-from cep_common.insight.door import Insight, InsightDoor, answer_to
+from cep_common.insight.door import Insight, InsightDoor
 from cep_common.insight.ring import LogRing
-from cep_common.insight_messages import ReadConfiguration, ReadLog, Setting
+from cep_common.insight_messages import ReadLog
 from cep_common.messages import Message
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, open_context
@@ -26,53 +27,6 @@ from cep_manager.logs.asking import Question, Silence, asking
 from cep_manager.logs.insights import AGAIN_MS, PATIENCE_MS
 from cep_manager.logs.model import LogQuery
 from cep_manager.logs.processes import task_id
-
-KEY = PlanKey(-1234, "Storms")
-
-
-def where(number: int) -> InsightAddress:
-    return InsightAddress(Endpoint("10.0.0.9", 13_000 + number), f"run-{number}")
-
-
-def insight(*texts: str) -> Insight:
-    ring = LogRing(1_000_000)
-    logger = logging.Logger("cep_test")  # noqa: LOG001 - one that no other test has
-    logger.addHandler(ring)
-    for text in texts:
-        logger.info(text)
-    return Insight(ring, (Setting("http.port", "1", "2", "file", "conf/x.yaml"),))
-
-
-class Processes:
-    """A driver, a worker and a task of a plan, that answer as they should, or are silent."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.world.put(plan())
-        told = {"driver": where(1), "worker": where(2), "task": where(3)}
-        self.world.hear(msgspec.structs.replace(driver(), insight=told["driver"]), peer=b"driver")
-        self.world.hear(msgspec.structs.replace(worker(), insight=told["worker"]))
-        self.world.hear(msgspec.structs.replace(task(), insight=told["task"]))
-        self.insights = {
-            "run-1": insight("submitted: topology=Storms[-1234]", "submitted: topology=Other[-1234]"),
-            "run-2": insight("plan served: plan=Storms[-1234]"),
-            "run-3": insight("task works", "task sends"),
-        }
-        self.silent: set[str] = set()
-        self.questions: list[Question] = []
-        self.view = insights_of(self.world, self.ask, insight("manager ready"))
-
-    def ask(self, questions: Sequence[Question]) -> list[Message | Silence]:
-        self.questions += questions
-        return [self._answer(question) for question in questions]
-
-    def _answer(self, question: Question) -> Message | Silence:
-        message = question.message
-        assert isinstance(message, ReadLog | ReadConfiguration)
-        run = f"run-{question.endpoint.port - 13_000}"
-        if run in self.silent:
-            return Silence("did not answer", hung=True)
-        return answer_to(message, run, self.insights[run])
 
 
 @pytest.fixture

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cep_common.insight.settings import settings_of
 from cep_manager.config import ManagerConfig
-from cep_manager.logs.meanings import explain
+from cep_manager.logs.meanings import explain, read_meanings
 from cep_worker.config import WorkerConfig
-
-ROOT = Path(__file__).parents[3]
-def test_the_written_meanings_are_those_of_the_files() -> None:
-    spec = importlib.util.spec_from_file_location("write_meanings", ROOT / "tools" / "write_meanings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    assert tool.WRITTEN.read_text(encoding="utf-8") == tool.as_text(), "run tools/write_meanings.py"
+from topology.spark.config import DriverConfig
+from topology.stages.settings import StageSettings
 
 
 @pytest.mark.parametrize(("kind", "config"), [("manager", ManagerConfig()), ("worker", WorkerConfig())])
 def test_every_key_has_a_meaning(kind: str, config: Any) -> None:
     assert [one.key for one in explain(kind, settings_of(config)) if not one.meaning] == []
+
+
+def test_comments_behind_keys_are_meanings_too_and_tasks_are_told_those_of_stages() -> None:
+    driver = {one.key: one.meaning for one in explain("driver", settings_of(DriverConfig()))}
+    tasks = {one.key: one.meaning for one in explain("task", settings_of(StageSettings()))}
+    assert driver["stages.window_rows"] == tasks["window_rows"] != ""
+    assert driver["name"].startswith("how the driver calls itself")
+
+
+def test_comments_are_read_above_behind_and_below_keys() -> None:
+    text = """\
+# What the file is for.
+
+# Its name.
+# name: ""
+
+# group:
+#   # How large; a text
+#   # of two lines.
+#   size: 1
+other:
+  key: 5   # what it is
+           # for
+  bare: 6
+"""
+    assert read_meanings(text) == {
+        "name": "Its name.",
+        "group.size": "How large; a text of two lines.",
+        "other.key": "what it is for",
+    }
 
 
 def test_numbers_have_units() -> None:

@@ -1,0 +1,59 @@
+"""The console's page of logs: a process or a plan is chosen, its newest records are followed by the page's script."""
+
+from __future__ import annotations
+
+from flask import Blueprint, render_template, request
+
+from cep_common.insight_messages import LEVELS
+from cep_manager.api.requests import read_tenant
+from cep_manager.console.pages import Page, fragment, link, page
+from cep_manager.console.process_list import by_host, plans_of
+from cep_manager.errors import UnknownProcessError
+from cep_manager.manager_view import ManagerView
+
+
+def log_pages(console: Blueprint, view: ManagerView) -> None:
+    """Adds the page and its fragment. The address says what is shown: `process` (an id), or `plan`, or neither for all;
+    `level` and `contains` filter."""
+
+    @console.get("/logs")
+    @page
+    def show_logs() -> Page:
+        process, plan = request.args.get("process", ""), request.args.get("plan", "")
+        processes = view.insights().processes()
+        known = next((one for one in processes if one.id == process), None)
+        if process and known is None:
+            raise UnknownProcessError(f"there is no process {process[:200]}; it may have ended and been forgotten")
+        source = link("api.read_log", process=process) if known else link("api.search_logs", plan=plan or None)
+        return render_template(
+            "logs.html",
+            process=known,
+            plan=plan,
+            source=source,
+            levels=LEVELS,
+            level=_level(),
+            contains=request.args.get("contains", ""),
+            **_choice(view, "console.show_logs"),
+        )
+
+    @console.get("/fragments/processes/<any(logs, configuration):purpose>")
+    @fragment
+    def processes_fragment(purpose: str) -> Page:
+        return render_template("fragments/processes.html", **_choice(view, f"console.show_{purpose}"))
+
+
+def _choice(view: ManagerView, target: str) -> dict[str, object]:
+    """What the list of processes shows; its entries lead to `target`."""
+    processes = view.insights().processes()
+    return {
+        "hosts": by_host(processes),
+        "plans": plans_of(processes, read_tenant(request)) if target == "console.show_logs" else (),
+        "target": target,
+        "chosen_process": request.args.get("process", ""),
+        "chosen_plan": request.args.get("plan", ""),
+    }
+
+
+def _level() -> str:
+    level = request.args.get("level", "").upper()
+    return level if level in LEVELS else "DEBUG"
