@@ -22,6 +22,10 @@ def test_failures_of_a_plan_are_told_with_each_of_its_topologies_until_it_is_for
     assert [(one.code, one.text, one.count, one.first_ms) for one in told.failures] == [
         ("recalled", "task 0 was silent", 2, 5_000)
     ]
+    failures.note(KEY, Ending("ValueError: no such thing", "ValueError"), 7_000)
+    assert [(one.code, one.text) for one in failures.told_with([running()])[0].failures][1:] == [
+        ("ValueError", "no such thing")
+    ]
     failures.forget(KEY)
     assert failures.told_with([running()]) == (running(),)
 
