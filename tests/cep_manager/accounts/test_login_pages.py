@@ -101,8 +101,8 @@ def test_a_part_of_a_page_is_refused_with_a_status_that_scripts_understand(accou
 
 @pytest.mark.parametrize(
     "written",
-    ["//evil.example", "https://evil.example", "/\\evil.example", "/\t/evil.example", "\\\\evil.example", "javascript:x",
-     "/ /evil.example", "/%0a\n/evil", "", "evil", "/login", "/api/v1/plans", "/" + "x" * 3_000],
+    ["//evil.example", "https://evil.example", "/\\evil.example", "/\t/evil.example", "\\\\evil.example",
+    "javascript:x", "/ /evil.example", "/%0a\n/evil", "", "evil", "/login", "/api/v1/plans", "/" + "x" * 3_000],
 )  # fmt: skip
 def test_a_login_leads_to_no_other_site(written: str) -> None:
     assert safe_next(written) == "/"

@@ -1,0 +1,305 @@
+"""What people try who should not get in, or not so far."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from account_world import BODY_BYTES, PASSWORD, AccountWorld, Visitor, world_in
+
+from cep_common.security.access import AccessRole
+from cep_manager.accounts.login_pace import OF_ADDRESS, OF_NAME
+
+HOUR_MS = 3_600_000
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+def restart(visitor: Visitor, **more: object) -> int:
+    """The status with which a restart of the plan is answered, as REST."""
+    return visitor.client.post("/api/v1/plans/Storms/restart", **more).status_code  # type: ignore[arg-type]
+
+
+# ---- forged requests -----------------------------------------------------------------------------------------------
+
+
+def test_a_change_by_a_session_needs_that_sessions_proof(accounts_at_work: AccountWorld) -> None:
+    mine, other = accounts_at_work.logged_in("otto"), accounts_at_work.logged_in("otto")
+    foreign = {"X-CSRFToken": other.proof()}
+    assert foreign["X-CSRFToken"] != ""
+    for headers in ({}, {"X-CSRFToken": "guessed"}, {"X-CSRFToken": ""}, foreign):
+        assert restart(mine, headers=headers) == 403, headers
+        assert mine.client.post("/plans/Storms/restart", headers=headers).status_code == 403
+    for field in ("", "guessed", other.proof()):
+        assert mine.client.post("/plans/Storms/restart", data={"csrf_token": field}).status_code == 403
+    assert accounts_at_work.view.done == []
+    assert restart(mine, headers={"X-CSRFToken": mine.proof()}) == 200
+    assert mine.send("/plans/Storms/restart").status_code == 303
+    assert len(accounts_at_work.view.done) == 2
+
+
+def test_the_proof_of_a_session_does_not_use_up_a_body_that_looks_like_a_form(accounts_at_work: AccountWorld) -> None:
+    """curl calls every body a form; so may scripts of a page."""
+    editor = accounts_at_work.logged_in("eve")
+    headers = {"X-CSRFToken": editor.proof(), "Content-Type": "application/x-www-form-urlencoded"}
+    editor.client.post("/api/v1/plans", data=b"@Plan:name('Storms') = text", headers=headers)
+    assert [text for _, text, _ in accounts_at_work.view.deployed] == ["@Plan:name('Storms') = text"]
+
+
+@pytest.mark.parametrize("shown", ["Bearer bogus", "Bearer", "Basic Ym9ndXM6Ym9ndXM=", "Basic !", "Digest x", "", "x"])
+def test_a_cookie_counts_for_nothing_beside_an_authorization_header(accounts_at_work: AccountWorld, shown: str) -> None:
+    """Else a header that is nobody's would spare the proof, and the cookie would let the request in."""
+    visitor = accounts_at_work.logged_in("ada")
+    assert restart(visitor, headers={"Authorization": shown}) == 401
+    assert visitor.client.get("/api/v1/plans", headers={"Authorization": shown}).status_code == 401
+    assert accounts_at_work.view.done == []
+
+
+def test_a_header_says_who_calls_also_where_a_cookie_says_another(accounts_at_work: AccountWorld) -> None:
+    visitor = accounts_at_work.logged_in("ada")
+    as_viewer = accounts_at_work.token("vera", AccessRole.VIEWER)
+    assert visitor.client.get("/api/v1/account", headers=as_viewer).get_json()["name"] == "vera"
+    assert restart(visitor, headers=as_viewer) == 403
+    assert restart(visitor, headers=accounts_at_work.token("otto", AccessRole.OPERATOR)) == 200
+
+
+def test_tokens_and_passwords_need_no_proof(accounts_at_work: AccountWorld) -> None:
+    script = accounts_at_work.browser()
+    assert restart(script, headers=accounts_at_work.token("otto", AccessRole.OPERATOR)) == 200
+    assert restart(script, headers=basic("otto", PASSWORD)) == 200
+    assert script.cookie == ""
+
+
+# ---- sessions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_cookie_that_was_planted_before_a_login_is_worth_nothing_after_it(accounts_at_work: AccountWorld) -> None:
+    planted = "planted" * 6
+    visitor = accounts_at_work.browser()
+    visitor.client.set_cookie("cep_session", planted)
+    visitor.log_in("ada")
+    assert visitor.cookie not in ("", planted)
+    thief = accounts_at_work.browser()
+    thief.client.set_cookie("cep_session", planted)
+    assert thief.client.get("/api/v1/plans").status_code == 401
+
+
+def test_a_second_login_ends_the_session_that_the_browser_had(accounts_at_work: AccountWorld) -> None:
+    """A thief's session, planted with all its rights, does not become the victim's."""
+    thief = accounts_at_work.logged_in("vera")
+    victim = accounts_at_work.browser()
+    victim.client.set_cookie("cep_session", thief.cookie)
+    victim.log_in("ada")
+    assert victim.client.get("/api/v1/account").get_json()["name"] == "ada"
+    assert thief.client.get("/api/v1/account").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "steps", "status"), [(59 * 60_000, 3, 200), (60 * 60_000, 1, 401), (50 * 60_000, 15, 401)]
+)
+def test_a_session_ends_when_it_is_idle_or_old(
+    accounts_at_work: AccountWorld, idle_ms: int, steps: int, status: int
+) -> None:
+    visitor = accounts_at_work.logged_in("vera")
+    for _ in range(steps):
+        accounts_at_work.clock.advance(idle_ms)
+        visitor.client.get("/plans")
+    assert visitor.client.get("/api/v1/plans").status_code == status
+
+
+def test_what_pages_ask_for_by_themselves_keeps_no_session_alive(accounts_at_work: AccountWorld) -> None:
+    visitor = accounts_at_work.logged_in("vera")
+    for _ in range(4):
+        accounts_at_work.clock.advance(HOUR_MS // 4)
+        last = visitor.client.get("/fragments/plans")
+    assert last.status_code == 401
+
+
+def test_who_is_disabled_or_deleted_is_out_at_once(accounts_at_work: AccountWorld) -> None:
+    world = accounts_at_work
+    admin = world.logged_in("ada")
+    for name, deed in (("otto", "disable"), ("eve", "delete")):
+        visitor, shown = world.logged_in(name), world.token(name, AccessRole.VIEWER)
+        assert visitor.client.get("/api/v1/plans", headers=shown).status_code == 200
+        assert visitor.client.get("/api/v1/plans", headers=basic(name, PASSWORD)).status_code == 200
+        assert admin.send(f"/users/{name}/{deed}").status_code == 303
+        assert visitor.client.get("/api/v1/plans").status_code == 401
+        assert visitor.client.get("/api/v1/plans", headers=shown).status_code == 401
+        assert visitor.client.get("/api/v1/plans", headers=basic(name, PASSWORD)).status_code == 401
+
+
+def test_a_session_of_another_user_cannot_be_ended(accounts_at_work: AccountWorld) -> None:
+    mine, other = accounts_at_work.logged_in("vera"), accounts_at_work.logged_in("otto")
+    (key,) = [one["key"] for one in other.client.get("/api/v1/account/sessions").get_json()["sessions"]]
+    assert mine.send("/account/sessions/end", key=key).status_code == 404
+    assert other.client.get("/api/v1/account").status_code == 200
+
+
+def test_cookies_are_for_this_server_alone_and_not_for_scripts(tmp_path: Path) -> None:
+    with world_in(tmp_path, secure=True) as world:
+        world.add_users()
+        said = world.app.test_client().post(
+            "/login", data={"name": "ada", "password": PASSWORD}, base_url="https://localhost"
+        )
+        parts = {part.strip() for part in said.headers["Set-Cookie"].split(";")}
+        assert {"HttpOnly", "Secure", "SameSite=Lax", "Path=/"} <= parts
+        assert not any(part.startswith(("Domain", "Expires", "Max-Age")) for part in parts)
+        assert said.headers["Set-Cookie"].startswith("__Host-cep_session=")
+
+
+def test_what_the_database_holds_lets_nobody_in(accounts_at_work: AccountWorld, tmp_path: Path) -> None:
+    visitor = accounts_at_work.logged_in("ada")
+    token = accounts_at_work.token("ada", AccessRole.ADMIN)["Authorization"].removeprefix("Bearer ")
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("manager.db*"))
+    assert b"cep_personal_tokens" in kept
+    for secret in (visitor.cookie, token, PASSWORD):
+        assert secret.encode() not in kept
+
+
+# ---- guessing ------------------------------------------------------------------------------------------------------
+
+
+def test_passwords_of_one_name_cannot_be_tried_on_and_on(accounts_at_work: AccountWorld) -> None:
+    for name in ("vera", "nobody"):
+        answers = [accounts_at_work.browser().log_in(name, f"guess {n}") for n in range(OF_NAME.attempts + 1)]
+        assert [answer.status_code for answer in answers] == [401] * OF_NAME.attempts + [429]
+        assert answers[-1].headers["Retry-After"] == "60"
+        assert "Try again in 1 min" in answers[-1].get_data(as_text=True)
+        accounts_at_work.clock.advance(OF_ADDRESS.attempts * OF_ADDRESS.refill_ms)
+    accounts_at_work.clock.advance(OF_NAME.attempts * OF_NAME.refill_ms)
+    for n in range(OF_NAME.attempts):
+        accounts_at_work.browser().log_in("vera", f"guess {n}")
+    assert accounts_at_work.browser().log_in("vera").status_code == 429, "the right password is not looked at either"
+    accounts_at_work.clock.advance(OF_NAME.refill_ms)
+    assert accounts_at_work.browser().log_in("vera").status_code == 303
+
+
+def test_one_password_cannot_be_tried_for_many_names(accounts_at_work: AccountWorld) -> None:
+    answers = [accounts_at_work.browser().log_in(f"user{n}").status_code for n in range(OF_ADDRESS.attempts + 1)]
+    assert answers == [401] * OF_ADDRESS.attempts + [429]
+
+
+def test_basic_is_tried_as_seldom_as_the_form(accounts_at_work: AccountWorld) -> None:
+    client = accounts_at_work.app.test_client()
+    answers = [client.get("/api/v1/plans", headers=basic("vera", f"guess {n}")) for n in range(OF_NAME.attempts + 1)]
+    assert [answer.status_code for answer in answers] == [401] * OF_NAME.attempts + [429]
+    assert answers[-1].get_json()["code"] == "too-many-attempts"
+    assert accounts_at_work.browser().log_in("vera").status_code == 429
+
+
+def test_a_program_that_shows_its_password_with_every_request_is_not_slowed_down(
+    accounts_at_work: AccountWorld,
+) -> None:
+    client = accounts_at_work.app.test_client()
+    for _ in range(3 * OF_ADDRESS.attempts):
+        assert client.get("/api/v1/plans", headers=basic("vera", PASSWORD)).status_code == 200
+    accounts_at_work.admin.reset_password("vera")
+    assert client.get("/api/v1/plans", headers=basic("vera", PASSWORD)).status_code == 401
+
+
+def test_a_name_that_nobody_has_costs_as_much_as_a_wrong_password(accounts_at_work: AccountWorld) -> None:
+    """Counted, not timed: the slow hash is computed once for each."""
+    counted: list[str] = []
+    passwords = accounts_at_work.accounts.passwords
+    verify = passwords._hasher.verify
+
+    class Counting:
+        def verify(self, kept: str, password: str) -> bool:
+            counted.append(kept)
+            return verify(kept, password)
+
+    accounts_at_work.accounts.passwords = type(passwords).__new__(type(passwords))
+    vars(accounts_at_work.accounts.passwords).update({**vars(passwords), "_hasher": Counting()})
+    for name in ("vera", "nobody", "<script>"):
+        counted.clear()
+        assert accounts_at_work.browser().log_in(name, "wrong").status_code == 401
+        assert len(counted) == 1, name
+        assert counted[0].split("$")[:4] == passwords._nobodys.split("$")[:4], "the same work"
+
+
+# ---- more than one may ---------------------------------------------------------------------------------------------
+
+
+def test_a_token_cannot_make_itself_more(accounts_at_work: AccountWorld) -> None:
+    client, little = accounts_at_work.app.test_client(), accounts_at_work.token("ada", AccessRole.VIEWER)
+    more = {"name": "more", "role": "admin"}
+    assert client.post("/api/v1/account/tokens", json=more, headers=little).status_code == 403
+    changing = {"former": PASSWORD, "password": "another password"}
+    assert client.post("/api/v1/account/password", json=changing, headers=little).status_code == 403
+    assert client.get("/api/v1/users", headers=little).status_code == 403
+
+
+def test_a_token_is_never_more_than_its_user_is_now(accounts_at_work: AccountWorld) -> None:
+    client, shown = accounts_at_work.app.test_client(), accounts_at_work.token("eve", AccessRole.EDITOR)
+    mine = {"name": "x", "role": "admin"}
+    assert client.post("/api/v1/account/tokens", json=mine, headers=basic("eve", PASSWORD)).status_code == 422
+    assert client.post("/api/v1/plans", data="text", headers=shown).status_code == 201
+    accounts_at_work.accounts.users.change("eve", {"role": "viewer"})
+    accounts_at_work.accounts.forget_seen()
+    assert client.post("/api/v1/plans", data="text", headers=shown).status_code == 403
+    assert client.get("/api/v1/plans", headers=shown).status_code == 200
+
+
+def test_a_token_ends_at_its_day_and_when_it_is_revoked(accounts_at_work: AccountWorld) -> None:
+    client, world = accounts_at_work.app.test_client(), accounts_at_work
+    first, second = world.token("vera", AccessRole.VIEWER), None
+    name = client.get("/api/v1/account/tokens", headers=first).get_json()["tokens"][0]["name"]
+    world.clock.advance(1)
+    second = world.token("vera", AccessRole.VIEWER)
+    assert client.delete(f"/api/v1/account/tokens/{name}", headers=second).status_code == 403
+    assert client.delete(f"/api/v1/account/tokens/{name}", headers=first).status_code == 204
+    assert client.get("/api/v1/plans", headers=first).status_code == 401
+    world.clock.advance(30 * 24 * HOUR_MS)
+    assert client.get("/api/v1/plans", headers=second).status_code == 401
+
+
+def test_the_last_admin_stays(accounts_at_work: AccountWorld) -> None:
+    admin = accounts_at_work.logged_in("ada")
+    assert admin.send("/users/ada/disable").status_code == 409
+    assert admin.send("/users/ada/delete").status_code == 409
+    assert admin.send("/users/ada", role="viewer", tenant="").status_code == 422
+    assert admin.send("/users/ada", role="admin", tenant="7").status_code == 422
+    assert admin.client.get("/api/v1/account").get_json()["role"] == "admin"
+    assert admin.send("/users/eve", role="admin", tenant="").status_code == 303
+    assert admin.send("/users/ada", role="viewer", tenant="").status_code == 303
+
+
+# ---- what is too much, and what is no text -------------------------------------------------------------------------
+
+
+def test_bodies_that_are_too_large_are_refused_before_they_are_read(accounts_at_work: AccountWorld) -> None:
+    visitor = accounts_at_work.logged_in("ada")
+    much = "x" * (BODY_BYTES + 1)
+    assert accounts_at_work.browser().log_in("ada", much).status_code == 413
+    assert visitor.client.post("/account/tokens", data={"name": much}).status_code == 413
+    assert restart(visitor, data=much, headers={"X-CSRFToken": visitor.proof()}) in (200, 413)
+    assert accounts_at_work.browser().log_in("ada", "y" * (BODY_BYTES - 100)).status_code == 401
+    assert accounts_at_work.app.test_client().get(
+        "/api/v1/plans", headers={"Authorization": "Basic " + "QQ" * 9_000}
+    ).status_code in (401, 431)
+
+
+HOSTILE = "<script>alert(1)</script>\"'"
+
+
+def test_what_users_write_is_shown_as_text(accounts_at_work: AccountWorld) -> None:
+    admin = accounts_at_work.logged_in("ada")
+    token = admin.send("/account/tokens", name=HOSTILE, role="admin", days="30")
+    assert token.status_code == 201
+    refused = admin.send("/users", name=HOSTILE, role="admin", tenant=HOSTILE)
+    assert refused.status_code == 422
+    tenant = admin.send("/users", name="mallory", role="admin", tenant=HOSTILE)
+    assert tenant.status_code == 422
+    failed = accounts_at_work.browser().log_in(HOSTILE)
+    audit = admin.client.get("/audit", query_string={"who": HOSTILE})
+    login = admin.client.get("/login", query_string={"next": f"/plans?{HOSTILE.replace(' ', '')}"})
+    agent = accounts_at_work.app.test_client()
+    agent.post("/login", data={"name": "ada", "password": PASSWORD}, headers={"User-Agent": HOSTILE})
+    account = admin.client.get("/account")
+    assert "&lt;script&gt;" in account.get_data(as_text=True)
+    for answer in (token, refused, tenant, failed, audit, login, account, admin.client.get("/users/ada")):
+        assert "<script>alert" not in answer.get_data(as_text=True)
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
