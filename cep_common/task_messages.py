@@ -115,7 +115,7 @@ class RegisterTask(Message, frozen=True):
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
     taking it. `attempt` is how often the driver had started the topology anew, `left` what its
     instances could not take over of the state that they began from, for people. `samples` are events that were
-    sampled since the last registration."""
+    sampled since the last registration. The counters of `components` have stood so for `counted_ago_ms`."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -133,6 +133,7 @@ class RegisterTask(Message, frozen=True):
     up_ms: int = 0
     insight: InsightAddress | None = None
     samples: tuple[SampledEvent, ...] = ()
+    counted_ago_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class TaskRegistered(Message, frozen=True):

@@ -177,7 +177,7 @@ class ControlPlane:
         if refusal is not None:
             return refusal, []
         notes: list[Instruction] = []
-        self._histories.heard(message, now_ms)
+        self._histories.heard(message, now_ms - message.counted_ago_ms)
         self._errors.task_heard(message)
         self._samples.heard(message.key, message.samples)
         message = msgspec.structs.replace(message, samples=())  # members keep the reports of some seconds

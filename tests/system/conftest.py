@@ -14,7 +14,10 @@ from cep_cli.local_system import LocalSystem, Ports
 @pytest.fixture(scope="session")
 def running_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
     """Manager, driver with Spark and worker as processes; shared, so a test leaves no plan of its own behind."""
-    with LocalSystem(tmp_path_factory.mktemp("system"), Ports.free()) as started:
+    folder = tmp_path_factory.mktemp("system")
+    tables = {"URL": f"sqlite:///{folder}/metrics.db", "INTERVAL_MS": "1000"}
+    settings = {f"CEP_MANAGER__METRICS__TABLES__{key}": value for key, value in tables.items()}
+    with LocalSystem(folder, Ports.free(), environment={**os.environ, **settings}) as started:
         yield started
 
 

@@ -102,6 +102,7 @@ class TaskControl(threading.Thread):
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
         self._keep_door()
+        components, counted_ago_ms = task.counted()
         answer = self._client.request(
             RegisterTask(
                 key=topology.key,
@@ -109,7 +110,8 @@ class TaskControl(threading.Thread):
                 task=task.index,
                 host=self._host,
                 process_id=os.getpid(),
-                components=task.reports,
+                components=components,
+                counted_ago_ms=counted_ago_ms,
                 memory_bytes=memory_bytes(),
                 cpu_ms=self._time.used_ms(),
                 up_ms=self._time.up_ms(),

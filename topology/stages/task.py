@@ -87,7 +87,7 @@ class Task:
         """What is given, by instance, once `hand_over` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
-        self._reports: tuple[ComponentReport, ...] = ()
+        self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
@@ -107,7 +107,12 @@ class Task:
     @property
     def reports(self) -> tuple[ComponentReport, ...]:
         """The newest counters; read by the control thread."""
-        return self._reports
+        return self._counted[0]
+
+    def counted(self) -> tuple[tuple[ComponentReport, ...], int]:
+        """The newest counters, and for how many milliseconds they have stood so; read by the control thread."""
+        reports, at_ms = self._counted
+        return reports, max(0, self._clock.monotonic_ms() - at_ms)
 
     def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
         """Tells the loop which worker a publisher shall serve; called by the control thread."""
@@ -298,9 +303,8 @@ class Task:
             for instance in self._instances.values():
                 if isinstance(instance, Processor):
                     instance.measure()
-        self._reports = tuple(
-            instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items()
-        )
+        reports = (instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items())
+        self._counted = tuple(reports), monotonic_ms
 
     def _follow_level(self) -> None:
         for instance in self._instances.values():
