@@ -8,8 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_manager.compiled_plan import PlanProblem
-from cep_manager.console.text import count, duration, iso, plural, utc
-from cep_manager.graph_model import Connection, TopologyGraph
+from cep_manager.console.text import duration, iso, plural, utc
 from cep_manager.manager_view import (
     Cluster,
     DriverView,
@@ -77,18 +76,6 @@ class PlanRow(msgspec.Struct, frozen=True):
     updated: str
     updated_iso: str
     status: StatusText
-
-
-class ConnectionRow(msgspec.Struct, frozen=True):
-    """An inflow or outflow connection."""
-
-    direction: str
-    worker: str
-    what: str
-    peer: str
-    events: str
-    waiting: str
-    state: Line
 
 
 class DriverText(msgspec.Struct, frozen=True):
@@ -211,11 +198,6 @@ def present_problem(problem: PlanProblem) -> ProblemText:
     )
 
 
-def present_connections(graph: TopologyGraph) -> tuple[ConnectionRow, ...]:
-    """The connections between workers and the topology."""
-    return tuple(_connection(one) for one in graph.connections)
-
-
 def present_cluster(cluster: Cluster) -> ClusterText:
     """The cluster page."""
     manager = cluster.manager
@@ -263,19 +245,6 @@ def _established(label: str, established: int, required: int) -> Line:
     if established >= required:
         return Line(label, "all established", "good")
     return Line(label, f"{established}/{required} established", "wait" if established == 0 else "busy")
-
-
-def _connection(one: Connection) -> ConnectionRow:
-    state = Line("", "established", "good") if one.connected else Line("", "not connected", "wait")
-    return ConnectionRow(
-        direction=one.direction,
-        worker=f"{one.worker} on {one.host}",
-        what=one.what,
-        peer=one.peer or "–",
-        events=count(one.events) if one.events is not None else "–",
-        waiting=count(one.waiting),
-        state=state,
-    )
 
 
 def _driver(driver: DriverView) -> DriverText:

@@ -10,7 +10,6 @@ from cep_manager.console.presenters import (
     STATE_TONES,
     Line,
     present_cluster,
-    present_connections,
     present_plan,
     present_problem,
 )
@@ -70,15 +69,6 @@ def test_every_state_has_a_tone_and_only_work_under_way_and_rest_share_theirs() 
     assert set(STATE_TONES) == set(PlanState)
     shared = {tone for tone in STATE_TONES.values() if list(STATE_TONES.values()).count(tone) > 1}
     assert shared == {"busy", "idle"}
-
-
-def test_connections_tell_counts_with_thousands_apart(view: FakeView) -> None:
-    rows = present_connections(view.graph(KEY))
-    assert [(row.direction, row.what, row.peer, row.events) for row in rows] == [
-        ("inflow", "Arrivals", "EventReceiver#0", "6\u202f172"),
-        ("inflow", "Departures", "EventReceiver#0", "12\u202f345"),
-        ("outflow", "EventPublisher#0", "EventPublisher#0", "1\u202f357"),
-    ]
 
 
 def test_the_cluster_with_everything_alive(view: FakeView) -> None:

@@ -3,7 +3,8 @@
 
 import * as code from "./vendor/codemirror.js";
 import { html } from "./elements.js";
-import { GraphView, PLANNED } from "./graph_view.js";
+import { PLANNED } from "./graph_texts.js";
+import { GraphView } from "./graph_view.js";
 import { ask, send } from "./refresh.js";
 import { Helper } from "./siddhiql_completion.js";
 import { LOOK, siddhiql } from "./siddhiql_mode.js";

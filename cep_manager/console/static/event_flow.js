@@ -1,7 +1,8 @@
 // The page of the event flow: asks for the graph of the tenant every two seconds.
 
 import { html } from "./elements.js";
-import { GraphView, short } from "./graph_view.js";
+import { GraphView } from "./graph_view.js";
+import { short } from "./numbers.js";
 import { ask, repeat } from "./refresh.js";
 
 const area = document.getElementById("flow");
@@ -39,7 +40,7 @@ function factsOf(node) {
 
 function planLink(name) {
   const address = new URL(area.dataset.plan, location.href);
-  address.pathname += `plans/${encodeURIComponent(name)}`;
+  address.pathname += `/${encodeURIComponent(name)}`;
   const link = html("a", "", name);
   link.href = address;
   return link;

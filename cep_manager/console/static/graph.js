@@ -1,29 +1,102 @@
-// The live graph on a plan's page: asks for it once a second.
+// The live graph on a plan's page: as the manager sends it, or asked for every two seconds; shown as the page's tools say.
 
+import { html } from "./elements.js";
+import { coloured } from "./graph_colours.js";
+import { offer, svgText } from "./graph_export.js";
+import { byStage, isLarge } from "./graph_stages.js";
+import { topologyTexts } from "./graph_texts.js";
 import { GraphView } from "./graph_view.js";
+import { picture } from "./live.js";
 import { ask, repeat } from "./refresh.js";
 
 const area = document.getElementById("graph");
-const view = new GraphView(area, document.getElementById("details"), "Topology graph");
-let shown = false;
+const tool = (name) => document.getElementById(`graph-${name}`);
+const view = new GraphView(area, document.getElementById("details"), "Topology graph", topologyTexts(area.dataset.component));
+const hidden = new Set();
+let latest = null;
 
 async function refresh() {
+  const sent = picture();
+  if (sent !== null) {
+    latest = { ...sent, nodes: Object.values(sent.nodes), edges: Object.values(sent.edges) };
+    show();
+    return;
+  }
   const answer = await ask(area.dataset.source);
   if (answer === null) {
     return;
   }
   if (answer.ok) {
-    const graph = await answer.json();
-    shown = graph.nodes.length > 0;
-    if (shown) {
-      view.show(graph);
-    } else {
-      view.say("There is no topology to show: the plan's stored text cannot be compiled.");
-    }
-  } else if (!shown || answer.status === 404) {
+    latest = await answer.json();
+    show();
+  } else if (latest === null || answer.status === 404) {
     view.say((await answer.json()).message);
   }
 }
+
+function show() {
+  if (latest === null) {
+    return;
+  }
+  if (!latest.nodes.length) {
+    view.say("There is no topology to show: the plan's stored text cannot be compiled.");
+    return;
+  }
+  const grain = tool("grain").value || (isLarge(latest) ? "stages" : "instances");
+  const graph = grain === "stages" ? byStage(latest) : latest;
+  const colours = coloured(graph, tool("colour").value);
+  view.show(graph, colours.nodes, hidden);
+  tellLegend(colours);
+  offerStreams(graph);
+}
+
+function tellLegend({ legend, title }) {
+  const entries = legend.map(([className, mark, words]) => html("li", "", html("span", `swatch ${className}`, mark), words));
+  const now = html("div", "", html("span", "meta", `${title}. `), html("ul", "", ...entries));
+  const place = tool("legend");
+  if (place.innerHTML !== now.innerHTML) {
+    place.replaceChildren(...now.childNodes);
+  }
+}
+
+function offerStreams(graph) {
+  const place = tool("stream-list");
+  const streams = [...new Set(graph.edges.map((edge) => edge.stream))].sort();
+  const offered = [...place.querySelectorAll("input")].map((box) => box.value);
+  if (JSON.stringify(streams) === JSON.stringify(offered)) {
+    return;
+  }
+  place.replaceChildren(
+    ...streams.map((stream) => {
+      const box = Object.assign(document.createElement("input"), { type: "checkbox", value: stream, checked: !hidden.has(stream) });
+      return html("label", "check", box, stream);
+    }),
+  );
+}
+
+tool("stream-list").addEventListener("change", ({ target }) => {
+  if (target.checked) {
+    hidden.delete(target.value);
+  } else {
+    hidden.add(target.value);
+  }
+  show();
+});
+for (const name of ["colour", "grain"]) {
+  tool(name).value = sessionStorage.getItem(`graph-${name}`) ?? tool(name).value;
+  tool(name).addEventListener("change", () => {
+    sessionStorage.setItem(`graph-${name}`, tool(name).value);
+    show();
+  });
+}
+tool("in").addEventListener("click", () => view.viewport.larger());
+tool("out").addEventListener("click", () => view.viewport.smaller());
+tool("fit").addEventListener("click", () => view.viewport.fit());
+tool("svg").addEventListener("click", () => {
+  if (view.picture) {
+    offer(svgText(view.picture.svg, view.picture.whole), `${area.dataset.name}.svg`, "image/svg+xml");
+  }
+});
 
 await refresh();
 repeat(refresh, Number(area.dataset.everyMs));

@@ -1,8 +1,9 @@
-// Draws a graph of nodes and edges as SVG and shows a node's details when it is chosen. The layout is made anew only when
+// Draws a graph of nodes and edges as SVG; a chosen node shows its details, or is a link. The layout is made anew only when
 // nodes or edges come or go, so the picture keeps still while its numbers move.
 
 import { html } from "./elements.js";
 import { layOut, NODE_HEIGHT, NODE_WIDTH } from "./layout.js";
+import { Viewport } from "./viewport.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 14;
@@ -10,17 +11,8 @@ const THINNEST = 1.5;
 const THICKEST = 6;
 const LINE = 13; // from one line of an edge's text to the next
 const BEND = 0.3; // the share of a link's way in which it leaves a fan
-
-/** 950, 12.3 k, 4.1 M: three figures and a unit. */
-export function short(number) {
-  for (const [size, unit] of [[1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
-    if (number >= size) {
-      const divided = number / (unit === " k" ? 1e3 : size);
-      return `${divided >= 100 ? divided.toFixed(0) : divided.toFixed(1)}${unit}`;
-    }
-  }
-  return number < 10 && !Number.isInteger(number) ? number.toFixed(1) : Math.round(number).toLocaleString("en").replaceAll(",", "\u202f");
-}
+const PANEL = 42; // the width of a node's coloured part, which bears its number
+const MOST_FLOWS = 60; // with more links none of them moves
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
@@ -45,8 +37,9 @@ function linksOf(edges) {
 
 /**
  * A graph in `area`, with details of the chosen node in `details`. `tell` has the texts of a kind of graph: `where(node)` and
- * `figures(node)` are a node's second and third line, `facts(node)` the pairs of its details, `edge(edge)` the lines of an
- * edge's text as pairs of text and class.
+ * `figures(node)` are a node's second and third line, `facts(node)` the pairs of its details, `edge(edge, all)` the lines of
+ * an edge's text as pairs of text and class, `all` being the events per second of all edges. Where `tell` has `href(node)`,
+ * nodes for which it is not empty are links. In an area of class `zoomable` the picture can be moved and made larger.
  */
 export class GraphView {
   #area;
@@ -56,19 +49,32 @@ export class GraphView {
   #chosen = null;
   #latest = null;
   #drawn = null;
+  #colours = new Map();
+  #hidden = new Set();
 
-  constructor(area, details, label, tell = TOPOLOGY) {
+  constructor(area, details, label, tell) {
     this.#area = area;
     this.#details = details;
     this.label = label;
     this.#tell = tell;
+    this.viewport = area.classList.contains("zoomable") ? new Viewport(area) : null;
   }
 
-  /** Shows `graph`: {nodes: [{id, kind, label, layer, state, …}], edges: [{source, target, connected, …}]}. */
-  show(graph) {
+  /** The picture, and all of it that there is to see; null while there is none. */
+  get picture() {
+    return this.#drawn && this.#latest ? { svg: this.#area.querySelector("svg"), whole: this.#drawn.whole } : null;
+  }
+
+  /**
+   * Shows `graph`: {nodes: [{id, kind, label, layer, state, …}], edges: [{source, target, connected, …}]}. `colours` has
+   * {className, text, words} of nodes that are coloured, by id; edges of the streams in `hidden` are not shown.
+   */
+  show(graph, colours = new Map(), hidden = new Set()) {
     this.#latest = graph;
+    this.#colours = colours;
+    this.#hidden = hidden;
     const links = linksOf(graph.edges);
-    const now = JSON.stringify([graph.nodes.map((node) => [node.id, node.layer]), links.map((link) => [link.source, link.target])]);
+    const now = JSON.stringify([graph.nodes.map((node) => [node.id, node.layer, Boolean(this.#href(node))]), links.map((link) => [link.source, link.target])]);
     if (now !== this.#shape) {
       this.#draw(graph.nodes, links);
       this.#shape = now;
@@ -83,6 +89,7 @@ export class GraphView {
   say(text) {
     this.#area.replaceChildren(html("p", "graph-message", text));
     this.#shape = "";
+    this.#drawn = null;
     this.#latest = null;
     this.#chosen = null;
     this.#details.hidden = true;
@@ -94,7 +101,7 @@ export class GraphView {
     const height = layout.height + 2 * MARGIN;
     const svg = element("svg", { viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, width, height, role: "group", "aria-label": this.label });
     svg.append(arrowHead());
-    const parts = { nodes: new Map(), links: [] };
+    const parts = { nodes: new Map(), links: [], whole: { x: -MARGIN, y: -MARGIN, width, height } };
     const labels = element("g");
     const fans = fansOf(nodes, links);
     links.forEach((link, at) => {
@@ -108,7 +115,7 @@ export class GraphView {
       parts.links.push(part);
     });
     for (const node of nodes) {
-      const part = drawNode(node, layout.nodes.get(node.id), () => this.#choose(node.id));
+      const part = drawNode(node, layout.nodes.get(node.id), this.#href(node), () => this.#choose(node.id));
       svg.append(part.group);
       parts.nodes.set(node.id, part);
     }
@@ -119,20 +126,29 @@ export class GraphView {
       parts.nodes.get(focused)?.group.focus({ preventScroll: true });
     }
     this.#drawn = parts;
+    this.viewport?.watch(svg, parts.whole);
+  }
+
+  #href(node) {
+    return this.#tell.href?.(node) ?? "";
   }
 
   #fill(nodes, links) {
-    const rates = links.map((link) => link.streams.reduce((sum, edge) => sum + (edge.events_per_second ?? 0), 0));
+    const shown = links.map((link) => link.streams.filter((edge) => !this.#hidden.has(edge.stream)));
+    const rates = shown.map((streams) => streams.reduce((sum, edge) => sum + (edge.events_per_second ?? 0), 0));
     const fastest = Math.max(1, ...rates);
-    links.forEach((link, at) => {
+    const all = rates.reduce((sum, rate) => sum + rate, 0);
+    shown.forEach((streams, at) => {
       const part = this.#drawn.links[at];
-      const connected = link.streams.some((edge) => edge.connected);
+      const connected = streams.some((edge) => edge.connected);
+      const held = streams.some((edge) => edge.window && edge.under_way >= edge.window);
       const thickness = THINNEST + (THICKEST - THINNEST) * Math.sqrt(rates[at] / fastest);
-      part.edge.setAttribute("class", connected ? "edge" : "edge off");
+      part.edge.setAttribute("class", `edge${connected ? "" : " off"}${held ? " held" : ""}${streams.length ? "" : " hidden"}`);
       part.edge.setAttribute("stroke-width", thickness.toFixed(2));
       part.flow.setAttribute("stroke-width", Math.max(1, thickness / 2.5).toFixed(2));
-      part.flow.setAttribute("visibility", connected && thickness > 3 ? "visible" : "hidden");
-      labelLink(part, link.streams.flatMap(this.#tell.edge));
+      const moves = connected && !held && streams.length > 0 && thickness > 3 && links.length <= MOST_FLOWS;
+      part.flow.setAttribute("visibility", moves ? "visible" : "hidden");
+      labelLink(part, [...streams.flatMap((edge) => this.#tell.edge(edge, all)), ...(held ? [["▮▮ window full", "held"]] : [])]);
     });
     for (const node of nodes) {
       this.#fillNode(this.#drawn.nodes.get(node.id), node);
@@ -142,17 +158,20 @@ export class GraphView {
   #fillNode(part, node) {
     const where = this.#tell.where(node);
     const figures = this.#tell.figures(node);
-    part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${node.id === this.#chosen ? " chosen" : ""}`);
-    part.title.textContent = cut(node.label, 20);
-    part.sub.textContent = cut(where, 27);
+    const colour = this.#colours.get(node.id);
+    part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${colour ? ` coloured ${colour.className}` : ""}${node.id === this.#chosen ? " chosen" : ""}`);
+    part.place(colour ? PANEL + 8 : 14);
+    part.number.textContent = colour?.text ?? "";
+    part.title.textContent = cut(node.label, colour ? 16 : 20);
+    part.sub.textContent = cut(where, colour ? 20 : 26);
     part.figures.textContent = figures;
-    part.hint.textContent = `${node.label}: ${where}`;
+    part.hint.textContent = [`${node.label}: ${where}`, colour?.words, node.last_error && `last error: ${node.last_error}`].filter(Boolean).join("\n");
     if (part.load) {
-      part.load.setAttribute("width", ((NODE_WIDTH - 68) * node.busy).toFixed(1));
+      part.load.setAttribute("width", (part.room * node.busy).toFixed(1));
       part.share.textContent = node.state === "live" ? `${Math.round(node.busy * 100)} %` : "";
     }
     // The name has what is seen, in its order, so that who speaks it is understood.
-    const seen = [part.title, part.sub, part.figures, part.share].map((text) => text.textContent).filter(Boolean);
+    const seen = [part.number, part.title, part.sub, part.figures, part.share].map((text) => text.textContent).filter(Boolean);
     part.group.setAttribute("aria-label", `${node.kind} ${seen.join(" ")}`);
   }
 
@@ -192,33 +211,48 @@ function arrowHead() {
   return element("defs", {}, marker);
 }
 
-function drawNode(node, at, choose) {
-  const text = (className, y, x = 16) => element("text", { class: className, x, y });
+function drawNode(node, at, href, choose) {
+  const text = (className, y) => element("text", { class: className, y });
   const part = {
+    number: element("text", { class: "number", x: PANEL / 2, y: NODE_HEIGHT / 2 + 5, "text-anchor": "middle" }),
     title: text("title", 22),
     sub: text("sub", 38),
     figures: text("figure", 58),
-    load: element("rect", { class: "load", x: 16, y: 69, height: 5, rx: 2.5, width: 0 }),
-    track: element("rect", { class: "track", x: 16, y: 69, height: 5, rx: 2.5, width: NODE_WIDTH - 68 }),
+    load: element("rect", { class: "load", y: 69, height: 5, rx: 2.5, width: 0 }),
+    track: element("rect", { class: "track", y: 69, height: 5, rx: 2.5 }),
     share: element("text", { class: "sub", x: NODE_WIDTH - 12, y: 76, "text-anchor": "end" }),
     hint: element("title"),
   };
   const box = element("rect", { class: "box", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 8 }, part.hint);
-  const bar = element("path", { class: "bar", d: `M8 0h-0a8 8 0 0 0-8 8v${NODE_HEIGHT - 16}a8 8 0 0 0 8 8h-2a2 2 0 0 1-2-2v-${NODE_HEIGHT - 4}a2 2 0 0 1 2-2z` });
-  part.group = element("g", { transform: `translate(${at.x} ${at.y})`, tabindex: 0, role: "button", "data-node": node.id }, box, bar, part.title, " ", part.sub, " ", part.figures, " ");
+  const bar = element("path", { class: "bar", d: leftPart(6) });
+  const panel = element("path", { class: "panel", d: leftPart(PANEL) });
+  const role = href ? { href } : { role: "button", tabindex: 0 };
+  part.group = element(href ? "a" : "g", { transform: `translate(${at.x} ${at.y})`, "data-node": node.id, ...role }, box, bar, panel, part.number, " ", part.title, " ", part.sub, " ", part.figures, " ");
   if (node.busy === undefined || node.kind === "source" || node.kind === "sink") {
     part.load = null;
   } else {
     part.group.append(part.track, part.load, part.share);
   }
-  part.group.addEventListener("click", choose);
-  part.group.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      choose();
-    }
-  });
+  part.place = (x) => {
+    part.room = NODE_WIDTH - x - 50;
+    part.track.setAttribute("width", part.room);
+    [part.title, part.sub, part.figures, part.track, part.load].forEach((one) => one?.setAttribute("x", x));
+  };
+  if (!href) {
+    part.group.addEventListener("click", choose);
+    part.group.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        choose();
+      }
+    });
+  }
   return part;
+}
+
+/** The left `width` of a node's box, with its round corners. */
+function leftPart(width) {
+  return `M8 0H${width}V${NODE_HEIGHT}H8a8 8 0 0 1-8-8V8a8 8 0 0 1 8-8z`;
 }
 
 /** The edge's text, one half above its line and the other below. */
@@ -226,24 +260,6 @@ function labelLink(part, lines) {
   const above = Math.ceil(lines.length / 2);
   const heightOf = (at) => (at < above ? part.place.y - 6 - (above - 1 - at) * LINE : part.place.y + LINE + 1 + (at - above) * LINE);
   part.label.replaceChildren(...lines.map(([text, className], at) => element("tspan", { x: part.place.x, y: heightOf(at), class: className }, text)));
-}
-
-function whereOf(node) {
-  if (node.state === "expected") {
-    return node.kind === "source" || node.kind === "sink" ? "no worker yet" : "not running";
-  }
-  const where = node.task >= 0 ? `${node.host} · task ${node.task}` : [node.host, ...node.connectors].join(" · ");
-  return node.state === "silent" ? `silent · ${where}` : where;
-}
-
-function figuresOf(node) {
-  if (node.kind === "source") {
-    return `${short(node.emitted)} sent · ${short(node.emitted_per_second)}/s`;
-  }
-  if (node.kind === "sink") {
-    return `${short(node.received)} got · ${short(node.received_per_second)}/s`;
-  }
-  return `${short(node.received)} in · ${short(node.emitted)} out`;
 }
 
 function cut(text, length) {
@@ -296,60 +312,3 @@ function labelPlace(points, fan) {
   }
   return fan < 0 ? { x: from.x + level, y: from.y } : { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
 }
-
-// ---- what a topology's nodes and edges say ------------------------------------------------------------------------------
-
-function factsOf(node) {
-  const facts = [["Kind", node.kind], ["State", node.state === "expected" ? "not running" : node.state]];
-  if (node.host) {
-    facts.push(["Host", node.host], ["Process", String(node.process_id)]);
-  }
-  if (node.task >= 0) {
-    facts.push(["Task", String(node.task)], ["Busy", `${(node.busy * 100).toFixed(1)} % of the time`]);
-  }
-  if (node.connectors.length) {
-    facts.push(["Connectors", node.connectors.join(", ")]);
-  }
-  if (node.kind !== "source") {
-    facts.push(["Received", counted(node.received, node.received_per_second)], ...streams(node.streams_received));
-  }
-  if (node.kind !== "sink") {
-    facts.push(["Sent", counted(node.emitted, node.emitted_per_second)], ...streams(node.streams_emitted));
-  }
-  facts.push(["Waiting", `${exact(node.waiting)} events`]);
-  if (node.dropped) {
-    facts.push(["Dropped", `${exact(node.dropped)} events`]);
-  }
-  if (node.last_error) {
-    facts.push(["Last error", node.last_error]);
-  }
-  return facts;
-}
-
-function streams(counts) {
-  return counts.length > 1 ? counts.map((count) => ["", `${exact(count.events)} of ${count.stream}`]) : [];
-}
-
-function counted(events, rate) {
-  return `${exact(events)} events, ${short(rate)}/s`;
-}
-
-function exact(number) {
-  return number.toLocaleString("en").replaceAll(",", "\u202f");
-}
-
-function edgeLines(edge) {
-  const untold = edge.events === null || (!edge.connected && edge.events === 0);
-  const counted = untold ? [] : [[`${short(edge.events)} · ${short(edge.events_per_second ?? 0)}/s`, "quiet"]];
-  return [[edge.stream, ""], ...counted];
-}
-
-const TOPOLOGY = { where: whereOf, figures: figuresOf, facts: factsOf, edge: edgeLines };
-
-/** What nodes and edges say of a topology that does not run. */
-export const PLANNED = {
-  where: (node) => [node.kind, ...node.connectors].join(" · "),
-  figures: () => "",
-  facts: (node) => [["Kind", node.kind], ...(node.stream ? [["Stream", node.stream]] : []), ...(node.connectors.length ? [["Connectors", node.connectors.join(", ")]] : [])],
-  edge: (edge) => [[edge.stream, ""]],
-};
