@@ -14,6 +14,13 @@ from cep_manager.system_overview import SystemOverview, SystemView
 
 SEVERITY_TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "wait", Severity.NOTICE: "busy"}
 
+_PAGES = {
+    "plan": ("console.show_plan", "name"),
+    "worker-silent": ("console.show_worker", "worker"),
+    "no-worker": ("console.show_workers", ""),
+}
+"""Where a finding of some code, or about some subject, is told more of: endpoint, and the part that takes its name."""
+
 SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 
 
@@ -125,9 +132,9 @@ def _health(worst: Severity | None, findings: int) -> str:
 
 
 def _finding(one: Finding) -> FindingRow:
-    of_plan = one.subject == "plan"
-    part: dict[str, str | int] = {"name": one.name} if of_plan else {}
-    if of_plan and one.tenant != SUPER_TENANT:
+    page, key = _PAGES.get(one.code) or _PAGES.get(one.subject, ("console.show_cluster", ""))
+    part: dict[str, str | int] = {key: one.name} if key else {}
+    if one.subject == "plan" and one.tenant != SUPER_TENANT:
         part["tenant"] = one.tenant
     return FindingRow(
         severity=one.severity.value,
@@ -137,7 +144,7 @@ def _finding(one: Finding) -> FindingRow:
         what=one.what,
         advice=one.advice,
         since_ms=one.since_ms,
-        page="console.show_plan" if of_plan else "console.show_cluster",
+        page=page,
         part=part,
     )
 

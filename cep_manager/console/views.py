@@ -16,6 +16,7 @@ from cep_manager.authoring.samples import sample, samples
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.api_pages import api_pages
 from cep_manager.console.checkpoint_pages import checkpoint_pages
+from cep_manager.console.cluster_pages import cluster_pages
 from cep_manager.console.configuration_pages import configuration_pages
 from cep_manager.console.exception_pages import exception_pages
 from cep_manager.console.highlight import xml_lines
@@ -23,7 +24,7 @@ from cep_manager.console.log_pages import log_pages
 from cep_manager.console.overview_pages import overview_pages
 from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.plan_list_pages import plan_list_pages
-from cep_manager.console.presenters import present_cluster, present_problem
+from cep_manager.console.presenters import present_problem
 from cep_manager.console.text import FILTERS
 from cep_manager.console.topology_pages import topology_pages
 from cep_manager.console.worker_pages import worker_pages
@@ -76,7 +77,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     _event_pages(console, view)
     _flow_pages(console)
     api_pages(console)
-    _cluster_pages(console, view)
+    cluster_pages(console, view)
     log_pages(console, view)
     configuration_pages(console, view)
     checkpoint_pages(console, view)
@@ -226,18 +227,6 @@ def _event_pages(console: Blueprint, view: ManagerView) -> None:
         if not found:
             raise UnknownStreamError(f"there is no {side} event stream {name}")
         return render_template("event_stream.html", stream=found[0])
-
-
-def _cluster_pages(console: Blueprint, view: ManagerView) -> None:
-    @console.get("/cluster")
-    @page
-    def show_cluster() -> Page:
-        return render_template("cluster.html", cluster=present_cluster(view.cluster()))
-
-    @console.get("/fragments/cluster")
-    @fragment
-    def cluster_fragment() -> Page:
-        return render_template("fragments/cluster.html", cluster=present_cluster(view.cluster()))
 
 
 def _no_page(error: HTTPException) -> Page:
