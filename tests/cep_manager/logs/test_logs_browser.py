@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
+from accessibility import SCHEMES, grave_findings, set_scheme
 from browser import CHROMIUM, Browser
 from insight_world import Processes
 from manager_world import free_port
@@ -132,3 +133,16 @@ def test_processes_and_keys_are_found_by_words(chromium: Browser, address: str) 
         )
         chromium.until(f"{shown.format(region)} === 1")
     assert chromium.problems == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_pages_can_be_used_by_everybody(chromium: Browser, address: str, processes: Processes, scheme: str) -> None:
+    processes.log("run-3", "task warns", logging.WARNING)
+    processes.log("run-3", "task failed", logging.ERROR, ValueError("x"))
+    processes.silent.add("run-1")
+    set_scheme(chromium, scheme)
+    chromium.open(f"{address}/logs?plan=Storms&contains=task")
+    chromium.until("document.querySelectorAll('.log-line mark').length > 0")
+    assert grave_findings(chromium) == []
+    chromium.open(f"{address}/configuration?process=worker:worker-1")
+    assert grave_findings(chromium) == []
