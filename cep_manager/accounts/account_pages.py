@@ -7,6 +7,7 @@ from flask import Blueprint, g, make_response, redirect, render_template, reques
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.account_callers import session_key
 from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.auditing import about
 from cep_manager.accounts.callers_own import own_account, own_account_in_person
 from cep_manager.accounts.errors import AccountExistsError, AccountInvalidError
 from cep_manager.accounts.login_pages import Known
@@ -36,6 +37,7 @@ def account_pages(blueprint: Blueprint, known: Known) -> None:
     def create_token() -> Page:
         accounts, _ = known()
         user = own_account_in_person()
+        about(request.form.get("name", ""))
         try:
             role = read_role(request.form.get("role", ""))
             days = read_number(request.form.get("days", ""), "days")
@@ -48,6 +50,7 @@ def account_pages(blueprint: Blueprint, known: Known) -> None:
     @page
     def revoke_token() -> Page:
         accounts, _ = known()
+        about(request.form.get("name", ""))
         accounts.revoke_token(own_account_in_person(), request.form.get("name", ""))
         return redirect(url_for("accounts.show_account", notice="revoked"), code=303)
 
@@ -74,7 +77,7 @@ def _account_page(accounts: Accounts, problem: str = "", token: str = "") -> str
         "accounts/account.html",
         tokens=accounts.users.tokens(user.name),
         sessions=accounts.sessions.of(user.name),
-        here=session_key() if g.shown == "session" else "",
+        own_key=session_key() if g.shown == "session" else "",
         now_ms=accounts.clock.now_ms(),
         roles=[role.value for role in reversed(AccessRole) if is_within(role, user.role)],
         days=DAYS,

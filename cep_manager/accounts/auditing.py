@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from urllib.parse import unquote
 
+import msgspec
 from flask import Response, g, request
 
 from cep_common.security.access import Principal
@@ -17,7 +20,9 @@ CHANGES_NOTHING = frozenset({"api.validate_plan", "api.preview_plan", "console.q
 
 LOGIN = "accounts.log_in"
 TARGET_LENGTH = 200
-NOT_AUTHENTICATED = 401
+SEE_OTHER, NOT_AUTHENTICATED = 303, 401
+LONGEST_ANSWER = 10_000
+_PLAN_PAGE = re.compile(r"/plans/([^/?]+)")
 
 
 def write_down(accounts: Accounts) -> Callable[[Response], Response]:
@@ -39,7 +44,7 @@ def write_down(accounts: Accounts) -> Callable[[Response], Response]:
             shown=g.get("shown") or "",
             address=(request.remote_addr or "")[:64],
             call=call[:64],
-            target=_target()[:TARGET_LENGTH],
+            target=_target(answer)[:TARGET_LENGTH],
             status=answer.status_code,
         )
         accounts.audit.write(entry)
@@ -48,9 +53,33 @@ def write_down(accounts: Accounts) -> Callable[[Response], Response]:
     return write
 
 
-def _target() -> str:
+def about(what: str) -> None:
+    """The present request is about that, which its address does not say."""
+    g.about = what
+
+
+def _target(answer: Response) -> str:
     parts = {name: str(value) for name, value in (request.view_args or {}).items() if name != "action"}
+    if "name" not in parts:
+        parts["name"] = g.get("about") or _plan_of(answer)
     tenant = request.args.get("tenant") or request.headers.get("tenant")
     if tenant:
         parts["tenant"] = tenant
-    return " ".join(f"{name}={value}" for name, value in parts.items())
+    return " ".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
+def _plan_of(answer: Response) -> str:
+    """The plan that a deployment was about: its name is in the plan's text, and in the answer."""
+    if answer.status_code == SEE_OTHER:
+        found = _PLAN_PAGE.match(answer.headers.get("Location", ""))
+        return unquote(found[1]) if found else ""
+    if answer.status_code >= 300 or not answer.is_json or (answer.content_length or 0) > LONGEST_ANSWER:
+        return ""
+    try:
+        return msgspec.json.decode(answer.get_data(), type=_OfPlan).plan
+    except msgspec.DecodeError:
+        return ""
+
+
+class _OfPlan(msgspec.Struct, frozen=True):
+    plan: str = ""

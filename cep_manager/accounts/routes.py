@@ -13,6 +13,7 @@ from cep_common.security.access import AccessRole, Permission, Principal, is_gra
 from cep_manager.accounts.account_callers import session_key
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import Change, administration, new_user_role
+from cep_manager.accounts.auditing import about
 from cep_manager.accounts.callers_own import own_account, own_account_in_person
 from cep_manager.accounts.errors import (
     AccountExistsError,
@@ -203,6 +204,7 @@ def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
         of_tenant=False,
     )
     def create_token(body: MakingToken) -> TokenMade:
+        about(body.name)
         token = known().create_token(own_account_in_person(), body.name, body.role, body.days)
         return TokenMade(body.name.strip(), token)
 
@@ -232,6 +234,7 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
         of_tenant=False,
     )
     def create_user(body: MakingUser) -> PasswordGiven:
+        about(body.name)
         accounts = known()
         role, tenant = new_user_role(body.role), checked_tenant(body.tenant)
         return PasswordGiven(body.name, administration(accounts).create(body.name, role, tenant))

@@ -10,6 +10,7 @@ from cep_common.ids import parse_tenant
 from cep_manager.accounts.account_pages import read_role
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import PEOPLE, Change, administration, new_user_role
+from cep_manager.accounts.auditing import about
 from cep_manager.accounts.errors import (
     AccountExistsError,
     AccountInvalidError,
@@ -54,6 +55,7 @@ def _list_pages(blueprint: Blueprint, known: Callable[[], Accounts]) -> None:
     def create_user() -> Page:
         accounts = known()
         name = request.form.get("name", "").strip().lower()
+        about(name)
         try:
             role = new_user_role(read_role(request.form.get("role", "")))
             tenant = read_tenant_of_user(request.form.get("tenant", ""))

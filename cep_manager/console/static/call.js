@@ -1,7 +1,7 @@
 // Sends requests to the manager as the page's user: changes carry the proof that they come from a page of the console.
 
 const CSRF_HEADER = "X-CSRFToken";
-const NOT_LOGGED_IN = 401;
+export const NOT_LOGGED_IN = 401;
 const UNCHANGING = ["GET", "HEAD", "OPTIONS"];
 
 /** As `fetch`, of an address of the manager itself. Whoever is not logged in any more is told so on the page. */

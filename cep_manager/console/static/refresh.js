@@ -1,6 +1,6 @@
 // Keeps the regions of a page that carry `data-refresh` up to date.
 
-import { call } from "./call.js";
+import { NOT_LOGGED_IN, call } from "./call.js";
 import { picture, version } from "./live.js";
 import { morph } from "./morph.js";
 import "./times.js";
@@ -66,8 +66,8 @@ function keepUp(region) {
   let shown = null;
   repeat(async () => {
     const answer = await ask(region.dataset.refresh);
-    if (answer === null) {
-      return;
+    if (answer === null || answer.status === NOT_LOGGED_IN) {
+      return; // what is there stays to be read
     }
     const text = await answer.text();
     if (text === shown) {

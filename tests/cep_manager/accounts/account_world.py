@@ -19,6 +19,7 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import Administration, administration
+from cep_manager.accounts.model import User
 from cep_manager.accounts.passwords import Passwords
 from cep_manager.config import AccountsConfig, DatabaseConfig
 from cep_manager.database import Database
@@ -57,8 +58,8 @@ class AccountWorld:
 
     def add(self, name: str, role: AccessRole, tenant: int | None = None) -> None:
         """There is a user of that name, who has chosen the usual password."""
-        self.admin.create(name, role, tenant, PASSWORD)
-        self.accounts.users.change(name, {"must_change_password": False})
+        kept = QUICK.hash(PASSWORD)
+        self.accounts.users.add(User(name, kept, role, tenant, False, False, self.clock.now_ms(), 0))  # noqa: FBT003
 
     def add_users(self) -> None:
         """There are all of `USERS`."""
