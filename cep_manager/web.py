@@ -51,8 +51,9 @@ def create_app(
     app.before_request(ask_for_password(refuse))
     app.before_request(send_to_leader(view))
     app.after_request(_protect)
-    if accounts is not None:
+    if accounts is not None and callers is not None:
         app.after_request(write_down(accounts))
+        app.after_request(callers.end_with_caller)
     answer_failures(app)
     app.register_error_handler(CepError, _answer_known)
     add_page_context(app)

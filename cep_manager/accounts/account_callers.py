@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flask import Flask, g, request, session
+from flask import Flask, Response, g, request, session
 from flask_login import LoginManager, current_user, login_user, logout_user
 from flask_wtf.csrf import generate_csrf
 
@@ -79,6 +80,24 @@ class AccountCallers:
         logout_user()
         self._sessions.end(_session())
 
+    def end_with_caller(self, answer: Response) -> Response:
+        """An answer that goes on and on ends when its caller is not let in any more: after a log-out, when a token is
+        revoked, a user disabled, or a session over."""
+        still = self._still_known() if answer.mimetype == "text/event-stream" else None
+        if still is not None:
+            answer.response = _while_known(answer.response, still)
+        return answer
+
+    def _still_known(self) -> Callable[[], bool] | None:
+        shown, accounts = g.get("shown"), self._accounts
+        if shown == "session":
+            proof = _session().proof
+            return lambda: accounts.session(proof) is not None
+        token = shown_token()
+        if shown == "token":
+            return lambda: self._gate.principal(token) is not None or accounts.user_by_token(token) is not None
+        return None
+
     def challenge(self) -> str:
         """Browsers ask for a name and password by themselves when they are told of Basic: the console does that."""
         return BEARER if self._accounts.config.login and not request.path.startswith("/storm/") else BASIC
@@ -125,3 +144,10 @@ def _session() -> LoginSession:
 def _user_of_session(name: str) -> LoggedIn | None:
     stored = _session().stored
     return LoggedIn(stored.user) if stored is not None and stored.user.name == name else None
+
+
+def _while_known(parts: Iterable[Any], still: Callable[[], bool]) -> Iterator[Any]:
+    for part in parts:
+        if not still():
+            return
+        yield part

@@ -138,6 +138,26 @@ def test_a_session_of_another_user_cannot_be_ended(accounts_at_work: AccountWorl
     assert other.client.get("/api/v1/account").status_code == 200
 
 
+def test_a_stream_of_events_ends_with_the_session_or_token_that_asked_for_it(accounts_at_work: AccountWorld) -> None:
+    world, address = accounts_at_work, "/api/v1/event-streams/KnockOns:1.0.0/tail"
+    visitor, shown = world.logged_in("vera"), world.token("vera", AccessRole.VIEWER)
+    assert visitor.client.get(address).get_data().count(b"data:") == 2
+    ends = {
+        "the session": ({}, lambda: world.accounts.users.change("vera", {}, end_sessions=True)),
+        "the token": (shown, lambda: world.accounts.users.change("vera", {"disabled": True})),
+    }
+    for what, (headers, end) in ends.items():
+        client = visitor.client if not headers else world.app.test_client()
+        answer = client.get(address, headers=headers, buffered=False)
+        parts = iter(answer.response)
+        assert next(parts), what
+        end()
+        world.accounts.forget_seen()
+        assert list(parts) == [], what
+        answer.close()
+        assert world.view.tails[-1].closed
+
+
 def test_cookies_are_for_this_server_alone_and_not_for_scripts(tmp_path: Path) -> None:
     with world_in(tmp_path, secure=True) as world:
         world.add_users()
