@@ -16,6 +16,7 @@ from cep_cli.rest import ManagerClient
 POLL_S = 0.2
 SAVEPOINT_WITHIN_S = 120.0
 DELETED_WITHIN_S = 10.0
+MOST_SHOWN = 10
 
 
 @click.command("savepoint")
@@ -67,10 +68,11 @@ def savepoints_command(plan: str, deleted: str | None, as_json: bool, client: Ma
 @click.command("checkpoints")
 @click.argument("plan")
 @click.option("--clear", is_flag=True, help="Remove all checkpoints of PLAN, but not its savepoints.")
+@click.option("--all", "everything", is_flag=True, help="Show all that the manager remembers.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
-def checkpoints_command(plan: str, clear: bool, as_json: bool, client: ManagerClient) -> None:
+def checkpoints_command(plan: str, clear: bool, everything: bool, as_json: bool, client: ManagerClient) -> None:
     """Show the newest checkpoints of PLAN: how large they were and how long they took."""
     if clear:
         click.echo(f"{plan}: {client.clear_checkpoints(plan)['message']}", err=True)
@@ -81,8 +83,11 @@ def checkpoints_command(plan: str, clear: bool, as_json: bool, client: ManagerCl
         return
     begun = f"from checkpoint {found['begun_from']}" if found["begun_from"] else "without state"
     click.echo(f"{plan}: epoch {found['epoch']}, started anew {found['attempt']} times, begun {begun}")
-    for one in found["checkpoints"]:
+    shown = found["checkpoints"] if everything else found["checkpoints"][-MOST_SHOWN:]
+    for one in shown:
         click.echo(_checkpoint_line(one))
+    if len(shown) < len(found["checkpoints"]):
+        click.echo(f"{len(found['checkpoints']) - len(shown)} older ones: --all", err=True)
 
 
 def _delete(client: ManagerClient, plan: str, name: str) -> None:
@@ -106,8 +111,8 @@ def _savepoint_line(one: Any) -> str:
 
 
 def _checkpoint_line(one: Any) -> str:
-    what = f"{one['checkpoint']:>8}  {_time(one['began_ms'])}  {one['state']:<8}  {one['duration_ms']:>6} ms"
-    if one["state"] == "failed":
+    what = f"{one['checkpoint']:>8}  {_time(one['began_ms'])}  {one['state']:<9}  {one['duration_ms']:>6} ms"
+    if one["state"] in ("failed", "abandoned"):
         return f"{what}  {one['error']}"
     sizes = f"{_size(one['size_bytes'])}, {_size(one['stored_bytes'])} of it new"
     name = f"  savepoint {one['name']}" if one["name"] else ""

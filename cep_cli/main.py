@@ -24,6 +24,8 @@ VERBS = {
     "savepoint": "cep_cli.checkpoints:savepoint_command",
     "savepoints": "cep_cli.checkpoints:savepoints_command",
     "checkpoints": "cep_cli.checkpoints:checkpoints_command",
+    "exceptions": "cep_cli.health:exceptions_command",
+    "workers": "cep_cli.health:workers_command",
     "plans": "cep_cli.plans:plans_command",
     "status": "cep_cli.plans:status_command",
     "processes": "cep_cli.logs:processes_command",

@@ -63,6 +63,14 @@ class ManagerClient:
         """The plan's newest checkpoints."""
         return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
 
+    def exceptions(self, plan: str | None) -> Any:
+        """What went wrong with the plan, or with all plans of the tenant."""
+        return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
+
+    def workers(self) -> Any:
+        """All workers."""
+        return self._call("GET", "/workers")
+
     def clear_checkpoints(self, plan: str) -> Any:
         return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
 

@@ -1,14 +1,15 @@
 """What is remembered of errors. Pure: reports go in, groups come out.
 
 Those who report count from the start of their process on, and say the same again with every heartbeat: what is new is
-told from what was known of the same place. So a plan's errors outlive its tasks, and a manager that begins to lead
-learns again what those who live still tell.
+told from what the same reporter has said before. So a plan's errors outlive its tasks, and a manager that begins to
+lead learns again what those who live still tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from cep_common.error_records import ErrorRecord, group_of
 from cep_common.ids import SUPER_TENANT, PlanKey
@@ -18,9 +19,11 @@ from cep_manager.exceptions.model import ErrorGroup, ErrorKind, ErrorPlace, grou
 
 MOST_GROUPS = 64
 """Groups that are remembered of each plan, and of all processes; the one seen last longest ago goes first."""
-MOST_PLACES = 1_024
-"""Places that are remembered of each group; the one seen last longest ago goes first. There must be room for all that
-live: one that was forgotten counts anew with its next report."""
+MOST_REPORTERS = 1_024
+"""Reporters that are remembered of each group; the one that had news last longest ago goes first. There must be room
+for all that live: one that was forgotten counts anew with its next report."""
+MOST_PLACES = 64
+"""Places that are remembered of each group; the one seen last longest ago goes first."""
 SHOWN_PLACES = 16
 """Places of each group that are told of, the newest."""
 
@@ -28,23 +31,21 @@ Owner = PlanKey | None
 """Whose errors they are: a plan's, or those of no plan."""
 
 
-@dataclass(slots=True)
-class _Place:
-    """`told` and `first_told_ms` are what the place has counted, as it said last."""
-
-    place: ErrorPlace
-    told: int
-    first_told_ms: int
+Where = tuple[str, str, int]
+"""A stage instance, source or sink, and the host and number of a process."""
 
 
 @dataclass(slots=True)
 class _Group:
+    """`told` is what each reporter has said last: since when it counts, and how many."""
+
     kind: ErrorKind
     component: str
     newest: ErrorRecord
     first_ms: int
     count: int = 0
-    places: dict[tuple[str, str, int], _Place] = field(default_factory=dict)
+    told: dict[Where, tuple[int, int]] = field(default_factory=dict)
+    places: dict[Where, ErrorPlace] = field(default_factory=dict)
 
 
 class ErrorHistory:
@@ -71,9 +72,10 @@ class ErrorHistory:
         """The driver has told of its topologies."""
         for topology in report.topologies:
             for record in topology.failures:
+                reporter = (record.instance, report.host, report.process_id)
                 where = (record.instance, record.host or report.host, record.process_id)
                 component = record.instance.rpartition("#")[0]
-                self._take(topology.key, "failure", component, record, where)
+                self._take(topology.key, "failure", component, record, reporter, where)
 
     def note(
         self, owner: Owner, kind: ErrorKind, code: str, text: str, host: str, process_id: int, day_ms: int
@@ -82,9 +84,8 @@ class ErrorHistory:
         where = ("", host, process_id)
         name = _name(kind, "", code, text)
         group = self._groups.get(owner, {}).get(name)
-        before = group.places.get(where) if group is not None else None
-        first_ms, count = (before.first_told_ms, before.told + 1) if before is not None else (day_ms, 1)
-        self._take(owner, kind, "", ErrorRecord(code, text, first_ms, day_ms, count), where)
+        first_ms, count = group.told.get(where, (day_ms, 0)) if group is not None else (day_ms, 0)
+        self._take(owner, kind, "", ErrorRecord(code, text, first_ms, day_ms, count + 1), where)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
         """There are these plans and no others."""
@@ -101,36 +102,45 @@ class ErrorHistory:
         return dict(self._told)
 
     def _take(
-        self, owner: Owner, kind: ErrorKind, component: str, record: ErrorRecord, where: tuple[str, str, int]
+        self,
+        owner: Owner,
+        kind: ErrorKind,
+        component: str,
+        record: ErrorRecord,
+        reporter: Where,
+        where: Where | None = None,
     ) -> None:
+        """`reporter` tells of errors, the newest of them at `where`, else at its own place."""
         groups = self._groups.setdefault(owner, {})
         name = _name(kind, component, record.code, record.text)
-        group = groups.get(name)
-        before = group.places.get(where) if group is not None else None
-        goes_on = before is not None and before.first_told_ms == record.first_ms and before.told <= record.count
-        new = record.count - before.told if before is not None and goes_on else record.count
+        group = groups.get(name) or _Group(kind, component, record, record.first_ms)
+        since_ms, told = group.told.get(reporter, (record.first_ms, 0))
+        new = record.count - told if since_ms == record.first_ms and told <= record.count else record.count
         if not new:
             return
         self._told.pop(owner, None)
-        if group is None:
-            group = groups[name] = _Group(kind, component, record, record.first_ms)
+        groups[name] = group
         group.count += new
         group.first_ms = min(group.first_ms, record.first_ms)
         if record.last_ms >= group.newest.last_ms:
             group.newest = record
-        counted = before.place.count if before is not None else 0
-        first_ms = before.place.first_ms if before is not None else record.first_ms
-        place = ErrorPlace(*where, first_ms, record.last_ms, counted + new)
-        group.places.pop(where, None)
-        group.places[where] = _Place(place, record.count, record.first_ms)
-        _drop_oldest(group)
+        group.told.pop(reporter, None)
+        group.told[reporter] = (record.first_ms, record.count)
+        where = where or reporter
+        before = group.places.pop(where, None)
+        counted, first_ms = (before.count, before.first_ms) if before is not None else (0, record.last_ms)
+        if where == reporter and before is None:
+            first_ms = record.first_ms
+        group.places[where] = ErrorPlace(*where, first_ms, record.last_ms, counted + new)
+        _keep_newest(group.told, MOST_REPORTERS)
+        _keep_newest(group.places, MOST_PLACES)
         if len(groups) > MOST_GROUPS:
             del groups[min(groups, key=lambda one: groups[one].newest.last_ms)]
 
 
-def _drop_oldest(group: _Group) -> None:
-    while len(group.places) > MOST_PLACES:
-        del group.places[next(iter(group.places))]
+def _keep_newest(known: dict[Where, Any], most: int) -> None:
+    while len(known) > most:
+        del known[next(iter(known))]
 
 
 def _name(kind: ErrorKind, component: str, code: str, text: str) -> str:
@@ -138,7 +148,7 @@ def _name(kind: ErrorKind, component: str, code: str, text: str) -> str:
 
 
 def _told(owner: Owner, name: str, group: _Group) -> ErrorGroup:
-    places = sorted((one.place for one in group.places.values()), key=lambda place: -place.last_ms)
+    places = sorted(group.places.values(), key=lambda place: -place.last_ms)
     return ErrorGroup(
         id=name,
         kind=group.kind,

@@ -52,15 +52,17 @@ def test_the_reason_is_told_in_words(text: str, reason: str) -> None:
 
 def test_an_error_of_python_is_told_with_its_type_its_traceback_and_where_it_was() -> None:
     text = (
-        BARRIER + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        BARRIER + "org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the "
+        "Python worker: Traceback (most recent call last):\n"
         '  File "worker.py", line 1, in main\n'
         '  File "processor.py", line 99, in on_bundle\n'
-        "ValueError: no such thing\n" + describe_place("storms#1", 2, "10.0.0.7", 4711) + "\n"
+        "siddhi.errors.SiddhiRuntimeError: no such thing\n" + describe_place("storms#1", 2, "10.0.0.7", 4711) + "\n"
         "\n"
         "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
     )
     ending = read_ending(text, HOSTS)
-    assert (ending.code, ending.reason) == ("ValueError", "ValueError: no such thing")
+    assert (ending.code, ending.text()) == ("SiddhiRuntimeError", "no such thing")
+    assert ending.reason == "siddhi.errors.SiddhiRuntimeError: no such thing"
     assert (ending.instance, ending.host, ending.process_id) == ("storms#1", "10.0.0.7", 4711)
     assert ending.traceback.startswith("Traceback (most recent call last):")
     assert ending.traceback.endswith("failed in instance storms#1 of task 2 on 10.0.0.7 (process 4711)")

@@ -27,7 +27,7 @@ class Failures:
         """A topology of the plan was ended so at the time of day `now_ms`."""
         self._logs.setdefault(key, ErrorLog(MOST_OF_A_PLAN)).note(
             ending.code,
-            ending.reason.removeprefix(f"{ending.code}: "),
+            ending.text(),
             now_ms,
             instance=ending.instance,
             traceback=ending.traceback,

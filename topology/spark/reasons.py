@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from string import ascii_letters, digits
 
 import msgspec
 
 _LOST = re.compile(r"ExecutorLostFailure \(executor (\S+) |Lost executor (\S+) on|[Ee]xecutor (\S+) (?:was )?lost")
 _OWN = re.compile(r"^(?:topology|cep_common)\.\w+\.\w+: ")
 _RAISED = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): .+$", re.MULTILINE)
+_MODULE = "._" + ascii_letters + digits
 _FOREIGN = ("py4j", "org.apache.spark", "java.")
-_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:(?!\tat ).*\n?)*", re.MULTILINE)
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:(?!\tat ).*\n?)*")
 _PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(process (\d+)\)$", re.MULTILINE)
 
 
@@ -25,6 +27,11 @@ class Ending(msgspec.Struct, frozen=True):
     instance: str = ""
     host: str = ""
     process_id: int = 0
+
+    def text(self) -> str:
+        """The reason without the type of error."""
+        before, _, text = self.reason.partition(f"{self.code}: ")
+        return text if text and not before.strip(_MODULE) else self.reason
 
 
 def describe_place(instance: str, task: int, host: str, process_id: int) -> str:

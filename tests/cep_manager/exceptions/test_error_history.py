@@ -7,7 +7,7 @@ from manager_world import KEY, World, driver, plan, serves, task, topology, work
 
 from cep_common.error_records import ErrorRecord
 from cep_common.task_messages import RegisterTask
-from cep_manager.exceptions.history import MOST_GROUPS, MOST_PLACES, SHOWN_PLACES, ErrorHistory
+from cep_manager.exceptions.history import MOST_GROUPS, MOST_PLACES, MOST_REPORTERS, SHOWN_PLACES, ErrorHistory
 from cep_manager.exceptions.model import ErrorGroup
 
 DROPPED = ErrorRecord("event-dropped", "stream Late: 3 is no number", 5_000, 6_000, 10, "lateness#0")
@@ -64,6 +64,18 @@ def test_what_ended_a_topology_is_a_failure_with_traceback_and_place_told_once_b
     assert (group.places[0].host, group.places[0].process_id) == ("10.0.0.9", 4711)
 
 
+def test_a_failure_that_comes_again_in_another_process_counts_once_more_there() -> None:
+    history = ErrorHistory()
+    for count, process_id in ((1, 10), (2, 11), (3, 12), (3, 12)):
+        failure = ErrorRecord("ValueError", "no", 100, 100 * count, count, "storms#1", "", "10.0.0.9", process_id)
+        history.driver_heard(driver(msgspec.structs.replace(topology("running"), failures=(failure,))))
+    (group,) = groups(history)
+    assert group.count == 3
+    assert [(place.process_id, place.count, place.first_ms) for place in group.places] == [
+        (12, 1, 300), (11, 1, 200), (10, 1, 100),
+    ]  # fmt: skip
+
+
 def test_errors_of_a_workers_sources_and_sinks_name_them_and_the_worker() -> None:
     sink = ErrorRecord("sink", "@sink(type='http'): refused", 5, 6, 3, "sink http of KnockOns")
     history = ErrorHistory()
@@ -88,6 +100,7 @@ def test_more_places_than_are_shown_do_not_count_twice() -> None:
     (group,) = groups(history)
     assert group.count == 10 * (SHOWN_PLACES + 4)
     assert len(group.places) == SHOWN_PLACES < MOST_PLACES
+    assert MOST_REPORTERS > MOST_PLACES
 
 
 def test_an_undeployed_plan_is_forgotten_and_others_are_not() -> None:
