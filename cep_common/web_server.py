@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from waitress import wasyncore
@@ -21,6 +21,15 @@ MOST_CONNECTIONS = 1_000
 
 IDLE_S = 60
 
+STOPPING = "cep.stopping"
+"""Where a request's environment has the event that is set when the server stops: answers that go on and on end then."""
+
+
+def is_stopping(environ: Mapping[str, Any]) -> bool:
+    """True when the server that answers the request is to stop."""
+    stopping: threading.Event | None = environ.get(STOPPING)
+    return stopping is not None and stopping.is_set()
+
 
 class WebServer:
     """Serves `app` at an address. `start` and `stop` are called by one thread, once each."""
@@ -35,9 +44,10 @@ class WebServer:
         inner = listening if context is None else _listen("127.0.0.1", 0, keys)
         self._front: TlsFront | None = None
         self._app = app
+        self._stopping = threading.Event()
         self._channels: dict[int, Any] = {}
         self._server: Any = create_server(
-            app if context is None else self._with_clients_address,
+            self._serve,
             map=self._channels,
             sockets=[inner],
             threads=threads,
@@ -60,6 +70,7 @@ class WebServer:
 
     def stop(self) -> None:
         """No request is answered any more and the port is free."""
+        self._stopping.set()
         if self._front is not None:
             self._front.close()
         # Requests end first: each one wakes the server's thread through the trigger, which must not be closed by then.
@@ -70,10 +81,12 @@ class WebServer:
             self._close_in_server_thread()
             self._thread.join(timeout=5)
 
-    def _with_clients_address(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        """The app, told who is at the other end of the TLS connection."""
-        client = self._front.client(int(environ["REMOTE_PORT"])) if self._front is not None else None
-        environ["REMOTE_ADDR"] = environ["REMOTE_HOST"] = client or "unknown"
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        """The app, told who is at the other end of a TLS connection, and when it is to come to an end."""
+        environ[STOPPING] = self._stopping
+        if self._front is not None:
+            client = self._front.client(int(environ["REMOTE_PORT"]))
+            environ["REMOTE_ADDR"] = environ["REMOTE_HOST"] = client or "unknown"
         return self._app(environ, start_response)
 
     def _close_in_server_thread(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ import msgspec
 from flask import Request, Response, request
 from msgspec import Meta
 
+from cep_common.web_server import is_stopping
 from cep_manager.api.calls import JSON, Api, Body, Media
 from cep_manager.api.requests import read_tenant
 from cep_manager.errors import (
@@ -75,7 +76,7 @@ def event_routes(api: Api, view: ManagerView) -> None:
     )
     def tail_events(name: str, query: Watching) -> Response:
         tail = view.open_tail(read_tenant(request), name, query.filter())
-        answer = Response(_server_sent(tail), content_type="text/event-stream")
+        answer = Response(_server_sent(tail, request.environ), content_type="text/event-stream")
         answer.headers["X-Accel-Buffering"] = "no"
         # Also when nobody has asked for the first of it.
         answer.call_on_close(tail.close)
@@ -124,10 +125,10 @@ def _read_file(asked: Request) -> bytes:
     return asked.get_data()
 
 
-def _server_sent(tail: Tail) -> Iterator[bytes]:
-    """The reports of a tail as server-sent events until it ends, at least one each second."""
+def _server_sent(tail: Tail, environ: Mapping[str, Any]) -> Iterator[bytes]:
+    """The reports of a tail as server-sent events until it or the server ends, at least one each second."""
     yield b": watching\n\n"
-    while True:
+    while not is_stopping(environ):
         report = tail.take(BEAT_S)
         kind = b"event: ended\n" if report.ended else b""
         yield kind + b"data: " + msgspec.json.encode(report) + b"\n\n"

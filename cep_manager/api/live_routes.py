@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
 
 from flask import Response, request
 
+from cep_common.web_server import is_stopping
 from cep_manager.api.calls import Api, Media, plan_key
 from cep_manager.api.overview_routes import overview_of, sees_system
 from cep_manager.api.requests import read_tenant
@@ -17,6 +19,9 @@ from cep_manager.manager_view import ManagerView
 
 BEAT_S = 5.0
 """So often a stream on which nothing changes says that it is still there, and finds out that nobody reads it."""
+
+LOOK_UP_S = 0.5
+"""So often a stream looks whether the server is to stop."""
 
 AGAIN_AFTER_MS = 1_000
 """A client whose stream has ended asks again after so long."""
@@ -53,21 +58,26 @@ def live_routes(api: Api, view: ManagerView) -> None:
 
 def _stream(view: ManagerView, name: Hashable, look: Look) -> Response:
     watch = view.watch(name, look)
-    answer = Response(_server_sent(watch), content_type=STREAM)
+    answer = Response(_server_sent(watch, request.environ), content_type=STREAM)
     answer.headers["X-Accel-Buffering"] = "no"
     # Also when nobody has asked for the first of it.
     answer.call_on_close(watch.close)
     return answer
 
 
-def _server_sent(watch: Watch) -> Iterator[bytes]:
+def _server_sent(watch: Watch, environ: Mapping[str, Any]) -> Iterator[bytes]:
     until = time.monotonic() + LONGEST_S
     yield f"retry: {AGAIN_AFTER_MS}\n\n".encode()
-    while time.monotonic() < until:
-        message = watch.take(BEAT_S)
+    quiet_s = 0.0
+    while time.monotonic() < until and not is_stopping(environ):
+        message = watch.take(LOOK_UP_S)
         if message is None:
-            yield b": still there\n\n"
+            quiet_s += LOOK_UP_S
+            if quiet_s >= BEAT_S:
+                quiet_s = 0.0
+                yield b": still there\n\n"
             continue
+        quiet_s = 0.0
         yield b"event: " + message.event.encode() + b"\ndata: " + message.data + b"\n\n"
         if message.event == "ended":
             return

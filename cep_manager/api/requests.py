@@ -18,8 +18,8 @@ _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
 def read_tenant(request: Request) -> int:
-    """The tenant in the query parameter or header `tenant`; without either that of the caller, which is the super tenant
-    for those who may act for all. Raises BadRequestError."""
+    """The tenant in the query parameter or header `tenant`; without either that of the caller, which is the super
+    tenant for those who may act for all. Raises BadRequestError."""
     written = request.args.get("tenant", request.headers.get("tenant"))
     if written is None:
         return callers_tenant()

@@ -1,0 +1,72 @@
+"""In a real browser: a page is sent what changes, and asks where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from browser import CHROMIUM, Browser
+from manager_world import FakeView, World, free_port, serves, task, worker
+
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
+from cep_manager.live.broadcaster import Broadcaster
+from cep_manager.web import create_app
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+GRAPH = "document.getElementById('graph').textContent"
+DRAWN = "document.querySelectorAll('#graph [data-node]').length > 0"
+SENT = "import('/static/live.js').then((module) => module.picture() !== null)"
+ASKED = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/topology')).length"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.active(events=1_000)
+    return made
+
+
+@pytest.fixture
+def view(world: World) -> Iterator[FakeView]:
+    made = FakeView(world)
+    yield made
+    made.broadcaster.close()
+
+
+@pytest.fixture
+def address(view: FakeView) -> Iterator[str]:
+    port = free_port()
+    server = WebServer(create_app(view, 1_000), "127.0.0.1", port, 16, 1_000, ServerSecurity(), "a test")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    view.broadcaster.close()
+    server.stop()
+
+
+def pass_events(world: World) -> None:
+    world.hear(task(events=98_765), worker(serves(events=98_765), revision=world.snapshot().revision))
+
+
+def test_the_graph_moves_without_being_asked_for(chromium: Browser, address: str, world: World) -> None:
+    chromium.open(f"{address}/plans/Storms")
+    chromium.until(DRAWN)
+    chromium.until(SENT)
+    before, asked = chromium.evaluate(GRAPH), chromium.evaluate(ASKED)
+    pass_events(world)
+    chromium.until(f"{GRAPH} !== {json.dumps(before)}")
+    assert chromium.evaluate(ASKED) == asked
+
+
+def test_a_page_asks_when_too_many_watch(chromium: Browser, address: str, world: World, view: FakeView) -> None:
+    view.broadcaster.close()
+    view.broadcaster = Broadcaster(0)
+    chromium.open(f"{address}/plans/Storms")
+    chromium.until(DRAWN)
+    before = chromium.evaluate(GRAPH)
+    pass_events(world)
+    chromium.until(f"{GRAPH} !== {json.dumps(before)}")
+    assert chromium.evaluate(SENT) is False
+    assert chromium.evaluate("document.getElementById('pulse').textContent") == ""
