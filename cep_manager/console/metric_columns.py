@@ -60,7 +60,7 @@ STAGE_TABLES = (
     (
         "Receivers",
         ("receiver", "trigger"),
-        ("stage", "instances", "received", "emitted", "transferred", "rate_in", "rate_out", "capacity", "complete",
+        ("stage", "instances", "received", "emitted", "transferred", "rate_in", "rate_out", "complete",
          "p50", "p99", "errors", "error"),
     ),
     (
@@ -79,7 +79,7 @@ STAGE_TABLES = (
 """The tables of stages: title, kinds, columns."""
 
 COMPONENT_COLUMNS = {
-    "receiver": ("received", "emitted", "transferred", "rate_in", "rate_out", "capacity", "complete", "p50", "p95",
+    "receiver": ("received", "emitted", "transferred", "rate_in", "rate_out", "complete", "p50", "p95",
                  "p99", "errors"),
     "trigger": ("emitted", "transferred", "rate_out", "errors"),
     "processor": ("received", "emitted", "transferred", "rate_in", "rate_out", "capacity", "execute", "process",

@@ -13,7 +13,6 @@ from cep_manager.topology_view.model import ComponentView, Counts, Instance, Str
 from cep_manager.topology_view.stages import (
     WINDOW_OF,
     counts_of,
-    errors_of,
     histogram,
     instance_counts,
     per_second,
@@ -44,7 +43,7 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
         instances=_instances(overview, record, component, window),
         inputs=_inputs(record, topology, component, window, snapshot.now_ms),
         outputs=_outputs(record, topology, component, window, snapshot.now_ms),
-        errors=errors_of(component, overview.now_ms),
+        errors=tuple(group for group in snapshot.errors.get(key, ()) if group.component == name),
         queries=component.planned.queries,
         latencies=histogram(told.latencies),
         sampled=samples.orders,

@@ -12,6 +12,7 @@ import msgspec
 from cep_common.messages import Delivery
 from cep_common.task_messages import ComponentKind, HeldState, SampledEvent, SampleOrder
 from cep_manager.compiled_plan import PlannedQuery
+from cep_manager.exceptions.model import ErrorGroup
 from cep_manager.graph_model import Connection
 from cep_manager.status import PlanStatus
 
@@ -181,7 +182,8 @@ class StreamOut(msgspec.Struct, frozen=True):
 
 
 class ComponentView(msgspec.Struct, frozen=True):
-    """A stage's page. `totals` are its figures in each window; `sampled` is what is being sampled, `seen` what was."""
+    """A stage's page. `totals` are its figures in each window; `errors` are by kind,
+    newest first; `sampled` is what is being sampled, `seen` what was."""
 
     plan: str
     tenant: int
@@ -193,7 +195,7 @@ class ComponentView(msgspec.Struct, frozen=True):
     instances: tuple[Instance, ...]
     inputs: tuple[StreamIn, ...]
     outputs: tuple[StreamOut, ...]
-    errors: tuple[StageError, ...]
+    errors: tuple[ErrorGroup, ...]
     queries: tuple[PlannedQuery, ...]
     latencies: tuple[Bar, ...]
     sampled: tuple[SampleOrder, ...]

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from manager_world import KEY, FakeView, World, components, plan, serves, task, worker
 
+from cep_common.error_records import ErrorRecord
 from cep_common.latency import bucket
 from cep_common.task_messages import HeldState, RegisterTask
 from cep_common.worker_reports import PublisherReport
@@ -73,7 +74,20 @@ def test_an_error_is_told_with_its_place_and_is_recent_for_half_an_hour(view: Fa
     at_ms = view.now_ms - RECENT_MS
     assert error == StageError("division by <zero>", "aircraft#0", "10.0.0.2", 0, 200, at_ms, RECENT_MS, recent=False)
     view.now_ms -= 1
-    assert stage_page(view, "aircraft").errors[0].recent
+    assert next(one.counts.last_error.recent for one in page(view).stages if one.counts.last_error is not None)
+
+
+def test_a_stages_page_has_the_errors_of_its_own_instances_by_kind(view: FakeView) -> None:
+    failure = ErrorRecord("poison-event", "division by 0", first_ms=1_000, last_ms=5_000, count=7)
+    failed = tuple(
+        msgspec.structs.replace(one, failures=(failure,)) if one.instance == "aircraft#0" else one
+        for one in components(10)
+    )
+    view.world.hear(msgspec.structs.replace(task(), components=failed))
+    (group,) = stage_page(view, "aircraft").errors
+    assert (group.code, group.text, group.count, group.last_ms) == ("poison-event", "division by 0", 7, 5_000)
+    assert [(place.instance, place.host) for place in group.places] == [("aircraft#0", "10.0.0.2")]
+    assert stage_page(view, "storms").errors == ()
 
 
 def test_the_windows_are_told_the_shortest_first(view: FakeView) -> None:

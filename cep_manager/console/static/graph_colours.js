@@ -19,7 +19,7 @@ function stagesOf(graph) {
 
 function byCapacity(graph) {
   const nodes = new Map(
-    stagesOf(graph).map((node) => {
+    stagesOf(graph).filter(({ kind }) => kind === "processor" || kind === "publisher").map((node) => {
       const step = CAPACITY.filter((end) => node.capacity >= end).length;
       return [node.id, { className: `step-${step}`, text: node.capacity.toFixed(2), words: `capacity ${node.capacity.toFixed(3)}` }];
     }),
