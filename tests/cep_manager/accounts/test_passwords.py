@@ -1,0 +1,45 @@
+"""Passwords as they are kept and made."""
+
+import pytest
+
+from cep_manager.accounts.errors import AccountInvalidError
+from cep_manager.accounts.model import SHORTEST_PASSWORD, checked_name, checked_password, checked_token_name
+from cep_manager.accounts.passwords import Passwords, random_password
+
+
+def test_a_password_is_kept_as_a_slow_hash_of_its_own() -> None:
+    passwords = Passwords()
+    first, second = passwords.hash("correct horse"), passwords.hash("correct horse")
+    assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert first != second
+    assert passwords.is_right("correct horse", first)
+    assert not passwords.is_right("correct horsf", first)
+    assert not passwords.is_right("correct horse", None)
+    assert not passwords.is_right("correct horse", "not a hash")
+
+
+def test_random_passwords_are_good_and_never_the_same() -> None:
+    made = {random_password() for _ in range(100)}
+    assert len(made) == 100
+    assert all(checked_password(one, "admin") == one for one in made)
+
+
+@pytest.mark.parametrize("written", ["short", "a" * 20, "ab" * 10, "x" * 257, "administrator"])
+def test_a_password_that_would_be_guessed_is_refused(written: str) -> None:
+    with pytest.raises(AccountInvalidError, match="password"):
+        checked_password(written, "administrator")
+    assert len("administrator") >= SHORTEST_PASSWORD
+
+
+@pytest.mark.parametrize("name", ["", "Ada", "a b", "-a", "a" * 65, "a:b", "<b>", "ä", "a\n"])
+def test_a_name_that_no_user_can_have_is_refused(name: str) -> None:
+    with pytest.raises(AccountInvalidError, match="1 to 64 characters"):
+        checked_name(name)
+
+
+def test_names_of_users_and_tokens() -> None:
+    assert checked_name("ada.lovelace@example.org") == "ada.lovelace@example.org"
+    assert checked_token_name(" CI für <alle> ") == "CI für <alle>"
+    for name in ("", " ", "x" * 65, "a\x00b"):
+        with pytest.raises(AccountInvalidError, match="a token's name"):
+            checked_token_name(name)
