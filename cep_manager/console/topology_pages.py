@@ -30,8 +30,8 @@ from cep_manager.manager_view import ManagerView, Overview
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_record import PlanRecord
 from cep_manager.topology_view.component import component_view
-from cep_manager.topology_view.model import TopologyView, WindowName
-from cep_manager.topology_view.page import topology_view
+from cep_manager.topology_view.model import TopologyHead, TopologyView, WindowName
+from cep_manager.topology_view.page import topology_head, topology_view
 
 PICTURE = (640.0, 120.0)
 """Width and height of the latencies' picture, in its units."""
@@ -72,7 +72,9 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/fragments/plans/<name>/head")
     @fragment
     def plan_head_fragment(name: str) -> Page:
-        return render_template("fragments/plan_head.html", **_of_page(_told(view, name)))
+        overview, key = view.overview(), _key(name)
+        _record(overview, key)
+        return render_template("fragments/plan_head.html", **_of_head(topology_head(overview, key)))
 
     @console.get("/fragments/plans/<name>")
     @fragment
@@ -129,12 +131,18 @@ def _record(overview: Overview, key: PlanKey) -> PlanRecord:
     return record
 
 
-def _of_page(told: TopologyView) -> dict[str, Any]:
+def _of_head(told: TopologyHead) -> dict[str, Any]:
     return {
         **_WORDS,
         "told": told,
         "summary": summary(told),
-        "actions": actions(told.status, stages=bool(told.stages)),
+        "actions": actions(told.status, stages=told.tasks > 0),
+    }
+
+
+def _of_page(told: TopologyView) -> dict[str, Any]:
+    return {
+        **_of_head(told),
         "tables": stage_tables(told),
         "connections": connection_texts(told.connections),
     }

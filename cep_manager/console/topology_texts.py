@@ -15,7 +15,7 @@ from cep_manager.console.text import SPACE, UNKNOWN, count, duration, latency, p
 from cep_manager.graph_model import Connection
 from cep_manager.plan_state import PlanState
 from cep_manager.status import PlanStatus
-from cep_manager.topology_view.model import Bar, Stage, StageError, TopologyView, WindowName
+from cep_manager.topology_view.model import Bar, Stage, StageError, TopologyHead, TopologyView, WindowName
 
 WINDOW_WORDS: dict[WindowName, str] = {
     "10m": "last 10 min",
@@ -93,7 +93,7 @@ def stage_tables(view: TopologyView) -> tuple[StageTable, ...]:
     return tuple(table for table in tables if table.stages)
 
 
-def summary(view: TopologyView) -> Summary:
+def summary(view: TopologyHead) -> Summary:
     """What stands at the top."""
     topology = view.status.topology
     hosts = sorted({place.host for place in view.places if place.live})
@@ -117,7 +117,7 @@ def summary(view: TopologyView) -> Summary:
     return Summary(topology.state.value, STATE_TONES[topology.state], topology.reason, tuple(facts), _notes(view))
 
 
-def _notes(view: TopologyView) -> tuple[tuple[str, str], ...]:
+def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
     topology = view.status.topology
     notes = [("Last change", f"came to nothing: {topology.change_error}")] if topology.change_error else []
     if topology.interruption and topology.state is PlanState.ACTIVE:
@@ -144,6 +144,7 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
         "savepoint": Action("Savepoint", "OPERATE", changing or idle),
         "sample": Action("Sample", "OPERATE", idle),
         "trace": Action("End trace" if topology.trace else "Trace", "OPERATE"),
+        "statistics": Action("Statistics", "OPERATE"),
         "rename": Action("Rename", "EDIT", changing),
         "edit": Action("Edit", "EDIT"),
         "undeploy": Action("Undeploy", "EDIT"),

@@ -110,9 +110,9 @@ class LastCheckpoint(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class TopologyView(msgspec.Struct, frozen=True):
-    """A plan's page. `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances live, in
-    `places`. `restart_reason` says why it was last started anew, empty when it was not."""
+class TopologyHead(msgspec.Struct, frozen=True):
+    """The head of a plan's page. `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances
+    live, in `places`. `restart_reason` says why it was last started anew, empty when it was not."""
 
     plan: str
     tenant: int
@@ -131,12 +131,17 @@ class TopologyView(msgspec.Struct, frozen=True):
     restart_reason: str
     last_checkpoint: LastCheckpoint | None
     savepoints: tuple[str, ...]
+    places: tuple[Place, ...]
+    samples: tuple[SampleOrder, ...]
+
+
+class TopologyView(TopologyHead, frozen=True):
+    """A plan's page: stages in one window, the whole topology in each, connections with workers."""
+
     window: WindowName
     windows: tuple[WindowTotal, ...]
     stages: tuple[Stage, ...]
-    places: tuple[Place, ...]
     connections: tuple[Connection, ...]
-    samples: tuple[SampleOrder, ...]
 
 
 class Bar(msgspec.Struct, frozen=True):

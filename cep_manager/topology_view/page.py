@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
+from cep_common.latency import percentile_ms
 from cep_manager.checkpoint_view import checkpoint_list, savepoint_list
 from cep_manager.graph_ends import connections
 from cep_manager.manager_view import Overview
@@ -10,20 +11,36 @@ from cep_manager.plan_record import PlanRecord
 from cep_manager.samples import NONE
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import added_up
-from cep_manager.statistics.plan_statistics import plan_statistics
 from cep_manager.status import plan_status, worker_reports
 from cep_manager.storm_api.model import Topology, topology_of
-from cep_manager.topology_view.model import LastCheckpoint, Place, TopologyView, WindowName, WindowTotal
+from cep_manager.topology_view.model import LastCheckpoint, Place, TopologyHead, TopologyView, WindowName, WindowTotal
 from cep_manager.topology_view.stages import WINDOW_OF, per_second, stage_of
+
+
+def topology_head(overview: Overview, key: PlanKey) -> TopologyHead:
+    """The head of a deployed plan's page. KeyError when it is not deployed."""
+    return _head(overview, topology_of(overview.snapshot, overview.snapshot.plans[key]))
 
 
 def topology_view(overview: Overview, key: PlanKey, window: WindowName) -> TopologyView:
     """The page of a deployed plan; without stages when its text cannot be compiled. KeyError when it is not
     deployed."""
     snapshot = overview.snapshot
-    record = snapshot.plans[key]
-    topology = topology_of(snapshot, record)
+    topology = topology_of(snapshot, snapshot.plans[key])
+    head = _head(overview, topology)
     return TopologyView(
+        **{field: getattr(head, field) for field in head.__struct_fields__},
+        window=window,
+        windows=tuple(_total(topology, name, snapshot.now_ms) for name in WINDOW_OF),
+        stages=tuple(stage_of(one, window, snapshot.now_ms, overview.now_ms) for one in topology.components),
+        connections=tuple(connections(worker_reports(snapshot, key, head.epoch))),
+    )
+
+
+def _head(overview: Overview, topology: Topology) -> TopologyHead:
+    snapshot, record = overview.snapshot, topology.record
+    key = record.key
+    return TopologyHead(
         plan=key.plan,
         tenant=key.tenant,
         topology=key.topology(),
@@ -41,11 +58,7 @@ def topology_view(overview: Overview, key: PlanKey, window: WindowName) -> Topol
         restart_reason=record.interruption if record.restarts else "",
         last_checkpoint=_last_checkpoint(snapshot, record),
         savepoints=tuple(one.name for one in savepoint_list(snapshot, key).savepoints if one.state == "stored"),
-        window=window,
-        windows=_totals(snapshot, topology),
-        stages=tuple(stage_of(one, window, snapshot.now_ms, overview.now_ms) for one in topology.components),
         places=_places(snapshot, record),
-        connections=tuple(connections(worker_reports(snapshot, key, record.epoch))),
         samples=snapshot.samples.get(key, NONE).running(snapshot.now_ms),
     )
 
@@ -56,29 +69,26 @@ def _last_checkpoint(snapshot: Snapshot, record: PlanRecord) -> LastCheckpoint |
     return LastCheckpoint(one.checkpoint, one.began_ms, one.duration_ms, one.size_bytes) if one is not None else None
 
 
-def _totals(snapshot: Snapshot, topology: Topology) -> tuple[WindowTotal, ...]:
-    told = plan_statistics(snapshot, topology.key).windows
-    totals = []
-    for name, one in zip(WINDOW_OF, told, strict=True):
-        everything = [(stage, stage.figures(WINDOW_OF[name], snapshot.now_ms)) for stage in topology.components]
-        seconds = added_up(figures for _, figures in everything).covered_ms / 1_000
-        totals.append(
-            WindowTotal(
-                window=name,
-                covered_ms=one.covered_ms,
-                received=one.received,
-                emitted=one.emitted,
-                transferred=sum(sum(stage.transferred(figures.emitted).values()) for stage, figures in everything),
-                dropped=one.dropped,
-                received_per_second=per_second(one.received, seconds),
-                emitted_per_second=per_second(one.emitted, seconds),
-                mean_ms=one.latency.mean_ms,
-                p50_ms=one.latency.p50_ms,
-                p95_ms=one.latency.p95_ms,
-                p99_ms=one.latency.p99_ms,
-            )
-        )
-    return tuple(totals)
+def _total(topology: Topology, window: WindowName, monotonic_ms: int) -> WindowTotal:
+    told = [(stage, stage.figures(WINDOW_OF[window], monotonic_ms)) for stage in topology.components]
+    received = added_up(figures for stage, figures in told if stage.planned.kind == "receiver")
+    emitted = added_up(figures for stage, figures in told if stage.planned.kind == "publisher")
+    covered_ms = max((figures.covered_ms for _, figures in told), default=0)
+    p50_ms, p95_ms, p99_ms = (percentile_ms(received.latencies, share) for share in (0.5, 0.95, 0.99))
+    return WindowTotal(
+        window=window,
+        covered_ms=covered_ms,
+        received=received.events_received(),
+        emitted=emitted.events_emitted(),
+        transferred=sum(sum(stage.transferred(figures.emitted).values()) for stage, figures in told),
+        dropped=sum(figures.dropped for _, figures in told),
+        received_per_second=per_second(received.events_received(), covered_ms / 1_000),
+        emitted_per_second=per_second(emitted.events_emitted(), covered_ms / 1_000),
+        mean_ms=received.stay_latency_ms(),
+        p50_ms=p50_ms,
+        p95_ms=p95_ms,
+        p99_ms=p99_ms,
+    )
 
 
 def _places(snapshot: Snapshot, record: PlanRecord) -> tuple[Place, ...]:
