@@ -21,6 +21,9 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 PREPARING_LOCK = 0x43_45_50
 """PostgreSQL's advisory lock under which tables are made, so that managers that start together do not both do it."""
 
+PREPARING_MS = 30_000
+"""How long a manager waits for another one that makes the tables."""
+
 SURVIVES = "cep_survives_power_loss"
 """The option of a connection that says so of its transaction."""
 
@@ -102,6 +105,7 @@ class Database:
                 if self.kind == POSTGRESQL:
                     # This transaction holds no lease, and may take its time.
                     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+                    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {PREPARING_MS}")
                     connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(PREPARING_LOCK)))
                 version = bring_up_to_date(connection)
             self._check_version(version)
