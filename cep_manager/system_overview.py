@@ -65,19 +65,21 @@ def system_overview(picture: Picture, tenant: int, sees_system: bool) -> SystemO
     states = Counter(snapshot.plans[key].state.value for key in keys)
 
     about_system = system_findings(picture) if sees_system else ()
+    figures = plan_figure(snapshot, keys)
     return SystemOverview(
         now_ms=picture.now_ms,
         tenant=scope,
         plans={state.value: states[state.value] for state in PlanState if states[state.value]},
-        figures=plan_figure(snapshot, keys),
+        figures=figures,
         traffic=traffic(snapshot, keys),
         findings=in_order(chain(about_system, plan_findings(picture, scope, sees_system))),
-        system=_system(picture) if sees_system else None,
+        system=_system(picture, figures) if sees_system else None,
     )
 
 
-def _system(picture: Picture) -> SystemView:
+def _system(picture: Picture, figures: Figure) -> SystemView:
     snapshot = picture.snapshot
+    tenants = sorted({key.tenant for key in snapshot.plans})
     driver = snapshot.driver.latest if snapshot.driver is not None else None
     return SystemView(
         managers=picture.election.managers,
@@ -91,14 +93,15 @@ def _system(picture: Picture) -> SystemView:
         workers=len(snapshot.workers),
         workers_silent=len(snapshot.lost_workers),
         tasks=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for tasks in snapshot.tasks.values() for task in tasks),
-        tenants=tuple(_share(picture, tenant) for tenant in sorted({key.tenant for key in snapshot.plans})),
+        tenants=tuple(_share(picture, tenant, figures if len(tenants) == 1 else None) for tenant in tenants),
     )
 
 
-def _share(picture: Picture, tenant: int) -> TenantShare:
+def _share(picture: Picture, tenant: int, figures: Figure | None) -> TenantShare:
+    """The tenant's share; `figures` are those of its plans, where they are known already."""
     snapshot = picture.snapshot
     mine: list[PlanKey] = [key for key in snapshot.plans if key.tenant == tenant]
-    figure = plan_figure(snapshot, mine)
+    figure = figures if figures is not None else plan_figure(snapshot, mine)
     return TenantShare(
         tenant=tenant,
         plans=len(mine),

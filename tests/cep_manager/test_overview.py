@@ -7,6 +7,7 @@ from manager_world import KEY, LEADER, FakeView, World, components, driver, plan
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
+from cep_manager.api.overview_routes import GOOD_FOR_MS, Recent
 from cep_manager.attention import Picture
 from cep_manager.console.overview_texts import present_overview, spark
 from cep_manager.manager_view import ElectionView, ManagerInfo
@@ -106,6 +107,16 @@ def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
     assert "All is well" in page
     assert '<path class="spark"' in page
     assert 'href="/plans?tenant=7"' in page
+
+
+def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> None:
+    recent, first = Recent(), world.snapshot()
+    recent.keep(first, SUPER_TENANT, system=True, told=told(world))
+    assert recent.at(first, SUPER_TENANT, system=True) is not None
+    assert recent.at(first, 7, system=True) is recent.at(first, SUPER_TENANT, system=False) is None
+    for later_ms, known in ((GOOD_FOR_MS - 1, True), (GOOD_FOR_MS, False), (0, False)):
+        later = msgspec.structs.replace(first, now_ms=first.now_ms + later_ms)
+        assert (recent.at(later, SUPER_TENANT, system=True) is not None) is known
 
 
 def test_without_plans_the_page_offers_samples_that_open_in_the_editor() -> None:
