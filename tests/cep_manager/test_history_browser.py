@@ -1,0 +1,66 @@
+"""The charts of a plan's page in a real browser. Skipped where no Chromium is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from browser import CHROMIUM, Browser
+from manager_world import KEY, FakeView, free_port
+from storm_world import running_view
+
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
+from cep_manager.metric_tables.model import PlanPoint
+from cep_manager.web import create_app
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+PLOT = "document.querySelector('#history figure .plot')"
+
+
+@pytest.fixture
+def view() -> FakeView:
+    made = running_view()
+    made.points = tuple(
+        PlanPoint(made.now_ms - 30_000 * ago, received=1_000.0 + ago, emitted=90.0, latency_p99=6.5)
+        for ago in range(9, -1, -1)
+    )
+    return made
+
+
+@pytest.fixture
+def address(view: FakeView) -> Iterator[str]:
+    port = free_port()
+    server = WebServer(create_app(view, 10_000), "127.0.0.1", port, 8, 10_000, ServerSecurity(), "a test")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop()
+
+
+def test_charts_are_drawn_and_the_keys_move_along_them(chromium: Browser, address: str) -> None:
+    chromium.open(f"{address}/plans/Storms")
+    chromium.until(f"{PLOT} !== null")
+    captions = "[...document.querySelectorAll('#history figcaption')].map((one) => one.textContent)"
+    events, latency, capacity, *_ = chromium.evaluate(captions)
+    assert events == "Eventsin 1\u202f000 /sout 90 /s"
+    assert latency == "Latencyp50 –p99 6.5 ms"
+    assert capacity == "Capacitybusiest instance: nothing recorded"
+    assert chromium.evaluate(f"{PLOT}.querySelectorAll('path.line').length") == 2
+    chromium.evaluate(f"{PLOT}.focus()")
+    chromium.press("ArrowLeft", 37)
+    assert "in 1\u202f001 /s, out 90 /s" in chromium.evaluate(f"{PLOT}.getAttribute('aria-valuetext')")
+    assert chromium.evaluate("document.getElementById('history-told').textContent").startswith(
+        "From the manager's memory"
+    )
+    assert chromium.problems == []
+
+
+def test_the_level_of_statistics_is_set_from_the_page(chromium: Browser, address: str, view: FakeView) -> None:
+    chromium.open(f"{address}/plans/Storms")
+    chromium.evaluate("document.getElementById('do-statistics').click()")
+    chromium.until("document.getElementById('ask-statistics').matches(':popover-open')")
+    chromium.evaluate("document.getElementById('statistics-level').value = 'detail'")
+    chromium.evaluate("document.querySelector('#ask-statistics .button.primary').click()")
+    chromium.until("document.body.textContent.includes('counts at the level')")
+    assert view.done == [(KEY, "statistics detail")]
