@@ -39,7 +39,8 @@ def processes_command(as_json: bool, client: ManagerClient) -> None:
     for one in processes:
         state = "" if one["live"] else f"  silent for {one['silent_ms'] / 1_000:.0f} s"
         state += "" if one["readable"] else "  its log cannot be read"
-        click.echo(f"{one['id']}  {one['host']}  process {one['process_id']}{state}")
+        process = f"  process {one['process_id']}" if one["process_id"] else "  stands by"
+        click.echo(f"{one['id']}  {one['host']}{process}{state}")
 
 
 @click.command("logs")

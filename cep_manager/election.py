@@ -90,11 +90,12 @@ def own_ms(lease_ms: int) -> int:
 
 class Manager(msgspec.Struct, frozen=True):
     """A manager process: `instance` is unlike that of any other process, `control` and `http_address` are where it is
-    reached."""
+    reached, `insight` is where other managers read its log (None: nowhere, or not known)."""
 
     instance: str
     control: Endpoint
     http_address: str
+    insight: Endpoint | None = None
 
 
 class Lease(msgspec.Struct, frozen=True):

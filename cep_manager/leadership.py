@@ -16,7 +16,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.errors import CepError
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, InsightAddress
 from cep_common.messages import Rejected
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
@@ -79,11 +79,13 @@ class Leadership:
         clock: Clock,
         read_plans: Callable[[], tuple[PlanToRun, ...]],
         wake: Callable[[], None],
+        insight: InsightAddress | None = None,
     ) -> None:
         """`read_plans` is called in a thread of its own and may raise CepError; `wake` when there is something for
-        `turn` to do."""
+        `turn` to do. Other managers are told that they can read this one's log at `insight`."""
         election = config.election
-        self.me = Manager(uuid.uuid4().hex, config.control_endpoint(), config.http_address())
+        run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
+        self.me = Manager(run, config.control_endpoint(), config.http_address(), where)
         self._named = config.manager_endpoints()
         self._clock = clock
         self._read_plans = read_plans

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from cep_common.ids import Endpoint
 from cep_manager.database import Database
@@ -71,10 +72,15 @@ class LeaseStore:
     def _sign_in(self, connection: Connection) -> str:
         """This manager is in the list; who was there under its address before."""
         before = connection.scalar(sqlalchemy.select(MANAGERS.c.instance).where(_is(self._me)))
-        values = {"instance": self._me.instance, "http_address": self._me.http_address}
+        where = self._me.insight
+        values = {
+            "instance": self._me.instance,
+            "http_address": self._me.http_address,
+            "insight": f"{where.host}:{where.port}" if where is not None else "",
+        }
         if before is None:
-            where = {"host": self._me.control.host, "port": self._me.control.port}
-            connection.execute(MANAGERS.insert().values(**where, **values, beat=0))
+            control = {"host": self._me.control.host, "port": self._me.control.port}
+            connection.execute(MANAGERS.insert().values(**control, **values, beat=0))
         else:
             connection.execute(MANAGERS.update().where(_is(self._me)).values(**values, beat=MANAGERS.c.beat + 1))
         return str(before) if before not in (None, self._me.instance) else ""
@@ -101,7 +107,13 @@ def _lease(connection: Connection) -> Lease:
 
 def _managers(connection: Connection) -> tuple[tuple[Manager, int], ...]:
     rows = connection.execute(sqlalchemy.select(MANAGERS).order_by(MANAGERS.c.host, MANAGERS.c.port))
-    return tuple((Manager(row.instance, Endpoint(row.host, row.port), row.http_address), row.beat) for row in rows)
+    return tuple((_manager(row), row.beat) for row in rows)
+
+
+def _manager(row: Row[Any]) -> Manager:
+    host, _, port = str(row.insight).rpartition(":")
+    insight = Endpoint(host, int(port)) if port.isdigit() else None
+    return Manager(row.instance, Endpoint(row.host, row.port), row.http_address, insight)
 
 
 def _is(manager: Manager) -> sqlalchemy.ColumnElement[bool]:

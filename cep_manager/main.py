@@ -45,7 +45,7 @@ class ManagerProcess:
             database = Database(config.database, config.election.lease_ms)
             stack.callback(database.close)
             plans = StoredPlans(config.scripts)
-            self.service = ManagerService(config, database, clock, plans.read)
+            self.service = ManagerService(config, database, clock, plans.read, insight)
             stack.callback(self.service.stop)
             self.manager = Manager(config, database.address(), self.service, clock, insight)
             http = config.http

@@ -29,6 +29,7 @@ from cep_manager.live.broadcaster import Broadcaster, Look, Watch
 from cep_manager.logs.asking import asking
 from cep_manager.logs.insights import Insights
 from cep_manager.logs.processes import Known, known_processes, manager_id, own_process
+from cep_manager.logs.standbys import other_managers
 from cep_manager.manager_view import (
     Cluster,
     ElectionView,
@@ -162,10 +163,8 @@ class Manager(SampleCommands):
 
     def _known_processes(self) -> tuple[Known, ...]:
         up_ms = self._clock.monotonic_ms() - self._started_ms
-        return (
-            own_process(self._config.control_endpoint(), os.getpid(), up_ms),
-            *known_processes(self._live_snapshot()),
-        )
+        own = own_process(self._config.control_endpoint(), os.getpid(), up_ms)
+        return (own, *other_managers(self._service.standing()), *known_processes(self._live_snapshot()))
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
         return self.recorder.history(key, wanted)

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.accounts.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -87,6 +87,8 @@ MANAGERS = Table(
     Column("instance", String(64), nullable=False),
     Column("http_address", Text, nullable=False),
     Column("beat", BigInteger, nullable=False),
+    # Where other managers read its log, as host:port; empty: nowhere.
+    Column("insight", Text, nullable=False, server_default=""),
 )
 
 
@@ -101,7 +103,7 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3, 4):
+    if version not in (1, 2, 3, 4, 5):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -113,6 +115,8 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
     if version in (1, 2, 3):
         connection.execute(text(_FROM_3_TO_4))
+    if version in (3, 4, 5):  # before that there were no managers in it
+        connection.execute(text(_FROM_5_TO_6))
     ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
@@ -130,4 +134,5 @@ _FROM_1_TO_2 = (
     f"UPDATE cep_plans SET epoch = ({_COUNTED}), changed_epoch = ({_COUNTED})",  # noqa: S608 - our own constant
 )
 
+_FROM_5_TO_6 = "ALTER TABLE cep_managers ADD COLUMN insight TEXT NOT NULL DEFAULT ''"
 _FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

@@ -22,6 +22,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight, open_door
 from cep_common.messages import (
     DriverRegistered,
     Message,
@@ -72,9 +73,11 @@ class ManagerService:
         database: Database,
         clock: Clock,
         read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
+        insight: Insight | None = None,
     ) -> None:
         """The control port is bound; nothing is answered before `start`. When this manager comes to lead, what
-        `read_plans` gives is to run. Raises PortInUseError that names the configuration's key."""
+        `read_plans` gives is to run. Other managers may read what `insight` tells. Raises PortInUseError that names the
+        configuration's key."""
         self._config = config
         self._store = store = PlanStore(database)
         self._clock = clock
@@ -90,7 +93,10 @@ class ManagerService:
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.settimeout(0.0)
         self._wake_writer.settimeout(0.0)
-        self._leadership = Leadership(config, database, clock, lambda: read_plans(store), self._wake)
+        control = config.control_endpoint()
+        self._door = open_door(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
+        address = self._door.address if self._door is not None else None
+        self._leadership = Leadership(config, database, clock, lambda: read_plans(store), self._wake, address)
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
@@ -119,6 +125,8 @@ class ManagerService:
         self._fail_commands()
         self._wake_reader.close()
         self._wake_writer.close()
+        if self._door is not None:
+            self._door.close()
         self._context.destroy(linger=0)
 
     def alive(self) -> bool:

@@ -46,7 +46,7 @@ def plans_of(processes: tuple[Process, ...], tenant: int) -> tuple[str, ...]:
 
 
 def _row(process: Process) -> Row:
-    facts = [f"process {process.process_id}"]
+    facts = [f"process {process.process_id}"] if process.process_id else ["stands by"]
     if process.kind == "task":
         facts.append(f"epoch {process.epoch}")
         facts.append(", ".join(process.instances))

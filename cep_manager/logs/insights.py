@@ -222,6 +222,5 @@ def _problem(answer: Message | Silence) -> str:
 
 def _silent(process: Process, answer: Message | Silence) -> ProcessSilentError:
     kind = "" if process.kind == "task" else f"{process.kind} "
-    return ProcessSilentError(
-        f"{kind}{process.name} (process {process.process_id} on {process.host}) {_problem(answer)}"
-    )
+    where = f"process {process.process_id} on {process.host}" if process.process_id else f"on {process.host}"
+    return ProcessSilentError(f"{kind}{process.name} ({where}) {_problem(answer)}")

@@ -14,7 +14,8 @@ ProcessKind = Literal["manager", "driver", "worker", "task"]
 class Process(msgspec.Struct, frozen=True):
     """A process of the system. `id` stays the same when it is started again: `manager:HOST:PORT`, `driver:NAME`,
     `worker:NAME`, `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. One that
-    is not `readable` has told nobody where its log can be read; `up_ms` and `silent_ms` are as the manager heard it."""
+    is not `readable` has told nobody where its log can be read; `up_ms` and `silent_ms` are as the manager heard it;
+    of a manager that stands by, `process_id` and `up_ms` are not known and 0."""
 
     id: str
     kind: ProcessKind

@@ -100,6 +100,9 @@ def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secr
     outputs = {**_told(secured), **_written(secured), "errors": "\n".join(said)}
     assert len(outputs["driver.log"]) > 100
     assert "spark" in outputs["Spark's environment"]
+    for path in ("/log", "/configuration"):
+        told = outputs[path].count('"problem":"')
+        assert outputs[path].count('"problem":""') == told > 3, "every process lets the manager in"
     found = [(where, name) for where, text in outputs.items() for name, secret in secrets.items() if secret in text]
     assert found == []
 
@@ -115,7 +118,8 @@ def _told(system: LocalSystem) -> dict[str, str]:
     """What managers, workers and Spark tell whoever may ask."""
     shown = bearer(system.token)
     told = {}
-    for path in ("/cluster", f"/plans/{PLAN}", f"/plans/{PLAN}/topology", f"/plans/{PLAN}/query-plan", "/health"):
+    paths = ("/cluster", f"/plans/{PLAN}", f"/plans/{PLAN}/topology", f"/plans/{PLAN}/query-plan", "/health")
+    for path in (*paths, "/log", "/configuration"):
         told[path] = requests.get(f"{system.client.url}/api/v1{path}", headers=shown, timeout=PATIENCE_S).text
     for page in ("/", f"/plans/{PLAN}", "/cluster"):
         told[f"page {page}"] = requests.get(f"{system.client.url}{page}", headers=shown, timeout=PATIENCE_S).text

@@ -1,0 +1,70 @@
+"""The leader reads the log of a manager that stands by, in whatever process that is."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from manager_world import free_port
+from test_manager_process import eventually
+
+from cep_common.insight.door import Insight
+from cep_common.insight.ring import LogRing
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.logs.model import LogQuery
+from cep_manager.main import ManagerProcess
+
+ELECTION = ElectionConfig(heartbeat_ms=500, retries=2, poll_ms=100)
+
+
+@pytest.fixture
+def managers(tmp_path: Path) -> Iterator[tuple[ManagerProcess, ManagerProcess, int]]:
+    """A leader, a manager that stands by, and the latter's control port."""
+    with ExitStack() as opened:
+        made = []
+        for name in ("leader", "standby"):
+            config = ManagerConfig(
+                control=ControlConfig(port=(port := free_port())),
+                http=HttpConfig(port=free_port()),
+                database=DatabaseConfig(url=f"sqlite:///{tmp_path}/manager.db"),
+                election=ELECTION,
+                accounts=AccountsConfig(login=False),
+            )
+            ring = LogRing(100_000)
+            ring.handle(logging.makeLogRecord({"name": "m", "msg": f"of the {name}", "levelno": logging.INFO}))
+            process = ManagerProcess(config, insight=Insight(ring))
+            opened.callback(process.close)
+            made.append(process)
+        yield made[0], made[1], port
+
+
+def test_the_log_of_a_standby_is_read_at_its_door(managers: tuple[ManagerProcess, ManagerProcess, int]) -> None:
+    leader, _, port = managers
+    standby = f"manager:127.0.0.1:{port}"
+    insights = leader.manager.insights()
+    eventually(lambda: any(one.id == standby and one.readable for one in insights.processes()))
+    assert [one.text for one in insights.log(standby, LogQuery()).records] == ["of the standby"]
+    found = insights.search(LogQuery())
+    assert {one.text for one in found.records} == {"of the leader", "of the standby"}
+
+
+def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Path) -> None:
+    path = tmp_path / "manager.db"
+    config = ManagerConfig(
+        control=ControlConfig(port=free_port()),
+        http=HttpConfig(port=free_port()),
+        database=DatabaseConfig(url=f"sqlite:///{path}"),
+        accounts=AccountsConfig(login=False),
+    )
+    ManagerProcess(config).close()
+    with sqlite3.connect(path) as before:
+        before.execute("ALTER TABLE cep_managers DROP COLUMN insight")
+        before.execute("UPDATE cep_schema SET version = 5")
+    ManagerProcess(config).close()
+    with sqlite3.connect(path) as after:
+        assert after.execute("SELECT version FROM cep_schema").fetchall() == [(6,)]
+        assert after.execute("SELECT insight FROM cep_managers").fetchall() == []
