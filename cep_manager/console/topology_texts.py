@@ -145,7 +145,6 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
         "sample": Action("Sample", "OPERATE", idle),
         "trace": Action("End trace" if topology.trace else "Trace", "OPERATE"),
         "statistics": Action("Statistics", "OPERATE"),
-        "statistics": Action("Statistics", "OPERATE"),
         "rename": Action("Rename", "EDIT", changing),
         "edit": Action("Edit", "EDIT"),
         "undeploy": Action("Undeploy", "EDIT"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cep_common.ids import PlanKey, instance_name
+from cep_common.latency import percentile_ms
+from cep_common.task_messages import QueryReport
 from cep_manager.errors import UnknownComponentError
 from cep_manager.graph_stages import StageInstance, stage_instances
 from cep_manager.manager_view import Overview
 from cep_manager.plan_record import PlanRecord
 from cep_manager.samples import sample_report
 from cep_manager.storm_api.model import Component, Topology, topology_of
-from cep_manager.topology_view.model import ComponentView, Counts, Instance, StreamIn, StreamOut, WindowName
+from cep_manager.topology_view.model import ComponentView, Counts, Instance, QueryWork, StreamIn, StreamOut, WindowName
 from cep_manager.topology_view.stages import (
     WINDOW_OF,
     counts_of,
@@ -45,6 +49,7 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
         outputs=_outputs(record, topology, component, window, snapshot.now_ms),
         errors=tuple(group for group in snapshot.errors.get(key, ()) if group.component == name),
         queries=component.planned.queries,
+        work=_work(component),
         latencies=histogram(told.latencies),
         sampled=samples.orders,
         seen=samples.events,
@@ -55,6 +60,29 @@ def _total(component: Component, window: WindowName, monotonic_ms: int) -> Count
     told = component.figures(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
     return counts_of(component, told, reports, component.capacity(monotonic_ms), None)
+
+
+def _work(component: Component) -> tuple[QueryWork, ...]:
+    found: dict[str, list[QueryReport]] = {}
+    for executor in component.executors:
+        for one in executor.report.queries:
+            found.setdefault(one.query, []).append(one)
+    return tuple(_work_of(query, reports) for query, reports in sorted(found.items()))
+
+
+def _work_of(query: str, reports: list[QueryReport]) -> QueryWork:
+    latencies: Counter[int] = Counter()
+    for one in reports:
+        latencies.update(dict(one.latencies))
+    events, busy_us = sum(one.events for one in reports), sum(one.busy_us for one in reports)
+    return QueryWork(
+        query=query,
+        events=events,
+        busy_us=busy_us,
+        mean_us=busy_us / events if events else None,
+        p50_ms=percentile_ms(latencies, 0.5),
+        p99_ms=percentile_ms(latencies, 0.99),
+    )
 
 
 def _instances(

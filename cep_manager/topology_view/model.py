@@ -186,6 +186,18 @@ class StreamOut(msgspec.Struct, frozen=True):
     emitted_per_second: float
 
 
+class QueryWork(msgspec.Struct, frozen=True):
+    """What a query has worked on since its tasks started, while statistics were at `detail`: a piece of events took
+    `mean_us` for each of its events, and within `p50_ms` and `p99_ms` were half and 99 in 100 of them done."""
+
+    query: str
+    events: int
+    busy_us: int
+    mean_us: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+
+
 class ComponentView(msgspec.Struct, frozen=True):
     """A stage's page. `totals` are its figures in each window; `errors` are by kind,
     newest first; `sampled` is what is being sampled, `seen` what was."""
@@ -202,6 +214,7 @@ class ComponentView(msgspec.Struct, frozen=True):
     outputs: tuple[StreamOut, ...]
     errors: tuple[ErrorGroup, ...]
     queries: tuple[PlannedQuery, ...]
+    work: tuple[QueryWork, ...]
     latencies: tuple[Bar, ...]
     sampled: tuple[SampleOrder, ...]
     seen: tuple[SampledEvent, ...]

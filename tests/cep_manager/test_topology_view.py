@@ -6,7 +6,7 @@ from manager_world import KEY, FakeView, World, components, plan, serves, task, 
 
 from cep_common.error_records import ErrorRecord
 from cep_common.latency import bucket
-from cep_common.task_messages import HeldState, RegisterTask
+from cep_common.task_messages import HeldState, QueryReport, RegisterTask
 from cep_common.worker_reports import PublisherReport
 from cep_manager.errors import UnknownComponentError
 from cep_manager.topology_view.component import component_view
@@ -126,6 +126,18 @@ def test_a_stages_page_tells_where_its_events_come_from_and_go_to(view: FakeView
         "KnockOns:1.0.0",
         "AirportStorms:1.0.0",
     ]
+
+
+def test_the_work_of_a_query_is_added_up_over_its_instances(view: FakeView) -> None:
+    work = QueryReport("late", events=50, busy_us=200, latencies=((bucket(2_000_000), 50),))
+    told = tuple(
+        msgspec.structs.replace(one, queries=(work,)) if one.component == "lateness" else one for one in components(100)
+    )
+    view.world.hear(msgspec.structs.replace(task(), components=told))
+    (query,) = stage_page(view, "lateness").work
+    assert (query.query, query.events, query.busy_us, query.mean_us) == ("late", 100, 400, 4.0)
+    assert query.p99_ms == pytest.approx(2, rel=0.1)
+    assert stage_page(view, "storms").work == ()
 
 
 def test_a_receivers_latencies_are_bars_without_a_gap(view: FakeView) -> None:

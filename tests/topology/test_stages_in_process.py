@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from cep_common.clock import Clock, SystemClock
 from cep_common.latency import upper_bound_ms
 from cep_common.messages import EndpointAssigned, MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.security.roles import Door
-from cep_common.task_messages import ComponentReport
+from cep_common.task_messages import ComponentReport, SampleOrder
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -372,3 +373,22 @@ def test_the_latency_of_an_event_lasts_from_its_arrival_until_its_result_is_with
     assert upper_bound_ms(index - 1) < most_ms
     assert waited_ms <= report.stay_ms / 2 + 1
     assert report.stay_ms / 2 <= most_ms
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_what_goes_through_a_stage_can_be_seen_while_it_is_sampled(launch: Callable[..., Running], tasks: int) -> None:
+    running = launch(tasks)
+    running.listen()
+    running.send("B", [(1, 1)])
+    running.until(lambda: len(running.out) == 1)
+    for task in running.tasks:
+        assert task.sampler.take() == ()
+        task.sample((SampleOrder("joined", 100, 60_000),))
+    running.send("B", [(2, 2)])
+    running.until(lambda: len(running.out) == 2)
+    seen = [event for task in running.tasks for event in task.sampler.take()]
+    assert [(event.instance, event.direction, event.stream) for event in seen] == [
+        ("joined#0", "in", "M"),
+        ("joined#0", "out", "Out"),
+    ]
+    assert [json.loads(event.event)["number"] for event in seen] == [2, 2]
