@@ -39,6 +39,8 @@ def _of(info: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
         case msgspec.inspect.IntType(ge=ge, gt=_, le=le, lt=lt):
             highest = le if le is not None else lt - 1 if lt is not None else 2**63 - 1
             return st.integers(-(2**63) if ge is None else ge, highest)
+        case msgspec.inspect.FloatType(gt=gt, le=le):
+            return st.floats(gt, le, exclude_min=gt is not None, allow_nan=False)
         case msgspec.inspect.LiteralType(values=values):
             return st.sampled_from(values)
         case msgspec.inspect.UnionType(types=types):
