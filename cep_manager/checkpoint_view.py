@@ -158,7 +158,7 @@ def require_savepoint(snapshot: Snapshot, key: PlanKey, name: str) -> None:
     known = [one.name for one in _savepoints(snapshot, key) if one.state == "stored"]
     if name not in known:
         there = f"there are: {', '.join(known)}" if known else "it has none"
-        raise UnknownSavepointError(f"{key.plan} has no savepoint named {name}; {there}")
+        raise UnknownSavepointError(f"{key.plan} has no savepoint named {name}; {there}", {"allowed": known})
 
 
 def _savepoints(snapshot: Snapshot, key: PlanKey) -> list[SavepointReport]:

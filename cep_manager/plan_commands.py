@@ -178,7 +178,8 @@ class PlanCommands:
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         """See `ManagerView.rebalance`."""
         if not 1 <= workers <= MOST_WORKERS:
-            raise BadRequestError(f"workers must be a whole number from 1 to {MOST_WORKERS:,}, not {workers}")
+            message = f"workers must be a whole number from 1 to {MOST_WORKERS:,}, not {workers}"
+            raise BadRequestError(message, {"at": "workers", "allowed": {"minimum": 1, "maximum": MOST_WORKERS}})
         with self._one_at_a_time:
             record = self._record(key)
             _refuse_during(record, "update")
@@ -327,7 +328,8 @@ def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledP
 
 def unknown_plan(key: PlanKey) -> UnknownPlanError:
     """There is no such plan."""
-    return UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+    message = f"no plan named {key.plan} is deployed for tenant {key.tenant}"
+    return UnknownPlanError(message, {"plan": key.plan, "tenant": key.tenant})
 
 
 def _state_from(restore: str) -> str:

@@ -18,7 +18,10 @@ def check_plans(quota: Quota, key: PlanKey, plans: Iterable[PlanKey]) -> None:
     """The tenant may have one plan more. Raises QuotaError."""
     deployed = sum(plan.tenant == key.tenant for plan in plans)
     if quota.plans and deployed >= quota.plans:
-        raise QuotaError(f"tenant {key.tenant} has {deployed} plans deployed and may have {quota.plans}")
+        raise QuotaError(
+            f"tenant {key.tenant} has {deployed} plans deployed and may have {quota.plans}",
+            {"config": "quotas.plans", "tenant": key.tenant, "most": quota.plans},
+        )
 
 
 def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> None:
@@ -27,7 +30,8 @@ def check_workers(quota: Quota, key: PlanKey, workers: int, cores: int = 1) -> N
         each = f" of {cores} cores" if cores > 1 else ""
         raise QuotaError(
             f"{key.plan} asks for {workers} topology workers{each}, "
-            f"tenant {key.tenant} may use {quota.slots} slots in all"
+            f"tenant {key.tenant} may use {quota.slots} slots in all",
+            {"config": "quotas.slots", "tenant": key.tenant, "most": quota.slots},
         )
 
 

@@ -71,7 +71,14 @@ def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
 
 
 def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> SystemOverview:
-    picture = Picture(told.now_ms, told.snapshot, told.manager, view.election(), view.cluster().file_problems)
+    picture = Picture(
+        told.now_ms,
+        told.snapshot,
+        told.manager,
+        view.election(),
+        view.cluster().file_problems,
+        view.metric_tables().problem,
+    )
     return system_overview(picture, tenant, system)
 
 

@@ -14,6 +14,9 @@ from cep_manager.errors import BadRequestError, MediaTypeError
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
+_PLACE = re.compile(r" - at `\$\.([^`]*)`$")
+"""Where msgspec says that a body is not what it should be."""
+
 _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
@@ -102,8 +105,10 @@ def read_json(request: Request, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(request.get_data(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        example = ", ".join(f'"{field.encode_name}": …' for field in msgspec.structs.fields(kind))
+        allowed = [field.encode_name for field in msgspec.structs.fields(kind)]
+        example = ", ".join(f'"{name}": …' for name in allowed)
+        place = _PLACE.search(str(error))
         raise BadRequestError(
             f"the body must be JSON, {{{example}}}: {error}",
-            {"body": [field.encode_name for field in msgspec.structs.fields(kind)]},
+            {"body": allowed, "at": place[1] if place is not None else ""},
         ) from error

@@ -48,9 +48,11 @@ class Trials:
         """What the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
         request = self._request(trial)
         if self._config.at_once == 0:
-            raise TrialsBusyError("plans are not tried out here; see trial.at_once in the manager's configuration")
+            message = "plans are not tried out here; see trial.at_once in the manager's configuration"
+            raise TrialsBusyError(message, {"config": "trial.at_once"})
         if not self._free.acquire(blocking=False):
-            raise TrialsBusyError(f"{self._config.at_once} plans are being tried out; try again in some seconds")
+            message = f"{self._config.at_once} plans are being tried out; try again in some seconds"
+            raise TrialsBusyError(message, {"config": "trial.at_once", "most": self._config.at_once})
         try:
             answer = self._answer(request)
         finally:

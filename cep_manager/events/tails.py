@@ -73,9 +73,13 @@ class Tails:
         """A tail of the stream at all `endpoints`; close it. Raises TailsBusyError, BadRequestError for the filter, and
         WorkerFailedError when a worker does not let it listen."""
         if self.config.at_once == 0:
-            raise TailsBusyError("streams are not watched here; see tail.at_once in the manager's configuration")
+            raise TailsBusyError(
+                "streams are not watched here; see tail.at_once in the manager's configuration",
+                {"config": "tail.at_once"},
+            )
         if not self._free.acquire(blocking=False):
-            raise TailsBusyError(f"{self.config.at_once} streams are being watched; try again when one has ended")
+            message = f"{self.config.at_once} streams are being watched; try again when one has ended"
+            raise TailsBusyError(message, {"config": "tail.at_once", "most": self.config.at_once})
         try:
             return Tail(
                 self._subscribe(endpoints, stream, tenant), wanted, self.config, self._clock, self._free.release

@@ -99,7 +99,7 @@ class Broadcaster:
             if self._watching >= self._at_once or self._ending.is_set():
                 raise StreamsBusyError(
                     f"{self._at_once} pages and programs watch already, which is as many as may; ask again and again",
-                    {"config": "live.at_once", "at_once": self._at_once},
+                    {"config": "live.at_once", "most": self._at_once},
                 )
             topic = self._topics.setdefault(name, _Topic(look, picture))
             topic.watchers += 1

@@ -37,7 +37,7 @@ from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig
 from cep_manager.control_plane import ControlPlane
-from cep_manager.errors import EventsRefusedError, PlanExistsError, PlanInvalidError, UnknownPlanError
+from cep_manager.errors import EventsRefusedError, PlanExistsError, PlanInvalidError
 from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.events.streams import event_streams, find_stream
@@ -62,6 +62,7 @@ from cep_manager.manager_view import (
 from cep_manager.metric_tables.history import PlanHistory, Wanted, from_points
 from cep_manager.metric_tables.model import PlanPoint
 from cep_manager.metric_tables.writer import MetricTablesView
+from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_record import PlanToRun
 from cep_manager.sample_commands import sampled_components
 from cep_manager.samples import SampleReport, sample_report
@@ -542,7 +543,7 @@ class FakeView:
     def _record(self, key: PlanKey):
         snapshot = self._look()
         if key not in snapshot.plans:
-            raise UnknownPlanError(f"no plan named {key.plan} is deployed for tenant {key.tenant}")
+            raise unknown_plan(key)
         return snapshot.plans[key]
 
     def _summary(self, key: PlanKey) -> PlanSummary:

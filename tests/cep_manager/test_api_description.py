@@ -82,3 +82,43 @@ def test_a_parameter_that_cannot_be_is_refused_with_what_may_be_there() -> None:
     assert answer["message"] == "wait_ms must be a whole number from 0 to 5,000, not '9999'"
     assert answer["details"]["parameter"] == "wait_ms"
     assert answer["details"]["allowed"]["maximum"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "body", "status", "code", "details"),
+    [
+        ("GET", "/plans?tenant=x", b"", 400, "bad-request", {"parameter": "tenant"}),
+        ("GET", "/plans/Calm", b"", 404, "unknown-plan", {"plan": "Calm", "tenant": -1234}),
+        ("GET", "/nothing", b"", 404, "not-found", {}),
+        ("PATCH", "/plans", b"", 405, "method-not-allowed", {"allowed": ["GET", "HEAD", "OPTIONS", "POST"]}),
+        (
+            "POST",
+            "/plans",
+            b"-" * 10_001,
+            413,
+            "body-too-large",
+            {"config": "http.body_bytes", "most_bytes": 10_000},
+        ),
+        (
+            "POST",
+            "/plans/Calm/rebalance",
+            b'{"workers": 0}',
+            400,
+            "bad-request",
+            {"body": ["workers"], "at": "workers"},
+        ),
+        ("POST", "/plans/Calm/rebalance", b"\xff", 400, "bad-request", {"body": ["workers"], "at": ""}),
+    ],
+)
+def test_a_failure_tells_programs_what_is_wrong_where(
+    method: str, address: str, body: bytes, status: int, code: str, details: dict[str, Any]
+) -> None:
+    answer = APP.test_client().open(f"/api/v1{address}", method=method, data=body)
+    told = answer.get_json()
+    assert (answer.status_code, told["code"], told["details"]) == (status, code, details)
+    assert set(told) == {"code", "message", "details"}
+
+
+def test_a_form_with_files_is_refused_where_text_is_taken() -> None:
+    answer = APP.test_client().post("/api/v1/validate", data={"plan": "x"}, content_type="multipart/form-data")
+    assert (answer.status_code, answer.get_json()["details"]) == (415, {"allowed": ["text/plain"]})
