@@ -21,6 +21,7 @@ VERBS = {
     "restart": "cep_cli.plans:restart_command",
     "trace": "cep_cli.plans:trace_command",
     "statistics": "cep_cli.plans:statistics_command",
+    "sample": "cep_cli.samples:sample_command",
     "savepoint": "cep_cli.checkpoints:savepoint_command",
     "savepoints": "cep_cli.checkpoints:savepoints_command",
     "checkpoints": "cep_cli.checkpoints:checkpoints_command",

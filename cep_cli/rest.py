@@ -59,6 +59,10 @@ class ManagerClient:
     def undeploy(self, plan: str, drain: bool = False) -> None:
         self._call("DELETE", f"/plans/{quote(plan)}", drain=str(drain).lower())
 
+    def samples(self, plan: str, stage: str = "") -> Any:
+        """What is being sampled of the plan, or of one of its stages, and what was seen."""
+        return self._call("GET", f"/plans/{quote(plan)}/samples", component=stage)
+
     def checkpoints(self, plan: str) -> Any:
         """The plan's newest checkpoints."""
         return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
