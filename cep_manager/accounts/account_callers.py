@@ -44,6 +44,7 @@ class AccountCallers:
         self._sessions = LoginSessions(accounts, secure)
         app.session_interface = self._sessions
         app.secret_key = accounts.sessions.secret()
+        app.config["WTF_CSRF_TIME_LIMIT"] = None  # a proof is good for as long as its session
         manager = LoginManager(app, add_context_processor=False)
         # Sessions are kept here, and end when they are to end: nothing is read from the address of the browser.
         manager.session_protection = None

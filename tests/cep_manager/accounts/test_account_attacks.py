@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_a_change_by_a_session_needs_that_sessions_proof(accounts_at_work: Accou
     assert restart(mine, headers={"X-CSRFToken": mine.proof()}) == 200
     assert mine.send("/plans/Storms/restart").status_code == 303
     assert len(accounts_at_work.view.done) == 2
+
+
+def test_a_page_that_was_open_for_hours_can_still_be_used(
+    accounts_at_work: AccountWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = accounts_at_work.logged_in("otto")
+    headers = {"X-CSRFToken": visitor.proof()}
+    later = time.time() + 11 * 3_600
+    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: later)
+    assert restart(visitor, headers=headers) == 200
 
 
 def test_the_proof_of_a_session_does_not_use_up_a_body_that_looks_like_a_form(accounts_at_work: AccountWorld) -> None:
