@@ -73,11 +73,11 @@ def system_overview(picture: Picture, tenant: int, sees_system: bool) -> SystemO
         figures=figures,
         traffic=traffic(snapshot, keys),
         findings=in_order(chain(about_system, plan_findings(picture, scope, sees_system))),
-        system=_system(picture, figures) if sees_system else None,
+        system=_system(picture, figures if scope is None else None) if sees_system else None,
     )
 
 
-def _system(picture: Picture, figures: Figure) -> SystemView:
+def _system(picture: Picture, figures: Figure | None) -> SystemView:
     snapshot = picture.snapshot
     tenants = sorted({key.tenant for key in snapshot.plans})
     driver = snapshot.driver.latest if snapshot.driver is not None else None

@@ -1,6 +1,7 @@
 """The pages of event streams in a real browser: results are watched, events are sent. Skipped without Chromium."""
 
 import io
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -71,12 +72,23 @@ def test_one_event_is_sent_as_its_stream_types_it(chromium: Browser, address: st
     chromium.evaluate("document.querySelector('[data-name=tailnum]').value = 'N1'")
     chromium.evaluate("document.querySelector('[data-name=delay]').value = '12345678901234567'")
     chromium.evaluate("document.getElementById('field-time').value = '2026-01-01T00:00:00.250'")
-    chromium.evaluate("document.querySelector('#single button').click()")
+    chromium.evaluate("document.querySelector('#single .primary').click()")
     chromium.until("document.getElementById('single-told').textContent.startsWith('Accepted by worker-1')")
     ((name, body, kind, _),) = view.sent
     assert (name, kind) == ("Arrivals:1.0.0", "application/x-ndjson")
     assert body == b'{"tailnum":"N1","delay":12345678901234567,"_timestamp":1767225600250}'
     assert chromium.problems == []
+
+
+def test_an_example_fits_the_stream(chromium: Browser, address: str, view: FakeView) -> None:
+    chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
+    chromium.evaluate("document.getElementById('single-example').click()")
+    chromium.evaluate("document.querySelector('#single .primary').click()")
+    chromium.until("document.getElementById('single-told').textContent.startsWith('Accepted by worker-1')")
+    ((_, body, _, _),) = view.sent
+    event = json.loads(body)
+    assert event["tailnum"].startswith("tailnum-")
+    assert isinstance(event["delay"], int)
 
 
 def test_a_file_is_fed_at_its_rate_and_a_refusal_ends_it_with_its_reason(

@@ -2,7 +2,7 @@
 
 import { call } from "./call.js";
 import { send } from "./refresh.js";
-import { eventsOf } from "./try_events.js";
+import { eventsOf, generate } from "./try_events.js";
 
 const WAIT_MS = 1000; // before events that found no room are sent again
 const PACE_MS = 100; // a feed sends at most so often
@@ -25,6 +25,14 @@ single.addEventListener("submit", async (submitted) => {
   tell("single-told", "busy", "Sending…");
   const answer = await post([event]);
   tell("single-told", answer.ok ? "good" : "bad", answer.ok ? `Accepted by ${answer.told.worker} at ${new Date().toLocaleTimeString()}` : answer.text);
+});
+
+document.getElementById("single-example").addEventListener("click", () => {
+  const [{ data }] = generate({ name: "", attributes }, 1).map((written) => JSON.parse(written));
+  for (const field of single.querySelectorAll("[data-name]")) {
+    const value = data[field.dataset.name];
+    field.value = field.dataset.type === "object" ? "" : String(value);
+  }
 });
 
 function typed(field) {
