@@ -8,7 +8,6 @@ from cep_common.insight_messages import LEVELS
 from cep_manager.api.requests import read_tenant
 from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.process_list import by_host, plans_of
-from cep_manager.errors import UnknownProcessError
 from cep_manager.manager_view import ManagerView
 
 
@@ -22,12 +21,11 @@ def log_pages(console: Blueprint, view: ManagerView) -> None:
         process, plan = request.args.get("process", ""), request.args.get("plan", "")
         processes = view.insights().processes()
         known = next((one for one in processes if one.id == process), None)
-        if process and known is None:
-            raise UnknownProcessError(f"there is no process {process[:200]}; it may have ended and been forgotten")
         source = link("api.read_log", process=process) if known else link("api.search_logs", plan=plan or None)
-        return render_template(
+        shown = render_template(
             "logs.html",
             process=known,
+            missing=process if known is None else "",
             plan=plan,
             source=source,
             levels=LEVELS,
@@ -35,6 +33,7 @@ def log_pages(console: Blueprint, view: ManagerView) -> None:
             contains=request.args.get("contains", ""),
             **_choice(view, "console.show_logs"),
         )
+        return (shown, 404) if process and known is None else shown
 
     @console.get("/fragments/processes/<any(logs, configuration):purpose>")
     @fragment

@@ -144,6 +144,14 @@ def test_the_page_of_logs_shows_what_can_be_chosen_by_host(client: FlaskClient) 
     assert page.index(">10.0.0.1</h3>") < page.index(">10.0.0.2</h3>") < page.index(">10.0.0.3</h3>")
 
 
+def test_a_process_that_has_ended_is_not_there_any_more_and_others_can_be_chosen(client: FlaskClient) -> None:
+    answer = client.get("/logs", query_string={"process": "task:Storms[-1234]:0:<b>"})
+    assert answer.status_code == 404
+    assert "task:Storms[-1234]:0:&lt;b&gt; has ended" in answer.text
+    assert "worker-1" in answer.text
+    assert "logs.js" not in answer.text
+
+
 def test_the_page_of_a_plans_logs_asks_for_all_that_has_to_do_with_it(client: FlaskClient) -> None:
     assert 'data-source="/api/v1/log?plan=Storms"' in client.get("/logs?plan=Storms").text
     assert 'data-source="/api/v1/log"' in client.get("/logs").text
