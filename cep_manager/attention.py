@@ -54,6 +54,7 @@ class Picture(msgspec.Struct, frozen=True):
     manager: ManagerInfo
     election: ElectionView
     file_problems: tuple[FileProblem, ...] = ()
+    metric_tables_problem: str = ""
 
     def time_of_day(self, monotonic_ms: int) -> int:
         """The time of day at a moment of the snapshot's clock."""
@@ -84,6 +85,18 @@ def _database(picture: Picture) -> Iterator[Finding]:
             picture.manager.database,
             f"The plan store cannot be used: {picture.election.problem}",
             "Look after the database; until it answers, plans run on and nothing can be changed.",
+        )
+
+
+def _metric_tables(picture: Picture) -> Iterator[Finding]:
+    if picture.metric_tables_problem:
+        yield Finding(
+            Severity.WARNING,
+            "metric-tables",
+            "manager",
+            picture.manager.host,
+            picture.metric_tables_problem,
+            "Charts show what memory has, the last three hours. See metrics.tables in the manager's configuration.",
         )
 
 
@@ -164,4 +177,4 @@ def _files(picture: Picture) -> Iterator[Finding]:
         )
 
 
-SYSTEM_CHECKS: tuple[Check, ...] = (_database, _driver, _workers, _managers, _insecure, _files)
+SYSTEM_CHECKS: tuple[Check, ...] = (_database, _driver, _workers, _managers, _insecure, _files, _metric_tables)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.latency import percentile_ms
-from cep_common.task_messages import ComponentKind, StreamCount
+from cep_common.task_messages import ComponentKind, QueryReport, StatisticsLevel, StreamCount
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import Figures, added_up, capacity, figures
@@ -65,13 +66,30 @@ class WindowStatistics(msgspec.Struct, frozen=True):
     components: tuple[ComponentActivity, ...]
 
 
+class QueryActivity(msgspec.Struct, frozen=True):
+    """What a query has done since its tasks started, while the plan's level of statistics was `detail`, and what it
+    holds now. `mean_us` is the mean time that working on one event took, the percentiles are of the time that the query
+    worked on the piece in which an event came."""
+
+    query: str
+    component: str
+    events: int
+    mean_us: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    state_rows: int
+    state_bytes: int
+
+
 class PlanStatistics(msgspec.Struct, frozen=True):
-    """A plan's windows, the shortest first and all time last."""
+    """A plan's windows, the shortest first and all time last; `queries` at level `detail` alone."""
 
     plan: str
     tenant: int
     epoch: int
     windows: tuple[WindowStatistics, ...]
+    level: StatisticsLevel = "basic"
+    queries: tuple[QueryActivity, ...] = ()
 
 
 def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
@@ -80,7 +98,39 @@ def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
     record = snapshot.plans[key]
     planned = record.compiled.components if record.compiled is not None else ()
     windows = tuple(_window(snapshot, key, planned, window_s) for window_s in (*WINDOWS_S, None))
-    return PlanStatistics(key.plan, key.tenant, record.epoch, windows)
+    level = record.statistics_level()
+    queries = tuple(_queries(snapshot, key)) if level == "detail" else ()
+    return PlanStatistics(key.plan, key.tenant, record.epoch, windows, level, queries)
+
+
+def _queries(snapshot: Snapshot, key: PlanKey) -> Iterator[QueryActivity]:
+    """The queries of all live tasks, those of a stage's instances together."""
+    live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
+    by_query: dict[tuple[str, str], list[QueryReport]] = {}
+    rows: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for report in (report for task in live for report in task.latest.components):
+        for query in report.queries:
+            by_query.setdefault((report.component, query.query), []).append(query)
+        for part in report.held:
+            if part.kind == "query":
+                rows[report.component, part.name] += part.rows
+                sizes[report.component, part.name] += part.bytes
+    for (component, name), parts in sorted(by_query.items()):
+        events, busy_us = (sum(getattr(part, what) for part in parts) for what in ("events", "busy_us"))
+        latencies: Counter[int] = Counter()
+        for one in parts:
+            latencies.update(dict(one.latencies))
+        yield QueryActivity(
+            query=name,
+            component=component,
+            events=events,
+            mean_us=round(busy_us / events, 3) if events else None,
+            p50_ms=_rounded(percentile_ms(latencies, 0.5)),
+            p99_ms=_rounded(percentile_ms(latencies, 0.99)),
+            state_rows=rows[component, name],
+            state_bytes=sizes[component, name],
+        )
 
 
 def _window(

@@ -260,3 +260,9 @@ def test_a_change_that_came_to_nothing_is_told(world: World) -> None:
     record = msgspec.structs.replace(world.snapshot().plans[KEY], change_error="task 0 died", compiled=COMPILED)
     snapshot = msgspec.structs.replace(world.snapshot(), plans={KEY: record})
     assert "task 0 died" in found(picture(world, snapshot=snapshot))["change-failed"].what
+
+
+def test_metric_tables_that_cannot_be_written_are_told(world: World) -> None:
+    told = picture(world, metric_tables_problem="they cannot be used: gone")
+    finding = found(told)["metric-tables"]
+    assert (finding.severity, finding.what) == (Severity.WARNING, "they cannot be used: gone")

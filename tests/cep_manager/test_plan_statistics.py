@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
-from manager_world import KEY, FakeView, World, plan
+from manager_world import KEY, FakeView, World, driver, plan, task, topology
 from storm_world import PER_SECOND, running_view
 
+from cep_common.latency import bucket
+from cep_common.task_messages import HeldState, QueryReport
 from cep_manager.statistics.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
 from cep_manager.web import create_app
 
@@ -61,3 +64,27 @@ def test_the_call_gives_them_for_a_plan_that_is_deployed() -> None:
     assert client.get("/api/v1/plans/None/statistics").status_code == 404
     assert client.get("/api/v1/plans/Storms/statistics?tenant=7").status_code == 404
     assert create_app(FakeView(World()), 1_000).test_client().get("/api/v1/plans/Storms/statistics").status_code == 404
+
+
+def test_queries_are_told_at_level_detail_those_of_a_stages_instances_together() -> None:
+    world = World()
+    world.put(msgspec.structs.replace(plan(), statistics="detail"))
+    counted = QueryReport("late", 100, 2_000, ((bucket(5_000_000), 100),))
+    held = (HeldState("query", "late", rows=3, bytes=64),)
+    parts = tuple(
+        msgspec.structs.replace(one, queries=(counted,), held=held) if one.component == "lateness" else one
+        for one in task(events=100).components
+    )
+    world.hear(driver(topology("running")), msgspec.structs.replace(task(), components=parts))
+    told = plan_statistics(world.snapshot(), KEY)
+    assert told.level == "detail"
+    (query,) = told.queries
+    assert (query.query, query.component, query.events, query.mean_us) == ("late", "lateness", 200, 20.0)
+    assert query.p99_ms == pytest.approx(5, rel=0.05)
+    assert (query.state_rows, query.state_bytes) == (6, 128)
+
+
+def test_queries_are_not_told_of_plans_that_count_less() -> None:
+    world = World()
+    world.put(plan())
+    assert plan_statistics(world.snapshot(), KEY).queries == ()
