@@ -16,6 +16,7 @@ from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.insight.door import Insight, InsightDoor, open_door
+from cep_common.insight.ring import LogRing
 from cep_common.insight.settings import settings_of
 from cep_common.insight.setup import start_log
 from cep_common.security.context import GuardedContext, open_context
@@ -52,11 +53,21 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[st
     Yields one text: empty, or why the plan cannot run here. Any other error is raised, and Spark ends the whole job.
     """
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
-    # The log begins with this task: whatever ran in this process before is not told of.
-    ring = start_log(assignment.log, f"task-{assignment.tenant}-{assignment.epoch}-{index}-{os.getpid()}")
-    insight = Insight(ring, settings_of(assignment.settings, otherwise="driver"))
+    insight = Insight(_start_log(assignment, index), settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
         yield _run(assignment, index, insight, opened)
+
+
+def _start_log(assignment: TaskAssignment, index: int) -> LogRing:
+    """The log begins with this task: whatever ran in this process before is not told of. A file that this host does not
+    let it write is done without."""
+    name = f"task-{assignment.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
+    try:
+        return start_log(assignment.log, name)
+    except ConfigError as error:
+        ring = start_log(msgspec.structs.replace(assignment.log, folder=""), name)
+        logger.warning("the log is written to no file: reason=%s", error)
+        return ring
 
 
 def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> str:

@@ -11,6 +11,7 @@ from cep_common.insight.redaction import COVER, redact, redact_setting
     ("text", "secret"),
     [
         ("connect failed: url=postgresql://cep:hunter2@db/cep", "hunter2"),
+        ("connect failed: url=postgresql://cep:hunt@er2@db/cep", "er2"),
         ("sink options password='hunter 2' url=x", "hunter 2"),
         ('{"user": "u", "password": "hunter2"}', "hunter2"),
         ("{'api_key': 'hunter2'}", "hunter2"),
