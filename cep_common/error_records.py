@@ -36,6 +36,14 @@ def group_of(text: str) -> str:
     return _NUMBER.sub("#", text)
 
 
+def _end_of(traceback: str) -> str:
+    """The last lines, as many as may be told."""
+    if len(traceback) <= LONGEST_TRACEBACK:
+        return traceback
+    end = traceback[-LONGEST_TRACEBACK:]
+    return "…\n" + (end.partition("\n")[2] or end)
+
+
 class ErrorLog:
     """The errors of one process, or of one part of it, since it started: at most `most` groups by instance, code and
     text without numbers. Belongs to one thread; what `records` gave may go to others."""
@@ -68,7 +76,7 @@ class ErrorLog:
             last_ms=now_ms,
             count=count + (before.count if before is not None else 0),
             instance=instance,
-            traceback=traceback[-LONGEST_TRACEBACK:],
+            traceback=_end_of(traceback),
             host=host,
             process_id=process_id,
         )

@@ -45,8 +45,10 @@ def test_long_texts_keep_their_beginning_and_tracebacks_their_end() -> None:
     log.note("a", "t" * 5_000, 1, traceback="x" * 50_000 + "ValueError: here")
     (record,) = log.records()
     assert len(record.text) == LONGEST_TEXT
-    assert len(record.traceback) == LONGEST_TRACEBACK
+    assert len(record.traceback) == LONGEST_TRACEBACK + len("…\n")
     assert record.traceback.endswith("ValueError: here")
+    log.note("code", "other", 1, traceback="  File …, line 1\n" * 1_000 + "ValueError: here")
+    assert log.records()[-1].traceback.startswith("…\n  File …, line 1\n")
 
 
 def test_dates_addresses_and_counts_are_numbers() -> None:

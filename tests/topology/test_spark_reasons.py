@@ -54,19 +54,23 @@ def test_an_error_of_python_is_told_with_its_type_its_traceback_and_where_it_was
     text = (
         BARRIER + "org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the "
         "Python worker: Traceback (most recent call last):\n"
-        '  File "worker.py", line 1, in main\n'
-        '  File "processor.py", line 99, in on_bundle\n'
+        '  File "/lib/pyspark.zip/pyspark/worker.py", line 1, in main\n    process()\n    ^^^^^^^\n'
+        '  File "processor.py", line 99, in on_bundle\n    self.work()\n    ~~~~^^^^^^^^^\n'
         "siddhi.errors.SiddhiRuntimeError: no such thing\n" + describe_place("storms#1", 2, "10.0.0.7", 4711) + "\n"
-        "\n"
+        " SQLSTATE: 38000\n"
         "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
     )
     ending = read_ending(text, HOSTS)
     assert (ending.code, ending.text()) == ("SiddhiRuntimeError", "no such thing")
     assert ending.reason == "siddhi.errors.SiddhiRuntimeError: no such thing"
     assert (ending.instance, ending.host, ending.process_id) == ("storms#1", "10.0.0.7", 4711)
-    assert ending.traceback.startswith("Traceback (most recent call last):")
-    assert ending.traceback.endswith("failed in instance storms#1 of task 2 on 10.0.0.7 (process 4711)")
-    assert "scala" not in ending.traceback
+    assert ending.traceback.splitlines() == [
+        "Traceback (most recent call last):",
+        '  File "processor.py", line 99, in on_bundle',
+        "    self.work()",
+        "siddhi.errors.SiddhiRuntimeError: no such thing",
+        "failed in instance storms#1 of task 2 on 10.0.0.7 (process 4711)",
+    ]
 
 
 def test_a_task_that_failed_in_none_of_its_instances_is_told_without_one() -> None:

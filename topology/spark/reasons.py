@@ -54,7 +54,7 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
         return Ending(
             reason=_OWN.sub("", raised[-1][0]),
             code=raised[-1][1].rpartition(".")[2],
-            traceback=traceback[0].strip() if traceback is not None else "",
+            traceback=_readable(traceback[0]) if traceback is not None else "",
             instance=(place[1] or "") if place is not None else "",
             host=place[3] if place is not None else "",
             process_id=int(place[4]) if place is not None else 0,
@@ -65,6 +65,20 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
         return Ending("the cluster lost slots before the tasks could start", "slots-lost")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return Ending(lines[1][:300] if len(lines) > 1 else text[:300])
+
+
+def _readable(traceback: str) -> str:
+    """The traceback without Spark's own frames, marks under code, and what Spark wrote behind it."""
+    kept: list[str] = []
+    foreign = False
+    for line in traceback.rstrip().splitlines():
+        if line.startswith('  File "'):
+            foreign = "/pyspark/" in line
+        elif not line.startswith("  "):
+            foreign = line.strip().startswith("SQLSTATE")
+        if not foreign and line.strip(" ^~"):
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def unfit_ending(fault: str) -> Ending:
