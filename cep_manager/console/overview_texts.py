@@ -107,22 +107,19 @@ def present_overview(told: SystemOverview) -> OverviewText:
 
 
 def spark(traffic: Traffic, rates: tuple[float | None, ...]) -> Spark:
-    """The line of `rates`, from zero to their highest."""
+    """The line of `rates` since counting began, from zero to their highest."""
     known = [one for one in rates if one is not None]
     if len(known) < 2:
         return Spark("", "", "not counted for long enough to draw a line")
     highest = max(known) or 1.0
-    step = SPARK_WIDTH / (len(rates) - 1)
+    step = SPARK_WIDTH / (len(known) - 1)
     points = [
-        f"{at * step:.1f} {SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 3) * one / highest:.1f}"
-        for at, one in enumerate(rates)
-        if one is not None
+        f"{at * step:.1f} {SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 3) * one / highest:.1f}" for at, one in enumerate(known)
     ]
-    first = (len(rates) - len(known)) * step
     line = f"M{' L'.join(points)}"
-    minutes = traffic.step_s * len(rates) // 60
-    words = f"the last {minutes} minutes, between {rate(min(known))} and {rate(max(known))}"
-    return Spark(line, f"{line} L{SPARK_WIDTH} {SPARK_HEIGHT} L{first:.1f} {SPARK_HEIGHT} Z", words)
+    span = duration(traffic.step_s * len(known) * 1_000)
+    words = f"the last {span}, between {rate(min(known))} and {rate(max(known))}"
+    return Spark(line, f"{line} L{SPARK_WIDTH} {SPARK_HEIGHT} L0 {SPARK_HEIGHT} Z", words)
 
 
 def _health(worst: Severity | None, findings: int) -> str:

@@ -204,7 +204,6 @@ def present_cluster(cluster: Cluster) -> ClusterText:
     return ClusterText(
         facts=(
             ("Manager", f"{manager.host}:{manager.control_port}, process {manager.process_id}"),
-            *(("Leads", f"since {utc(one.since_ms)}, token {one.token}") for one in cluster.managers if one.token),
             ("Up for", duration(manager.up_ms)),
             ("Version", f"{manager.version} on Python {manager.python}"),
             ("Plan store", manager.database),

@@ -88,9 +88,9 @@ def test_the_page_tells_it_in_words(world: World) -> None:
 
 def test_a_small_line_begins_where_counting_did_and_touches_its_highest() -> None:
     drawn = spark(Traffic(15, (), ()), (None, 0.0, 5.0, 10.0, 0.0))
-    assert drawn.line == "M30.0 29.0 L60.0 15.5 L90.0 2.0 L120.0 29.0"
-    assert drawn.ground.endswith("L120 30 L30.0 30 Z")
-    assert drawn.words.endswith("between 0/s and 10/s")
+    assert drawn.line == "M0.0 29.0 L40.0 15.5 L80.0 2.0 L120.0 29.0"
+    assert drawn.ground.endswith("L120 30 L0 30 Z")
+    assert drawn.words == "the last 1 min, between 0/s and 10/s"
     assert spark(Traffic(15, (), ()), (None, 3.0)).line == ""
 
 
