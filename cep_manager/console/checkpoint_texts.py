@@ -16,7 +16,7 @@ from cep_manager.checkpoint_view import (
     SavepointList,
     SavepointView,
 )
-from cep_manager.console.text import UNKNOWN, count, duration, plural, size
+from cep_manager.console.text import UNKNOWN, count, duration, latency, plural, size
 
 Tone = Literal["good", "busy", "wait", "warn", "bad", "idle"]
 
@@ -208,8 +208,8 @@ def _row(one: CheckpointView) -> CheckpointRow:
         trigger=TRIGGERS[one.trigger],
         name=one.name,
         began_ms=one.began_ms,
-        duration=duration(one.duration_ms) if one.duration_ms or known else UNKNOWN,
-        alignment=duration(one.alignment_ms) if known else UNKNOWN,
+        duration=latency(one.duration_ms) if one.duration_ms or known else UNKNOWN,
+        alignment=latency(one.alignment_ms) if known else UNKNOWN,
         size=size(one.size_bytes) if known else UNKNOWN,
         stored=size(one.stored_bytes) if known else UNKNOWN,
         tasks=f"{one.acknowledged} of {one.tasks}" if one.tasks else UNKNOWN,
@@ -232,8 +232,8 @@ def _plan_row(told: PlanCheckpoints) -> PlanRow:
         state=state,
         tone=tone,
         newest=newest,
-        typical=duration(spread.p50) if spread is not None else UNKNOWN,
-        longest=duration(spread.maximum) if spread is not None else UNKNOWN,
+        typical=latency(spread.p50) if spread is not None else UNKNOWN,
+        longest=latency(spread.maximum) if spread is not None else UNKNOWN,
         complete=count(told.summary.complete),
         failed=told.summary.failed,
         abandoned=told.summary.abandoned,
@@ -280,8 +280,8 @@ def _nothing(settings: CheckpointSettings | None) -> str:
 
 def _spreads(summary: CheckpointSummary) -> tuple[SpreadRow, ...]:
     figures = (
-        ("Duration", summary.duration_ms, duration),
-        ("Alignment", summary.alignment_ms, duration),
+        ("Duration", summary.duration_ms, latency),
+        ("Alignment", summary.alignment_ms, latency),
         ("Size of all states", summary.size_bytes, size),
         ("New in the store", summary.stored_bytes, size),
     )
@@ -301,11 +301,11 @@ def _chart(shown: tuple[CheckpointView, ...]) -> Chart:
         width=LEFT + SLOT * SHOWN_BARS,
         height=SIZE_TOP + SIZE_HEIGHT + 18,
         bars=tuple(_bar(place, one, longest_ms, largest) for place, one in enumerate(shown)),
-        longest=duration(longest_ms),
+        longest=latency(longest_ms),
         largest=size(largest),
         words=(
             f"The last {plural(len(shown), 'checkpoint', 'checkpoints')}, oldest first: the longest took "
-            f"{duration(longest_ms)}, the largest was {size(largest)}, {troubled} came to nothing. "
+            f"{latency(longest_ms)}, the largest was {size(largest)}, {troubled} came to nothing. "
             "The history below says the same in words."
         ),
     )
@@ -320,7 +320,7 @@ def _bar(place: int, one: CheckpointView, longest_ms: int, largest: int) -> Bar:
     facts = [f"Checkpoint {one.checkpoint}: {state}"]
     facts += [one.error] if one.error else []
     facts += [f"savepoint {one.name}"] if one.name else []
-    facts += [f"took {duration(one.duration_ms)}"] if one.duration_ms else []
+    facts += [f"took {latency(one.duration_ms)}"] if one.duration_ms else []
     facts += [f"{size(one.size_bytes)}, {size(one.stored_bytes)} of it new"] if one.size_bytes else []
     return Bar(
         number=one.checkpoint,
