@@ -95,8 +95,8 @@ def insight_routes(api: Api, view: ManagerView) -> None:
         fails=(InsightBusyError,),
     )
     def search_logs(query: Searching) -> LogSearch:
-        plan = PlanKey(read_tenant(request), query.plan) if query.plan else None
-        return view.insights().search(query.query(), plan)
+        plan = PlanKey(read_tenant(request), query.plan)
+        return view.insights().search(query.query(), plan if query.plan else None)
 
     @api.get(
         "/plans/<name>/log",

@@ -1,4 +1,4 @@
-"""Whatever is sent to the REST API, the answer is one that its description promises.
+"""Whatever is sent to the REST API, the answer is one that its description promises. CEP_FUZZ_EXAMPLES sends more.
 
 The manager is a real one, with plan store and control loop; only its web server is not there.
 """
@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cep_manager.config import ControlConfig, DatabaseConfig, ManagerConfig
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, LiveConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
 from cep_manager.web import create_app
 
@@ -35,7 +35,7 @@ PLAN = """\
 @Export('Late:1.0.0') define stream Late (origin string, delay int);
 from Departures[delay > 60] select origin, delay insert into Late;
 """
-EXAMPLES = int(os.environ.get("CEP_FUZZ_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("CEP_FUZZ_EXAMPLES", "3"))
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance, negative_data_rejection]
 CALLS = [
     (method, path)
@@ -49,8 +49,8 @@ CALLS = [
 BODY_BYTES = 20_000
 
 
-@schemathesis.serializer("application/x-ndjson")
-def as_lines(context: Any, value: Any) -> bytes:
+@schemathesis.serializer("application/x-ndjson", "application/vnd.apache.parquet")
+def as_bytes(context: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
@@ -58,6 +58,9 @@ def as_lines(context: Any, value: Any) -> bytes:
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
     config = ManagerConfig(
         control=ControlConfig(port=free_port()),
+        http=HttpConfig(port=free_port()),
+        accounts=AccountsConfig(login=False),
+        live=LiveConfig(at_once=0),  # a client without a server would read such a stream to its end
         database=DatabaseConfig(url=f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'manager.db'}"),
     )
     process = ManagerProcess(config)
