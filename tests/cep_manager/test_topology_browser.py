@@ -178,14 +178,25 @@ def test_hundreds_of_instances_are_shown_by_stage_at_first(chromium: Browser, ad
     chromium.open(f"{address}/plans/Storms")
     made = {
         "nodes": [{**_node(f"s{at}#{of}", f"s{at}"), "layer": at + 1} for at in range(10) for of in range(30)],
-        "edges": [],
+        "edges": [
+            {**_edge(f"s{source}#{of}", "s2#0", stream), "connected": True}
+            for source, stream in ((0, "A"), (1, "A"), (0, "B"))
+            for of in range(30)
+        ],
     }
     counted = chromium.evaluate(
         f"import('{address}/static/graph_stages.js').then(({{ byStage, isLarge }}) => "
         f"{{ const graph = {json.dumps(made)}; return [isLarge(graph), byStage(graph).nodes.length, "
-        "byStage(graph).nodes[3].capacity, byStage(graph).nodes[3].received] })"
+        "byStage(graph).nodes[3].capacity, byStage(graph).nodes[3].received, "
+        "byStage(graph).edges.map(({ source, stream, events }) => [source, stream, events])] })"
     )
-    assert counted == [True, 10, 0.5, 300]
+    assert counted[:4] == [True, 10, 0.5, 300]
+    assert counted[4] == [["s0", "A", 30], ["s1", "A", 30], ["s0", "B", 60]]
+
+
+def _edge(source: str, target: str, stream: str) -> dict[str, object]:
+    return {"source": source, "target": target, "stream": stream, "events": None, "events_per_second": None,
+            "under_way": 0, "window": 0, "grouping": ""}  # fmt: skip
 
 
 def _node(name: str, component: str) -> dict[str, object]:
@@ -207,8 +218,8 @@ def _node(name: str, component: str) -> dict[str, object]:
         "busy": 0.1,
         "capacity": 0.5 if name.endswith("#7") else 0.1,
         "process_ms": None,
-        "streams_received": [],
-        "streams_emitted": [],
+        "streams_received": [{"stream": "B", "events": 2}],
+        "streams_emitted": [{"stream": "A", "events": 1}],
         "last_error": "",
         "connectors": [],
     }

@@ -80,12 +80,14 @@ function joined(one, other) {
   };
 }
 
-/** What no pair of instances can tell, the whole stage can: all of the stream comes from one stage. */
+/** What no pair of instances can tell, a stage can: all of the stream at its target, or that of each of several sources. */
 function told(edge, byId, edges) {
-  if (edge.events !== null || edges.some((other) => other !== edge && other.target === edge.target && other.stream === edge.stream)) {
+  if (edge.events !== null) {
     return edge;
   }
-  const target = byId.get(edge.target);
-  const events = target.streams_received.find((count) => count.stream === edge.stream)?.events ?? null;
-  return { ...edge, events, events_per_second: target.streams_received.length === 1 ? target.received_per_second : null };
+  const alone = !edges.some((other) => other !== edge && other.target === edge.target && other.stream === edge.stream);
+  const node = byId.get(alone ? edge.target : edge.source);
+  const [counts, rate] = alone ? [node.streams_received, node.received_per_second] : [node.streams_emitted, node.emitted_per_second];
+  const events = counts.find((count) => count.stream === edge.stream)?.events ?? null;
+  return { ...edge, events, events_per_second: counts.length === 1 ? rate : null };
 }

@@ -13,6 +13,7 @@ const LINE = 13; // from one line of an edge's text to the next
 const BEND = 0.3; // the share of a link's way in which it leaves a fan
 const PANEL = 42; // the width of a node's coloured part, which bears its number
 const MOST_FLOWS = 60; // with more links none of them moves
+const MOST_LABELS = 400; // with more links none bears a text: it could not be read
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
@@ -148,6 +149,9 @@ export class GraphView {
       part.flow.setAttribute("stroke-width", Math.max(1, thickness / 2.5).toFixed(2));
       const moves = connected && !held && streams.length > 0 && thickness > 3 && links.length <= MOST_FLOWS;
       part.flow.setAttribute("visibility", moves ? "visible" : "hidden");
+      if (links.length > MOST_LABELS) {
+        return;
+      }
       labelLink(part, [...streams.flatMap((edge) => this.#tell.edge(edge, all)), ...(held ? [["▮▮ window full", "held"]] : [])]);
     });
     for (const node of nodes) {

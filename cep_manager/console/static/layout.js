@@ -7,6 +7,7 @@ const LANE_HEIGHT = 26; // room for an edge that passes through a column
 const COLUMN_GAP = 130;
 const ROW_GAP = 30;
 const SWEEPS = 12;
+const MOST_LINKS = 1_000; // more are not untangled: instances that all feed each other cross in any order
 
 /**
  * Places nodes and routes links.
@@ -52,6 +53,9 @@ function chainOf(link, byId, columns) {
 
 /** Orders each column by where its neighbours stand, forth and back, and keeps the order with the fewest crossings. */
 function untangle(columns, chains) {
+  if (chains.length > MOST_LINKS) {
+    return;
+  }
   const before = new Map();
   const after = new Map();
   for (const chain of chains) {
