@@ -1,0 +1,55 @@
+"""The pages of accounts for everybody, light and dark. Skipped where no Chromium is installed."""
+
+from pathlib import Path
+
+import pytest
+from accessibility import SCHEMES, grave_findings, set_scheme
+from account_world import BODY_BYTES, PASSWORD, world_in
+from browser import CHROMIUM, Browser
+from manager_world import free_port
+
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
+
+PAGES = ("/account", "/account/password", "/users", "/users/vera", "/audit", "/plans")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_axe_finds_nothing_serious_where_one_logs_in_and_behind_it(tmp_path: Path, chromium: Browser) -> None:
+    with world_in(tmp_path) as world:
+        world.add_users()
+        port = free_port()
+        server = WebServer(world.app, "127.0.0.1", port, 8, BODY_BYTES, ServerSecurity(), "a test")
+        server.start()
+        try:
+            found = _looked_at(chromium, f"http://127.0.0.1:{port}")
+        finally:
+            chromium.open("about:blank")
+            chromium.problems.clear()
+            set_scheme(chromium, "light")
+            server.stop()
+    assert found == {}
+
+
+def _looked_at(browser: Browser, address: str) -> dict[str, list[str]]:
+    """What was found, by page and scheme."""
+    browser.call("Network.clearBrowserCookies")
+    browser.open(f"{address}/login")
+    found = _in_both(browser, "/login")
+    for identifier, text in (("name", "ada"), ("password", f"{PASSWORD}\n")):
+        browser.evaluate(f"document.getElementById('{identifier}').focus()")
+        browser.type(text)
+    browser.until("document.querySelector('nav.side') !== null")
+    for page in PAGES:
+        browser.open(f"{address}{page}")
+        found |= _in_both(browser, page)
+    return found
+
+
+def _in_both(browser: Browser, page: str) -> dict[str, list[str]]:
+    found = {}
+    for scheme in SCHEMES:
+        set_scheme(browser, scheme)
+        if grave := grave_findings(browser):
+            found[f"{page} {scheme}"] = grave
+    return found
