@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from cep_common.errors import InputError
 from cep_common.messages import StreamSchema
+from cep_worker.object_values import WRONG_OBJECT, unreadable_object
 from topology.frames import CURRENT, TIMESTAMP, arrow_schema
 
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -33,7 +34,7 @@ JSON_TYPES: dict[str, Any] = {
     "bool": bool,
     "object": bytes,
 }
-"""What a value must be in JSON; `object` is base64 text."""
+"""What a value must be in JSON; `object` is JSON in base64."""
 
 MOST_DETAILS = 100
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
@@ -154,7 +155,11 @@ class JsonEvents:
             ]
         except (pa.ArrowException, UnicodeEncodeError) as error:
             raise EventsRefusedError("wrong-value", f"a value cannot be kept: {error}") from error
-        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+        unreadable = unreadable_object(batch)
+        if unreadable is not None:
+            raise self._refusal([Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)], len(events))
+        return batch
 
     def _refuse_null_times(self, times: list[int | None], first_index: int) -> None:
         if None in times:
@@ -216,7 +221,7 @@ def _value_problem(kind: str, value: Any) -> str:
             whole = kind == "float" or isinstance(value, int)
             return f"is out of the range of {kind}" if whole else f"must be {kind}, not a number with a fraction"
         if kind == "object" and isinstance(value, str):
-            return "must be object: text in base64"
+            return WRONG_OBJECT
         return f"must be {kind}, not {_json_name(value)}"
     return ""
 

@@ -15,6 +15,7 @@ from cep_common.errors import InputError
 from cep_common.messages import Data, MarkIdle, OpenLink, Rejected, StreamSchema
 from cep_common.security.roles import Door
 from cep_common.transport import readable
+from cep_worker.object_values import unreadable_object
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
@@ -226,4 +227,5 @@ def _problem(batch: pa.RecordBatch) -> str:
         return f"{TIMESTAMP} and {KIND} may not be null"
     if kinds.to_numpy(zero_copy_only=True).any():  # CURRENT is 0
         return f"{KIND} must be {CURRENT}"
-    return ""
+    found = unreadable_object(batch)
+    return f"{found[1]} of row {found[0]} is no JSON, as objects must be" if found is not None else ""

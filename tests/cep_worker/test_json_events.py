@@ -19,9 +19,9 @@ SCHEMA = StreamSchema(
     "Everything",
     (("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool"), ("o", "object")),
 )
-FULL = b'{"s":"x","i":1,"l":2,"f":0.5,"d":2,"b":true,"o":"YQ=="}'
+FULL = b'{"s":"x","i":1,"l":2,"f":0.5,"d":2,"b":true,"o":"Ingi"}'
 NULLS = b'{"s":null,"i":null,"l":null,"f":null,"d":null,"b":null,"o":null}'
-FULL_ROW = (9, "x", 1, 2, 0.5, 2.0, True, b"a")
+FULL_ROW = (9, "x", 1, 2, 0.5, 2.0, True, b'"x"')
 NULL_ROW = (9, *[None] * 7)
 SMALL = StreamSchema("Small", (("n", "int"), ("t", "long")))
 
@@ -103,8 +103,10 @@ def test_a_misfit_is_named_by_event_and_attribute(body: bytes, misfit: Misfit) -
         (b'{"d":true}', "must be double, not true or false"),
         (b'{"b":1}', "must be bool, not a number"),
         (b'{"b":"true"}', "must be bool, not text"),
-        (b'{"o":"?"}', "must be object: text in base64"),
+        (b'{"o":"?"}', "must be object: JSON in base64"),
         (b'{"o":5}', "must be object, not a number"),
+        (b'{"o":"YQ=="}', "must be object: JSON in base64"),
+        (b'{"o":"/w=="}', "must be object: JSON in base64"),
     ],
 )
 def test_every_type_refuses_what_is_not_of_it(value: bytes, problem: str) -> None:
