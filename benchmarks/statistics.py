@@ -135,8 +135,8 @@ def page(system: LocalSystem, what: str, **parameters: Any) -> Any:
     return requests.get(address, params=parameters, timeout=10).json()
 
 
-def measure(system: LocalSystem, tables: Path, seconds: int, rate: int) -> dict[str, Any]:
-    """What outside clock, page data, metrics and tables say of the same load."""
+def measure(system: LocalSystem, tables: Path, seconds: int, rate: int, interval_ms: int) -> dict[str, Any]:
+    """What outside clock, page data, metrics and tables, written every `interval_ms`, say of the same load."""
     load = Load(system, rate)
     warmed = load.run(WARM_UP_S)
     time.sleep(2)  # until heartbeats have told of it
@@ -156,10 +156,10 @@ def measure(system: LocalSystem, tables: Path, seconds: int, rate: int) -> dict[
     ended_ms = _now_ms()
     stop.set()
     scraping.join()
-    time.sleep(2 * INTERVAL_MS / 1_000)
+    time.sleep(1 + 2 * interval_ms / 1_000)
     after = page(system, "statistics")["windows"][-1]
     history = page(
-        system, "history", metric="received", step=INTERVAL_MS, **{"from": began_ms + INTERVAL_MS, "to": ended_ms}
+        system, "history", metric="received", step=interval_ms, **{"from": began_ms + interval_ms, "to": ended_ms}
     )
     moments, counted = zip(*scrapes[3:-2], strict=True)
     return {
@@ -168,7 +168,7 @@ def measure(system: LocalSystem, tables: Path, seconds: int, rate: int) -> dict[
         "metrics_events": round(scraped(system)) - warmed,
         "page_per_s": _mean([value for _, value in history["points"] if value is not None]),
         "metrics_per_s": float(np.polyfit(moments, counted, 1)[0]),
-        "tables_per_s": _from_tables(tables, began_ms + INTERVAL_MS, ended_ms),
+        "tables_per_s": _from_tables(tables, began_ms + interval_ms, ended_ms),
         "outside_p99_ms": float(np.percentile(load.latencies_ms, 99)),
         "outside_p50_ms": float(np.percentile(load.latencies_ms, 50)),
         "page_p99_ms": after["latency"]["p99_ms"],
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with known_system() as (system, tables):
-        told = measure(system, tables, options.seconds, options.rate)
+        told = measure(system, tables, options.seconds, options.rate, INTERVAL_MS)
     off = judged(told, options.rate)
     if options.json:
         print(json.dumps({**told, **off}))
