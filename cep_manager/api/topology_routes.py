@@ -60,7 +60,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         return topology_view(overview, key, query.window)
 
     @api.get(
-        "/plans/<name>/components/<component>",
+        "/plans/<name>/components/<path:component>",
         "A stage: its instances, streams, queries, latencies, errors and sampled events",
         answers=ComponentView,
         query=Looking,

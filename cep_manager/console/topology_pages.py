@@ -83,12 +83,12 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _stage_pages(console: Blueprint, view: ManagerView) -> None:
-    @console.get("/plans/<name>/components/<component>")
+    @console.get("/plans/<name>/components/<path:component>")
     @page
     def show_component(name: str, component: str) -> Page:
         return render_template("component.html", **_of_stage(view, name, component), notice=notice_of_deed(name))
 
-    @console.get("/fragments/plans/<name>/components/<component>")
+    @console.get("/fragments/plans/<name>/components/<path:component>")
     @fragment
     def component_fragment(name: str, component: str) -> Page:
         return render_template("fragments/component.html", **_of_stage(view, name, component))

@@ -1,5 +1,9 @@
 """A plan's page and its stages' pages, as the server gives them."""
 
+import html
+import re
+from urllib.parse import quote
+
 import msgspec
 import pytest
 from flask.testing import FlaskClient
@@ -140,3 +144,20 @@ def test_the_rest_calls_of_the_page_answer_what_it_shows(client: FlaskClient) ->
     assert begun.get_json()["orders"] == [{"component": "aircraft", "percent": 5.0, "left_ms": 60_000}]
     assert client.get("/api/v1/plans/Storms/samples?component=storms").get_json()["orders"] == []
     assert client.post("/api/v1/plans/Storms/sample", json={"percent": 101}).status_code == 400
+
+
+def test_a_stage_may_bear_any_name(client: FlaskClient, view: FakeView) -> None:
+    hostile = "<img src=x>/\"two\" & 'three'?#0"
+    stages = tuple(
+        msgspec.structs.replace(one, name=hostile) if one.name == "lateness" else one for one in COMPILED.components
+    )
+    view.world.put(plan(epoch=2, compiled=msgspec.structs.replace(COMPILED, components=stages)))
+    page = text_of(client, "/plans/Storms")
+    assert "<img src=x>" not in page
+    address = next(one for one in re.findall(r'href="(/plans/Storms/components/[^"]+)"', page) if "img" in one)
+    page = text_of(client, html.unescape(address))
+    assert "<img src=x>" not in page
+    assert hostile in html.unescape(page)
+    told = client.get(f"/api/v1/plans/Storms/components/{quote(hostile, safe='')}").get_json()
+    assert told["stage"]["name"] == hostile
+    assert "<img" not in client.get("/api/v1/plans/Storms/topology.mmd").get_data(as_text=True)

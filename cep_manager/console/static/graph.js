@@ -11,7 +11,7 @@ import { ask, repeat } from "./refresh.js";
 
 const area = document.getElementById("graph");
 const tool = (name) => document.getElementById(`graph-${name}`);
-const view = new GraphView(area, document.getElementById("details"), "Topology graph", topologyTexts(area.dataset.component));
+const view = new GraphView(area, document.getElementById("details"), "Topology graph", topologyTexts(area.dataset.plan));
 const hidden = new Set();
 let latest = null;
 

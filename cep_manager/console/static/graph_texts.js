@@ -69,9 +69,10 @@ function namesOf(edge) {
   return edge.grouping ? [[edge.stream, ""], [edge.grouping, "grouping"]] : [[edge.stream, ""]];
 }
 
-/** A topology that runs: stages are links to their pages, at `address` with COMPONENT in the stage's place. */
+/** A topology that runs: stages are links to their pages, below that of the plan at `address`. */
 export function topologyTexts(address) {
-  const href = (node) => (node.component ? address.replace("COMPONENT", encodeURIComponent(node.component)) : "");
+  const { pathname, search } = new URL(address, location.href);
+  const href = (node) => (node.component ? `${pathname}/components/${encodeURIComponent(node.component)}${search}` : "");
   return { where: whereOf, figures: figuresOf, facts: factsOf, edge: edgeLines, href };
 }
 
