@@ -39,9 +39,10 @@ class Troubles:
             name = (trouble.key, trouble.part, alike[trouble.key, trouble.part])
             known = before.get(name)
             self._found[name] = trouble
+            if not trouble.text:
+                continue
             dropped = trouble.dropped_events - (known.dropped_events if known is not None else 0)
-            same = known is not None and group_of(known.text) == group_of(trouble.text)
-            if not trouble.text or (same and dropped <= 0):
+            if known is not None and dropped <= 0 and group_of(known.text) == group_of(trouble.text):
                 continue
             log = self._logs.setdefault(trouble.key, ErrorLog())
             log.note(trouble.code, trouble.text, day_ms, count=max(1, dropped), instance=trouble.part)

@@ -7,6 +7,7 @@ lead learns again what those who live still tell.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -143,6 +144,7 @@ def _keep_newest(known: dict[Where, Any], most: int) -> None:
         del known[next(iter(known))]
 
 
+@functools.lru_cache(maxsize=4_096)  # heartbeats say the same again and again
 def _name(kind: ErrorKind, component: str, code: str, text: str) -> str:
     return group_id(kind, component, code, group_of(text))
 
