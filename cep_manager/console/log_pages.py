@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template, request
 
+from cep_common.ids import PlanKey
 from cep_common.insight_messages import LEVELS
 from cep_manager.api.requests import read_tenant
 from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.process_list import by_host, plans_of
+from cep_manager.logs.processes import task_id
 from cep_manager.manager_view import ManagerView
 
 
 def log_pages(console: Blueprint, view: ManagerView) -> None:
     """Adds the page and its fragment. The address says what is shown: `process` (an id), or `plan`, or neither for all;
-    `level` and `contains` filter."""
+    `level` and `contains` filter. Templates link to a task's log by `task_log`."""
+    console.app_context_processor(lambda: {"task_log": _task_log})
 
     @console.get("/logs")
     @page
@@ -39,6 +42,10 @@ def log_pages(console: Blueprint, view: ManagerView) -> None:
     @fragment
     def processes_fragment(purpose: str) -> Page:
         return render_template("fragments/processes.html", **_choice(view, f"console.show_{purpose}"))
+
+
+def _task_log(plan: str, tenant: int, epoch: int, task: int) -> str:
+    return link("console.show_logs", process=task_id(PlanKey(tenant, plan), epoch, task))
 
 
 def _choice(view: ManagerView, target: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_the_page_of_logs_shows_what_can_be_chosen_by_host(client: FlaskClient) 
     assert 'value="&lt;b&gt;x"' in page
     assert 'data-source="/api/v1/processes/task:Storms%5B-1234%5D:1:0/log"' in page
     assert page.index(">10.0.0.1</h3>") < page.index(">10.0.0.2</h3>") < page.index(">10.0.0.3</h3>")
+
+
+@pytest.mark.parametrize("page", ["/plans/Storms", "/plans/Storms/components/lateness"])
+def test_the_pages_of_a_plan_and_of_its_stages_lead_to_the_logs_of_their_processes(
+    client: FlaskClient, page: str
+) -> None:
+    found = re.search(r'href="([^"]*)" title="The log of this process">200</a>', client.get(page).text)
+    assert found is not None
+    assert '<h2 id="log-title">Storms task 0</h2>' in client.get(found[1]).text
 
 
 def test_a_process_that_has_ended_is_not_there_any_more_and_others_can_be_chosen(client: FlaskClient) -> None:
