@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from ailing_world import HOSTILE, NOW_MS, ailing_world
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, task
 
+from cep_common.clock import ManualClock
 from cep_common.messages import RegisterWorker
+from cep_common.security.access import AccessRole
+from cep_common.security.config import ServerSecurity
+from cep_common.security.tokens import TokenFile
+from cep_common.security.web import Gate
 from cep_manager.errors import StoreError
 from cep_manager.plan_state import PlanState
 from cep_manager.web import create_app
@@ -78,6 +84,49 @@ def test_where_there_is_nothing_the_page_says_what_would_be_there(path: str, wor
 @pytest.mark.parametrize("path", ["/plans/No/checkpoints", "/plans/No/exceptions", "/workers/nobody"])
 def test_what_is_not_there_is_said_to_be_missing(client: FlaskClient, path: str) -> None:
     assert client.get(path).status_code == 404
+
+
+def client_of(view: FakeView, path: Path, role: AccessRole, tenant: int | None = None) -> FlaskClient:
+    """A client that shows a token of that role in every request."""
+    token = TokenFile(path).create("somebody", role, tenant, 0)
+    made = create_app(view, 2_000, Gate(ServerSecurity(tokens=str(path)), "127.0.0.1", ManualClock())).test_client()
+    made.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    return made
+
+
+def test_what_a_role_may_not_do_is_not_offered_and_refused(view: FakeView, tmp_path: Path) -> None:
+    offered = {
+        AccessRole.SENDER: set(),
+        AccessRole.VIEWER: set(),
+        AccessRole.OPERATOR: {"take-savepoint", "restart-before"},
+        AccessRole.EDITOR: {"take-savepoint", "restart-before", "delete-before", "clear-checkpoints"},
+    }
+    for role, buttons in offered.items():
+        client = client_of(view, tmp_path / f"{role}.json", role)
+        page = client.get("/plans/Storms/checkpoints").text
+        assert {name for name in offered[AccessRole.EDITOR] if f'id="{name}"' in page} == buttons
+        for path, button in (
+            ("savepoints", "take-savepoint"),
+            ("savepoints/before/restart", "restart-before"),
+            ("savepoints/before/delete", "delete-before"),
+            ("checkpoints/clear", "clear-checkpoints"),
+        ):
+            expected = 303 if button in buttons else 403
+            assert client.post(f"/plans/Storms/{path}").status_code == expected
+
+
+def test_who_belongs_to_one_tenant_sees_its_plans_errors_and_nothing_of_processes(
+    view: FakeView, tmp_path: Path
+) -> None:
+    view.world.tick(after_ms=10_000)
+    client = client_of(view, tmp_path / "tokens.json", AccessRole.VIEWER, KEY.tenant)
+    page = client.get("/exceptions").text
+    assert "events-dropped" in page
+    assert "fell silent" not in page
+    assert "/logs?" not in page
+    assert [client.get(path).status_code for path in ("/workers", "/workers/worker-1")] == [403, 403]
+    assert client.get("/api/v1/exceptions/processes").status_code == 403
+    assert client.get("/exceptions?tenant=7").status_code == 403
 
 
 # ---- checkpoints ----------------------------------------------------------------------------------------------------
