@@ -2,6 +2,7 @@
 
 import html
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
@@ -9,6 +10,11 @@ import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, components, plan, task
 
+from cep_common.clock import ManualClock
+from cep_common.security.access import AccessRole
+from cep_common.security.config import ServerSecurity
+from cep_common.security.tokens import TokenFile
+from cep_common.security.web import Gate
 from cep_common.task_messages import SampledEvent
 from cep_manager.compiled_plan import PlannedQuery
 from cep_manager.web import create_app
@@ -161,3 +167,25 @@ def test_a_stage_may_bear_any_name(client: FlaskClient, view: FakeView) -> None:
     told = client.get(f"/api/v1/plans/Storms/components/{quote(hostile, safe='')}").get_json()
     assert told["stage"]["name"] == hostile
     assert "<img" not in client.get("/api/v1/plans/Storms/topology.mmd").get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    ("role", "may_operate", "may_edit"),
+    [(AccessRole.VIEWER, False, False), (AccessRole.OPERATOR, True, False), (AccessRole.EDITOR, True, True)],
+)
+def test_what_a_role_may_not_do_is_off_and_says_so(
+    view: FakeView, tmp_path: Path, role: AccessRole, may_operate: bool, may_edit: bool
+) -> None:
+    path = tmp_path / "tokens"
+    token = TokenFile(path).create("somebody", role, None, 0)
+    client = create_app(view, 1_000, Gate(ServerSecurity(tokens=str(path)), "127.0.0.1", ManualClock())).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    page = text_of(client, "/fragments/plans/Storms/head")
+    for name, allowed in (("rebalance", may_operate), ("sample", may_operate), ("undeploy", may_edit)):
+        assert (f'id="do-{name}" aria-disabled="true" title="Your role may not do this."' in page) is not allowed
+        assert (f'id="ask-{name}"' in page) is allowed
+    assert (
+        "Your role may not start sampling." in text_of(client, "/plans/Storms/components/storms")
+    ) is not may_operate
+    answer = client.post("/plans/Storms/sample", data={"percent": "10", "for_s": "60"})
+    assert answer.status_code == (303 if may_operate else 403)
