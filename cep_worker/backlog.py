@@ -63,8 +63,8 @@ class Backlog(Protocol):
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         """The link is gone; these frames went over it and were not acknowledged."""
 
-    def tick(self) -> None:
-        """Time passes."""
+    def tick(self, now_ms: int) -> None:
+        """Passes the time."""
 
     def close(self) -> None:
         """Nothing is accepted or sent any more."""
@@ -120,7 +120,7 @@ class MemoryBacklog:
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))
 
-    def tick(self) -> None:
+    def tick(self, now_ms: int) -> None:
         """Nothing changes with time."""
 
     def close(self) -> None:

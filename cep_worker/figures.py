@@ -59,7 +59,7 @@ class HeldFigures:
 class SpoolFigures:
     """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable,
     whether nothing more can be stored now, and why. It has `segments` files of at most `maximum_bytes` together; the
-    oldest event that is still needed has been there for `oldest_ms`."""
+    oldest event that is still needed has been there for `oldest_ms`. Files to be written over take `spare_bytes`."""
 
     stream: str
     size_bytes: int
@@ -69,6 +69,7 @@ class SpoolFigures:
     segments: int = 0
     oldest_ms: int = 0
     problem: str = ""
+    spare_bytes: int = 0
 
     def report(self) -> SpoolReport:
         """What managers are told of it."""

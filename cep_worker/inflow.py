@@ -182,6 +182,7 @@ class Inflow:
             segments=log.segments,
             oldest_ms=self._oldest.age_ms(self._now_ms),
             problem=log.problem,
+            spare_bytes=log.spare_bytes,
         )
 
     def drained(self) -> bool:

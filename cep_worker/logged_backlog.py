@@ -145,8 +145,8 @@ class LoggedBacklog:
         self._sent.clear()
         self._before = self._taken_over
 
-    def tick(self) -> None:
-        self._log.look_again()
+    def tick(self, now_ms: int) -> None:
+        self._log.tick(now_ms)
 
     def close(self) -> None:
         self._stop_reading()

@@ -50,6 +50,11 @@ _SPOOLS: tuple[Figure[SpoolFigures], ...] = (
         "Bytes of accepted events on disk that the topology may ask for again",
         lambda one: one.size_bytes,
     ),
+    Figure(
+        "cep_spool_spare_bytes",
+        "Bytes of files that held accepted events and will be written over",
+        lambda one: one.spare_bytes,
+    ),
     Figure("cep_spool_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
     Figure(
         "cep_spool_lost_events_total",

@@ -154,7 +154,7 @@ class Outgoing:
 
     def tick(self, now_ms: int) -> None:
         """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
-        self._backlog.tick()
+        self._backlog.tick(now_ms)
         link = self._link
         if link is None:
             return

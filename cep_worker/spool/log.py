@@ -2,7 +2,7 @@
 
 segment 1          segment 2              segment 3
 ──────────────────┬──────────────────────┬─────────────▶ appended here
-  secured: deleted│    secured ▲   kept  │  kept
+  secured: spare  │    secured ▲   kept  │  kept
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from cep_worker.spool.records import (
     record_parts,
 )
 from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
+from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
+from cep_worker.spool.spares import Spares
 from cep_worker.spool.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ class Log:
         self._upkeep = upkeep
         self._segments: list[Segment] = []
         self._sealed_bytes = 0
+        self._spares = Spares(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
         self._writer: SegmentWriter | None = None
         self._next_position = 1
         self._secured_file: int | None = None
@@ -95,6 +98,11 @@ class Log:
     def segments(self) -> int:
         """How many files it has."""
         return len(self._segments)
+
+    @property
+    def spare_bytes(self) -> int:
+        """What is on disk beside them, to be written over."""
+        return self._spares.size_bytes
 
     @property
     def maximum_bytes(self) -> int:
@@ -116,7 +124,8 @@ class Log:
         """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position."""
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
-        self._writer.write(record_parts(body, length, rows, position, watermark_ms), record_bytes(length))
+        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed)
+        self._writer.write(parts, record_bytes(length))
         self._next_position = position + 1
         self.last_position = position
         self.rows_ever += rows
@@ -126,7 +135,7 @@ class Log:
         return position
 
     def secure(self, position: int) -> None:
-        """What stands up to `position` will not be read again; segments that hold nothing else are deleted."""
+        """What stands up to `position` will not be read again; files that hold nothing else are free."""
         position = min(position, self.last_position)
         if position <= self.secured:
             return
@@ -135,8 +144,13 @@ class Log:
         while len(self._segments) > 1 and self._segments[1].header.first_position <= position + 1:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
-            self._upkeep.deleted(oldest.path)
+            self._spares.add(oldest)
             self.look_again()
+
+    def tick(self, now_ms: int) -> None:
+        """Passes the time."""
+        self._spares.tick(now_ms)
+        self.look_again()
 
     def look_again(self) -> None:
         """What was wrong may be right again: `reserve` will see."""
@@ -181,9 +195,10 @@ class Log:
         write_former(self.folder, former)
 
     def close(self) -> None:
-        """All files are closed; what is there stays."""
+        """All files are closed; what is there stays, but for spare files."""
         self._upkeep.closed(self)
         self._seal()
+        self._spares.clear()
         if self._secured_file is not None:
             os.close(self._secured_file)
             self._secured_file = None
@@ -208,9 +223,11 @@ class Log:
         try:
             if not self._segments:
                 write_identity(self.folder, self.identity)
-            header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log)
+            spare = self._spares.take()
+            header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
             path = segment_path(self.folder, self._next_position)
-            writer = SegmentWriter.create(Segment(path, header, SEGMENT_HEADER_BYTES))
+            segment = Segment(path, header, SEGMENT_HEADER_BYTES)
+            writer = SegmentWriter.create(segment) if spare is None else SegmentWriter.recycle(segment, spare)
         except OSError as error:
             raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
         with self._lock:
@@ -238,6 +255,8 @@ class Log:
 
     def _recover(self) -> None:
         self.secured = self.last_position = self._read_secured()
+        for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
+            self._upkeep.deleted(path)
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._take_segment(path)
         found = self._recover_last() if self._segments else None
@@ -263,13 +282,17 @@ class Log:
         except FileNotFoundError:  # secured, and deleted in this moment
             return
         header = decode_segment_header(beginning)
-        if header is not None and header.log == self.identity.log:
+        ours = header is not None and header.log == self.identity.log
+        named = segment_path(self.folder, header.first_position) if header is not None else path
+        if header is not None and ours and named == path:
             self._segments.append(Segment(path, header, size))
-        elif any(beginning):
+        elif any(beginning) and not (ours and named < path):
             aside = path.with_suffix(".unreadable")
             logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
             path.rename(aside)
-        else:  # made just before everything stopped
+        else:  # made, or made of a spare file, just before the machine stopped: its header did not get to the disk
+            if any(beginning):
+                logger.warning("spool segment had not got to the disk: file=%s", path)
             path.unlink()
 
     def _recover_last(self) -> Recovered:

@@ -28,6 +28,7 @@ class LogReader:
         self._lost = lost
         self._segment: Segment | None = None
         self._descriptor: int | None = None
+        self._seed = 0
         self._offset = 0
         self._rows = 0
         """Rows of the present segment that were read, skipped or told to be lost."""
@@ -59,8 +60,9 @@ class LogReader:
 
     def close(self) -> None:
         """The file is closed; records that were read can still be used."""
-        if self._descriptor is not None:
+        if self._descriptor is not None and self._segment is not None:
             os.close(self._descriptor)
+            self._segment.readers -= 1
         self._descriptor = None
 
     def _first(self) -> Segment | None:
@@ -84,9 +86,10 @@ class LogReader:
             if missing > 0:
                 self._tell("rows are missing", missing)
         self.close()
-        self._segment, self._offset, self._rows = segment, SEGMENT_HEADER_BYTES, 0
+        self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
         try:
             self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+            segment.readers += 1
         except FileNotFoundError:
             logger.error("spool segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
         return True
@@ -103,15 +106,22 @@ class LogReader:
             logger.error("spool segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
             found = []
         if not found:
-            logger.error("spool segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
+            if not self._has_all_rows(segment):
+                logger.error("spool segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
             self._offset = segment.size
         return found
+
+    def _has_all_rows(self, segment: Segment) -> bool:
+        """True when what follows in the file is no record that was lost: it was not cut off before the machine went
+        down, and holds zeros or what a recycled file held."""
+        following = self._following()
+        return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
 
     def _scan_large(self, rest: int) -> list[Record]:
         """The next record, when its header says that it is longer than a chunk."""
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk
         beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
-        length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0)
+        length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0, self._seed)
         return self._scan(length) if CHUNK_BYTES < length <= rest else []
 
     def _scan(self, length: int) -> list[Record]:
@@ -119,7 +129,7 @@ class LogReader:
         records: list[Record] = []
         begin = self._offset
         lost = 0
-        for found in scan(memoryview(os.pread(self._descriptor, length, begin))):
+        for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):
             self._offset = begin + found.end
             self._rows += found.rows
             if isinstance(found, Damage):

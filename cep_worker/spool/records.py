@@ -1,11 +1,12 @@
 """The bytes of a log: segment headers, records, and how records are found again behind damaged ones. Pure.
 
-    segment   header │ record │ record │ … │ zeros, as far as space was taken for more
+    segment   header │ record │ record │ … │ zeros, as far as space was taken for more; or what a recycled file held
     record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark
               body: an Arrow IPC message, filled up with zeros to a multiple of 8 bytes
 
 All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used where
-they were read.
+they were read. A segment in a recycled file is of version 2: the checksums of its records' headers begin with that of
+the segment's header (`seed`), so that a record of the file's former life is none of this one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from zlib import crc32
 
 ALIGNMENT = 8
 SEGMENT_MAGIC = b"CEPSPOOL"
-VERSION = 1
+NEW, RECYCLED = 1, 2
+"""Versions of segments."""
 RECORD_MAGIC = b"CEPr"
 
 _SEGMENT = struct.Struct("<8sIIqq16s")
@@ -32,11 +34,17 @@ RECORD_HEADER_BYTES = _HEAD.size + _FIELDS.size
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself."""
+    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself. In
+    a `recycled` file something of its former life may follow the last record."""
 
     first_position: int
     rows_before: int
     log: str
+    recycled: bool = False
+
+    def seed(self) -> int:
+        """With what the checksums of its records' headers begin."""
+        return _checksum(_checked(self), RECYCLED) if self.recycled else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,9 @@ class _Header:
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
     """The first bytes of a segment file."""
-    checked = _SEGMENT_CHECKED.pack(header.first_position, header.rows_before, bytes.fromhex(header.log))
-    return SEGMENT_MAGIC + struct.pack("<II", VERSION, crc32(checked)) + checked
+    checked = _checked(header)
+    version = RECYCLED if header.recycled else NEW
+    return SEGMENT_MAGIC + struct.pack("<II", version, _checksum(checked, version)) + checked
 
 
 def decode_segment_header(data: bytes) -> SegmentHeader | None:
@@ -81,15 +90,17 @@ def decode_segment_header(data: bytes) -> SegmentHeader | None:
         return None
     magic, version, checksum, first_position, rows_before, log = _SEGMENT.unpack_from(data)
     checked = data[SEGMENT_HEADER_BYTES - _SEGMENT_CHECKED.size : SEGMENT_HEADER_BYTES]
-    if magic != SEGMENT_MAGIC or version != VERSION or checksum != crc32(checked):
+    if magic != SEGMENT_MAGIC or version not in (NEW, RECYCLED) or checksum != _checksum(checked, version):
         return None
-    return SegmentHeader(first_position, rows_before, log.hex())
+    return SegmentHeader(first_position, rows_before, log.hex(), version == RECYCLED)
 
 
-def record_parts(body: Any, length: int, rows: int, position: int, watermark_ms: int) -> tuple[bytes, Any, bytes]:
+def record_parts(
+    body: Any, length: int, rows: int, position: int, watermark_ms: int, seed: int = 0
+) -> tuple[bytes, Any, bytes]:
     """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
     fields = _FIELDS.pack(length, rows, position, watermark_ms, crc32(body))
-    return _HEAD.pack(RECORD_MAGIC, crc32(fields)) + fields, body, bytes(-length % ALIGNMENT)
+    return _HEAD.pack(RECORD_MAGIC, crc32(fields, seed)) + fields, body, bytes(-length % ALIGNMENT)
 
 
 def record_bytes(length: int) -> int:
@@ -97,24 +108,24 @@ def record_bytes(length: int) -> int:
     return RECORD_HEADER_BYTES + length + -length % ALIGNMENT
 
 
-def scan(data: memoryview, offset: int = 0) -> Iterator[Record | Damage]:
+def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | Damage]:
     """The records of `data` from `offset` on, and what is between them. What comes behind the last record is not told:
-    a torn tail, zeros, or a record that goes on beyond `data`."""
+    a torn tail, zeros, what a recycled file held, or a record that goes on beyond `data`."""
     while True:
-        found = record_at(data, offset)
+        found = record_at(data, offset, seed)
         if found is None:
-            following = _next_record(data, offset + ALIGNMENT)
+            following = _next_record(data, offset + ALIGNMENT, seed)
             if following is None:
                 return
-            yield Damage(offset, following.start, _rows_at(data, offset, following))
+            yield Damage(offset, following.start, _rows_at(data, offset, following, seed))
             found = following
         yield found
         offset = found.end
 
 
-def record_at(data: memoryview, offset: int) -> Record | None:
+def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
     """The whole and sound record at `offset`, or None."""
-    header = _header_at(data, offset)
+    header = _header_at(data, offset, seed)
     if header is None:
         return None
     begin = offset + RECORD_HEADER_BYTES
@@ -125,38 +136,52 @@ def record_at(data: memoryview, offset: int) -> Record | None:
     return Record(header.position, header.rows, header.watermark_ms, body, offset, end)
 
 
-def missing_bytes(data: memoryview, offset: int) -> int:
+def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
     """How many bytes must follow `data` so that the record that begins at `offset` can be whole; 0 when there is no
     header of a record that goes on beyond `data`."""
     if len(data) - offset < RECORD_HEADER_BYTES:
         return RECORD_HEADER_BYTES
-    header = _header_at(data, offset)
+    header = _header_at(data, offset, seed)
     return 0 if header is None else max(0, offset + record_bytes(header.length) - len(data))
 
 
-def _header_at(data: memoryview, offset: int) -> _Header | None:
+def unfinished_bytes(data: memoryview, offset: int, seed: int) -> int:
+    """How much of `data` from `offset` on a record takes that is not whole; 0 when there is no header of one."""
+    header = _header_at(data, offset, seed)
+    return 0 if header is None else min(record_bytes(header.length), len(data) - offset)
+
+
+def _checked(header: SegmentHeader) -> bytes:
+    return _SEGMENT_CHECKED.pack(header.first_position, header.rows_before, bytes.fromhex(header.log))
+
+
+def _checksum(checked: bytes, version: int) -> int:
+    return crc32(checked, version - NEW)
+
+
+def _header_at(data: memoryview, offset: int, seed: int) -> _Header | None:
     if len(data) - offset < RECORD_HEADER_BYTES:
         return None
     magic, checksum = _HEAD.unpack_from(data, offset)
-    if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES]):
+    if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
     return _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
 
 
-def _next_record(data: memoryview, offset: int) -> Record | None:
+def _next_record(data: memoryview, offset: int, seed: int) -> Record | None:
     whole = data.obj if isinstance(data.obj, bytes) and len(data) == len(data.obj) else bytes(data)
     while (offset := whole.find(RECORD_MAGIC, offset)) >= 0:
         if offset % ALIGNMENT == 0:
-            record = record_at(data, offset)
+            record = record_at(data, offset, seed)
             if record is not None:
                 return record
         offset += 1
     return None
 
 
-def _rows_at(data: memoryview, offset: int, following: Record) -> int:
+def _rows_at(data: memoryview, offset: int, following: Record, seed: int) -> int:
     """The rows of a damaged record whose header can still be read, if it is the only one before `following`."""
-    header = _header_at(data, offset)
+    header = _header_at(data, offset, seed)
     if header is None or offset + record_bytes(header.length) > following.start:
         return 0
     return header.rows

@@ -1,4 +1,4 @@
-"""One file of a log: written at its end, read from anywhere, deleted as a whole."""
+"""One file of a log: written at its end, read from anywhere, deleted or used again as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from cep_worker.spool.errors import SpoolFullError
-from cep_worker.spool.records import SEGMENT_HEADER_BYTES, Record, SegmentHeader, encode_segment_header, scan
+from cep_worker.spool.records import (
+    SEGMENT_HEADER_BYTES,
+    Record,
+    SegmentHeader,
+    encode_segment_header,
+    scan,
+    unfinished_bytes,
+)
 
 SUFFIX = ".segment"
 RESERVED_BYTES = 1_048_576
@@ -20,17 +27,19 @@ anybody is told that events were accepted."""
 
 @dataclass(slots=True)
 class Segment:
-    """A file of records. `size` is the end of the last one; the file may be longer while it is written."""
+    """A file of records. `size` is the end of the last one; the file may be longer while it is written. So many
+    `readers` have it open."""
 
     path: Path
     header: SegmentHeader
     size: int
+    readers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
-    bytes follow that are not zeros, and how many bytes between records are damaged."""
+    bytes follow of one that is not whole, and how many bytes between records are damaged."""
 
     last_position: int
     rows: int
@@ -49,14 +58,17 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
     last_position = header.first_position - 1
     rows = damaged = 0
     size = SEGMENT_HEADER_BYTES
-    for found in scan(memoryview(data), size):
+    view = memoryview(data)
+    seed = header.seed()
+    for found in scan(view, size, seed):
         rows += found.rows
         size = found.end
         if isinstance(found, Record):
             last_position = found.position
         else:
             damaged += found.end - found.start
-    return Recovered(last_position, rows, size, len(data[size:].rstrip(b"\0")), damaged)
+    torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
+    return Recovered(last_position, rows, size, torn, damaged)
 
 
 class SegmentWriter:
@@ -65,6 +77,7 @@ class SegmentWriter:
     def __init__(self, segment: Segment, descriptor: int, reserved: int) -> None:
         self.segment = segment
         self.descriptor = descriptor
+        self.seed = segment.header.seed()
         self._reserved = reserved
 
     @classmethod
@@ -81,6 +94,19 @@ class SegmentWriter:
             raise
         segment.size = SEGMENT_HEADER_BYTES
         return writer
+
+    @classmethod
+    def recycle(cls, segment: Segment, spare: Path) -> SegmentWriter:
+        """The file `spare`, which has its space already, has become that of `segment`: what it held is void, since it
+        has the new header before it has the new name. Raises OSError."""
+        descriptor = os.open(spare, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, encode_segment_header(segment.header), 0)
+            spare.rename(segment.path)
+            return cls(segment, descriptor, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     @classmethod
     def reopen(cls, segment: Segment) -> SegmentWriter:
