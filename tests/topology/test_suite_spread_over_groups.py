@@ -31,6 +31,9 @@ SETTINGS = StageSettings()
 LEFT_OUT = {
     "function.cast.object": "an event that fails in one query is not lost to the queries of other groups",
     "lenient.unexpected-char-statement": "the language refuses it",
+    "app.card-fraud.run-01": "a chunk is counted event by event, of which the plan is warned, with effects behind",
+    "app.card-fraud.run-02": "a chunk is counted event by event, of which the plan is warned, with effects behind",
+    "app.intrusion.run-02": "two queries answer events of one time; which is first behind both is told by the plan",
 }
 
 
@@ -85,9 +88,12 @@ def run(compiled: Compiled, events: list[Mapping[str, Any]], start_ms: int) -> t
         now_ms = max(now_ms, _time(event))
         if "data" in event:
             _send(event, engine, topology, compiled, None if plays_back else now_ms)
-        else:
+        elif plays_back:
             engine.advance_time(now_ms)
-            (topology.mark if plays_back else topology.advance)(now_ms)
+            topology.mark(now_ms)
+        else:
+            _advance(engine, now_ms)
+            topology.advance(now_ms)
     if plays_back:
         topology.finish(now_ms)
         topology.advance(now_ms + SETTINGS.idle_ms)
@@ -101,10 +107,17 @@ def _send(
     batch = record_batch(compiled.app.streams[stream].schema, [event])
     batch = batch.add_column(1, KIND, pa.array([CURRENT], pa.int8()))
     if now_ms is not None:
-        engine.advance_time(now_ms)
+        _advance(engine, now_ms)
         topology.advance(now_ms)
     engine.send(stream, batch, now_ms)
     topology.send(stream, batch, _time(event))
+
+
+def _advance(engine: AppRuntime, now_ms: int) -> None:
+    """Everything that was due has happened, each at its own time, as it does by the clock."""
+    while (due_ms := engine.next_deadline_ms()) is not None and due_ms < now_ms:
+        engine.advance_time(due_ms)
+    engine.advance_time(now_ms)
 
 
 def _counted(found: list[Row]) -> Counter[Row]:
