@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
-from account_world import BODY_BYTES, PASSWORD, world_in
+from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
 from browser import CHROMIUM, Browser
 from manager_world import free_port
 
@@ -12,6 +12,20 @@ from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
 
 PAGES = ("/account", "/account/password", "/users", "/users/vera", "/audit", "/plans")
+
+
+def test_whoever_may_not_see_a_page_is_told_why_and_offered_no_deeds(accounts_at_work: AccountWorld) -> None:
+    visitor = accounts_at_work.logged_in("vera")
+    refused = visitor.client.get("/deploy", headers={"Accept": "text/html"})
+    assert refused.status_code == 403
+    assert "You may not see this" in refused.text
+    assert "vera is viewer, which may not edit plans" in refused.text
+    for page in ("/", "/plans"):
+        text = visitor.client.get(page).text
+        assert "/deploy" not in text
+        assert "/plans/Storms/deactivate" not in text
+        assert 'href="/users"' not in text
+        assert 'href="/cluster"' in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
