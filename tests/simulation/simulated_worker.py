@@ -232,7 +232,7 @@ class SimulatedWorker(Process):
         self.wake()
 
     def _control(self, now_ms: int) -> None:
-        snapshot = self.flow.snapshot("") if self.flow is not None else None
+        snapshot = self.flow.snapshot("", ()) if self.flow is not None else None
         if now_ms >= self._beat_ms:
             self._beat_ms = now_ms + 1_000
             plans = (snapshot.report,) if snapshot is not None else ()
