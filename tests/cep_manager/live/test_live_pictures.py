@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from manager_world import KEY, FakeView, World, driver, task, topology
+from manager_world import KEY, FakeView, World, driver, free_port, task, topology
 
+from cep_common.security.config import ServerSecurity
+from cep_common.web_server import WebServer
 from cep_manager.errors import StreamsBusyError, UnknownPlanError
 from cep_manager.live import broadcaster as module
 from cep_manager.live.broadcaster import Broadcaster
@@ -70,7 +75,7 @@ VALUES = st.recursive(
 TABLES = st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TABLES, TABLES)
 def test_a_picture_with_its_changes_is_the_next_picture(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert merged(before, merge_patch(before, after)) == after
@@ -225,3 +230,26 @@ def test_more_than_may_watch_are_told_to_ask(client: FlaskClient) -> None:
 
 def test_what_is_not_there_cannot_be_watched(client: FlaskClient) -> None:
     assert client.get("/api/v1/plans/Calm/live").status_code == 404
+
+
+def test_a_client_that_goes_away_makes_room_for_another(view: FakeView) -> None:
+    port = free_port()
+    server = WebServer(create_app(view, 10_000), "127.0.0.1", port, 8, 10_000, ServerSecurity(), "a test")
+    server.start()
+    address = f"http://127.0.0.1:{port}/api/v1/plans/Storms/live"
+    watching = [requests.get(address, stream=True, timeout=WAIT_S) for _ in range(2)]
+    for one in watching:
+        assert b"event: picture" in next(one.iter_content(4_096)) + next(one.iter_content(4_096))
+    assert requests.get(address, timeout=WAIT_S).status_code == 503
+    for one in watching:
+        one.close()
+    deadline = time.monotonic() + WAIT_S
+    for events_so_far in itertools.count(2_000, 1_000):
+        view.world.hear(task(events=events_so_far))
+        with requests.get(address, stream=True, timeout=WAIT_S) as again:
+            if again.status_code == 200:
+                break
+        assert time.monotonic() < deadline
+    begun = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begun < 3  # a stream that goes on does not hold the server up
