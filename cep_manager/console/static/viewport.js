@@ -1,9 +1,11 @@
 // What of a picture is seen: moved by dragging and arrow keys, made larger and smaller by buttons, + and −, or the wheel with
-// Ctrl; 0 shows all of it. What is seen stays when the picture is drawn anew in the same size.
+// Ctrl; 0 shows all of it. At first all of it is seen, or its beginning where that could not be read. What is seen stays when
+// the picture is drawn anew in the same size.
 
 const STEP = 1.25;
 const LARGEST = 4;
-const SMALLEST = 0.1;
+const SMALLEST = 0.05;
+const READABLE = 0.5; // nothing is shown smaller unless somebody wants to see all of it
 const LOWEST = 180; // the area's height, in pixels and as a share of the window
 const HIGHEST = 0.65;
 const SLIP = 4; // so far a pointer may move and still be a click
@@ -12,7 +14,8 @@ export class Viewport {
   #area;
   #svg = null;
   #whole = { x: 0, y: 0, width: 1, height: 1 };
-  #seen = null; // {x, y, scale}; null: all of it
+  #seen = null; // {x, y, scale}; null: nobody chose
+  #all = false; // somebody chose to see all of it
   #dragged = false;
 
   constructor(area) {
@@ -38,13 +41,14 @@ export class Viewport {
     this.#svg = svg;
     this.#whole = whole;
     this.#seen = same ? this.#seen : null;
+    this.#all &&= same;
     this.#resize();
     this.#apply();
   }
 
   /** The area is as high as the picture is when all of its width is seen, within bounds. */
   #resize() {
-    const scale = Math.min(1, this.#area.clientWidth / this.#whole.width);
+    const scale = Math.max(READABLE, Math.min(1, this.#area.clientWidth / this.#whole.width));
     const height = Math.min(Math.max(LOWEST, this.#whole.height * scale), innerHeight * HIGHEST);
     this.#area.style.height = `${Math.round(height)}px`;
   }
@@ -52,6 +56,7 @@ export class Viewport {
   /** Everything is seen, never larger than it was drawn. */
   fit() {
     this.#seen = null;
+    this.#all = true;
     this.#apply();
   }
 
@@ -76,9 +81,10 @@ export class Viewport {
       return this.#seen;
     }
     const [width, height] = [this.#area.clientWidth, this.#area.clientHeight];
-    const scale = Math.min(1, width / this.#whole.width, height / this.#whole.height);
-    const x = this.#whole.x - (width / scale - this.#whole.width) / 2;
-    return { x, y: this.#whole.y - (height / scale - this.#whole.height) / 2, scale };
+    const fitting = Math.min(1, width / this.#whole.width, height / this.#whole.height);
+    const scale = this.#all ? fitting : Math.max(READABLE, fitting);
+    const before = (room, size) => Math.max(0, (room / scale - size) / 2); // what fits stands in the middle
+    return { x: this.#whole.x - before(width, this.#whole.width), y: this.#whole.y - before(height, this.#whole.height), scale };
   }
 
   #apply() {
