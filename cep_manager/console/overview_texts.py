@@ -110,7 +110,7 @@ def spark(traffic: Traffic, rates: tuple[float | None, ...]) -> Spark:
     """The line of `rates` since counting began, from zero to their highest."""
     known = [one for one in rates if one is not None]
     if len(known) < 2:
-        return Spark("", "", "not counted for long enough to draw a line")
+        return Spark("", "", "no history yet")
     highest = max(known) or 1.0
     step = SPARK_WIDTH / (len(known) - 1)
     points = [

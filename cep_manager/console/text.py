@@ -5,11 +5,15 @@ Units are set off by a narrow space, which no line is broken at. What is not kno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from markupsafe import Markup, escape
+
 SPACE = "\u202f"
 UNKNOWN = "–"
+_CODE = re.compile(r"`([^`]+)`")
 _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -95,6 +99,11 @@ def iso(epoch_ms: int) -> str:
     return datetime.fromtimestamp(epoch_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def coded(text: str) -> Markup:
+    """A text with what stands in backquotes set as code; all else in it stays text."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
+
+
 def _digits(number: float) -> str:
     """To three digits, without zeros behind the point."""
     places = 0 if abs(number) >= 99.95 else 1 if abs(number) >= 9.995 else 2
@@ -112,6 +121,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "percent": percent,
     "utc": utc,
     "iso": iso,
+    "coded": coded,
 }
 """By name in templates: `duration` and `latency` of milliseconds, `whole` and `short` of counts, `rate` of events per
-second, `size` of bytes, `percent` of a share of one, `utc` and `iso` of times of day."""
+second, `size` of bytes, `percent` of a share of one, `utc` and `iso` of times of day, `coded` of texts."""
