@@ -71,12 +71,25 @@ class ManagerClient:
         """What went wrong with the plan, or with all plans of the tenant."""
         return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
+    def overview(self) -> Any:
+        """The system at a glance, and what needs attention."""
+        return self._call("GET", "/overview")
+
     def workers(self) -> Any:
         """All workers."""
         return self._call("GET", "/workers")
 
     def clear_checkpoints(self, plan: str) -> Any:
         return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
+
+    def operations(self) -> list[Any]:
+        """The newest long actions, newest first."""
+        found: list[Any] = self._call("GET", "/operations")["operations"]
+        return found
+
+    def operation(self, operation: str) -> Any:
+        """How far a long action has got."""
+        return self._call("GET", f"/operations/{quote(operation, safe='')}")
 
     def savepoints(self, plan: str) -> list[Any]:
         """The plan's savepoints, oldest first."""

@@ -28,6 +28,10 @@ NOT_TOLD_AFTER_MS = 10_000
 """A savepoint that the driver does not tell of for so long will not come."""
 
 
+CLOCKS_APART_MS = 5_000
+"""Driver and manager may tell times of day that differ by so much."""
+
+
 class OperationError(msgspec.Struct, frozen=True):
     """Why an operation came to nothing."""
 
@@ -167,6 +171,8 @@ def _undeployment(snapshot: Snapshot, asked: OperationId) -> Operation:
 
 def _savepoint(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation:
     report = _report(snapshot, asked)
+    if report is not None and report.state == "stored" and report.taken_ms < asked.begun_ms - CLOCKS_APART_MS:
+        report = None  # an earlier one of that name, in whose place this one comes
     if report is None and (snapshot.driver is None or now_ms - asked.begun_ms < NOT_TOLD_AFTER_MS):
         return _told(asked, "pending", "the driver was told")
     if report is None:

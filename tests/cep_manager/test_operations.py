@@ -119,6 +119,14 @@ def test_a_savepoint_is_what_the_driver_says(world: World, reported: str, expect
     assert (told.error is not None and told.error.message) == ("disk full" if expected == "failed" else False)
 
 
+def test_an_earlier_savepoint_of_that_name_is_not_taken_for_the_new_one(world: World) -> None:
+    world.active()
+    report = SavepointReport(KEY, "nightly", "stored", taken_ms=NOW_MS - 60_000)
+    world.hear(msgspec.structs.replace(driver(topology("running")), savepoints=(report,)), peer=b"driver")
+    assert state(world, "savepoint", NOW_MS - 60_000, "nightly").state == "succeeded"
+    assert state(world, "savepoint", NOW_MS, "nightly").state == "pending"
+
+
 def test_a_savepoint_that_the_driver_never_tells_of_fails(world: World) -> None:
     world.active()
     assert state(world, "savepoint", NOW_MS - 500, "lost").state == "pending"
