@@ -102,9 +102,7 @@ class Samples:
         return dict(self._plans)
 
 
-def sample_report(
-    samples: Mapping[PlanKey, PlanSamples], key: PlanKey, component: str, now_ms: int
-) -> SampleReport:
+def sample_report(samples: Mapping[PlanKey, PlanSamples], key: PlanKey, component: str, now_ms: int) -> SampleReport:
     """What is known of the plan's samples: of all its stages (empty `component`), or of one."""
     plan = samples.get(key, NONE)
     events = [event for name, seen in plan.events.items() if component in ("", name) for event in seen]
