@@ -28,6 +28,7 @@ def test_whoever_may_not_see_a_page_is_told_why_and_offered_no_deeds(accounts_at
         assert 'href="/cluster"' in text
 
 
+@pytest.mark.cluster
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_axe_finds_nothing_serious_where_one_logs_in_and_behind_it(tmp_path: Path, chromium: Browser) -> None:
     with world_in(tmp_path) as world:
