@@ -42,7 +42,10 @@ TENANT = {
 EVERYWHERE = {
     307: "`not-leader`: another manager leads; ask it, at `Location`",
     401: "`not-authenticated`: no token, or one that is nobody's",
-    403: "`not-authorised`, `unknown-host`, `cross-site`: whoever asks may not do that, or not so",
+    403: (
+        "`not-authorised`, `password-must-change`: whoever asks may not do that; "
+        "`unknown-host`, `cross-site`, `csrf`: not in this way"
+    ),
     429: "`too-many-requests`: the client makes more requests a second than it may",
     500: "`internal`: a defect; the manager's log says more",
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import schemathesis
 from manager_world import FakeView, World
 
 from cep_manager.access import CALLS
@@ -36,6 +39,25 @@ def test_every_route_is_described_and_nothing_else(document: dict[str, Any]) -> 
     }
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == routes
+
+
+def test_the_document_is_openapi() -> None:
+    schemathesis.openapi.from_wsgi("/api/v1/openapi.json", APP).validate()
+
+
+def test_every_code_of_a_call_is_listed_for_people(document: dict[str, Any]) -> None:
+    """docs/rest.md has a table of all codes, which a test of its own keeps complete."""
+    text = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| (\d+) \| `([a-z-]+)` \|", text, flags=re.MULTILINE))
+    told = {
+        (status, code)
+        for operation in operations(document)
+        for status, answer in operation["responses"].items()
+        if status >= "400"
+        for code in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", answer["description"])
+    }
+    assert len(told) > 20
+    assert told - listed == set()
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
