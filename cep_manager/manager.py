@@ -21,7 +21,7 @@ from cep_manager.config import ManagerConfig
 from cep_manager.errors import NoWorkerError
 from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
-from cep_manager.events.sending import send_events
+from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 from cep_manager.events.tails import Tail, Tails, listen_with
 from cep_manager.graph_model import TopologyGraph
@@ -130,7 +130,8 @@ class Manager(SampleCommands):
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         snapshot = self._live_snapshot()
         stream = find_stream(snapshot, tenant, "imported", name)
-        return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, authorization)
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, shown)
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)

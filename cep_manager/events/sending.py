@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import requests
 
 from cep_common.messages import RegisterWorker
+from cep_common.security.tokens import bearer
 from cep_manager.errors import EventsRefusedError, NoWorkerError, WorkerFailedError
 from cep_manager.events.model import SentEvents
 
 TIMEOUT_S = 10.0
 TAKEN = "application/json"
+
+
+def own_authorization(token_file: str) -> str:
+    """The header by which a manager itself sends events, for people who are known to it and not to workers; empty where
+    no `token_file` is named. Raises WorkerFailedError when it cannot be read."""
+    if not token_file:
+        return ""
+    try:
+        token = Path(token_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkerFailedError(f"accounts.worker_token: {token_file} cannot be read: {error}") from error
+    return bearer(token).get("Authorization", "")
 
 
 def send_events(

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from manager_world import COMPILED, KEY, LEASE_MS, World, free_port, plan, worke
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
 from cep_manager.errors import EventsRefusedError, NoWorkerError, UnknownStreamError, WorkerFailedError
-from cep_manager.events.sending import send_events
+from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 
 OTHER = msgspec.structs.replace(
@@ -111,3 +112,12 @@ def test_a_worker_that_is_not_there_is_named() -> None:
     gone = msgspec.structs.replace(worker(), http_address=f"http://127.0.0.1:{free_port()}")
     with pytest.raises(WorkerFailedError, match=r"worker-1 at .* does not answer"):
         send_events((gone,), "S", 7, b"", "", "")
+
+
+def test_a_manager_shows_its_own_token_for_people_whom_workers_do_not_know(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("cep_x\n")
+    assert own_authorization(str(file)) == "Bearer cep_x"
+    assert own_authorization("") == ""
+    with pytest.raises(WorkerFailedError, match=r"accounts\.worker_token: .*none cannot be read"):
+        own_authorization(str(tmp_path / "none"))

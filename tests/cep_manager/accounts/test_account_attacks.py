@@ -10,6 +10,7 @@ import pytest
 from account_world import BODY_BYTES, PASSWORD, AccountWorld, Visitor, world_in
 
 from cep_common.security.access import AccessRole
+from cep_common.security.tokens import TokenFile, bearer
 from cep_manager.accounts.login_pace import OF_ADDRESS, OF_NAME
 
 HOUR_MS = 3_600_000
@@ -285,6 +286,19 @@ def test_a_token_ends_at_its_day_and_when_it_is_revoked(accounts_at_work: Accoun
     assert client.get("/api/v1/plans", headers=first).status_code == 401
     world.clock.advance(30 * 24 * HOUR_MS)
     assert client.get("/api/v1/plans", headers=second).status_code == 401
+
+
+def test_what_users_show_to_a_manager_is_not_passed_on_to_workers(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    shared = bearer(TokenFile(file).create("feeder", AccessRole.SENDER, None, 0))
+    address, events = "/api/v1/event-streams/Arrivals:1.0.0/events", {"json": {"event": {}}}
+    with world_in(tmp_path, tokens=str(file)) as world:
+        world.add_users()
+        visitor, client = world.logged_in("otto"), world.app.test_client()
+        assert visitor.client.post(address, headers={"X-CSRFToken": visitor.proof()}, **events).status_code == 200
+        for shown in (basic("otto", PASSWORD), world.token("otto", AccessRole.SENDER), shared):
+            assert client.post(address, headers=shown, **events).status_code == 200
+        assert [authorization for *_, authorization in world.view.sent] == ["", "", "", shared["Authorization"]]
 
 
 def test_the_last_admin_stays(accounts_at_work: AccountWorld) -> None:
