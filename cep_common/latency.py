@@ -6,6 +6,7 @@ Each bucket reaches 9 % further than the one before, so that a percentile is tol
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 
 PER_DOUBLING = 8
@@ -16,11 +17,12 @@ BUCKETS = 22 * PER_DOUBLING + 1
 """The last one takes whatever is longer than about 230 s."""
 
 
+_BOUNDS_NS = [FIRST_NS * 2 ** (index / PER_DOUBLING) for index in range(BUCKETS - 1)]
+
+
 def bucket(length_ns: int) -> int:
     """The bucket that counts a length of time."""
-    if length_ns <= FIRST_NS:
-        return 0
-    return min(BUCKETS - 1, math.ceil(PER_DOUBLING * math.log2(length_ns / FIRST_NS)))
+    return bisect_left(_BOUNDS_NS, length_ns)
 
 
 def upper_bound_ms(index: int) -> float:

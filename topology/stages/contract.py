@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cep_common.error_records import ErrorLog
 from cep_common.latency import bucket
@@ -21,6 +21,8 @@ from topology.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
 """Hands a bundle to every consumer of the instance's component."""
+
+Of = TypeVar("Of", str, int)
 
 Parts = Mapping[str, bytes]
 """The state of an instance, by the names of its parts: those that can be split or matched by themselves."""
@@ -56,13 +58,21 @@ class StageInstance(Protocol):
         """Called once, after everything else."""
 
 
+Counts = defaultdict[Of, int]
+"""Plain counters: `collections.Counter` takes twice as long to count, for each piece of events."""
+
+
+def _none() -> Counts[Of]:
+    return defaultdict(int)
+
+
 @dataclass(slots=True)
 class QueryWork:
     """What one query has done while the level was `detail`."""
 
     events: int = 0
     busy_ns: int = 0
-    latencies: Counter[int] = field(default_factory=Counter)
+    latencies: Counts[int] = field(default_factory=_none)
 
     def report(self, query: str) -> QueryReport:
         """The counters as they travel to the manager."""
@@ -80,14 +90,14 @@ class Statistics:
 
     component: str
     kind: ComponentKind
-    received: Counter[str] = field(default_factory=Counter)
-    emitted: Counter[str] = field(default_factory=Counter)
+    received: Counts[str] = field(default_factory=_none)
+    emitted: Counts[str] = field(default_factory=_none)
     dropped_events: int = 0
     queued_events: int = 0
     busy_ns: int = 0
     bundles: int = 0
     stay_ns: int = 0
-    latencies: Counter[int] = field(default_factory=Counter)
+    latencies: Counts[int] = field(default_factory=_none)
     errors: int = 0
     last_error: str = ""
     last_error_ms: int = 0
@@ -106,6 +116,12 @@ class Statistics:
     def gave(self, stream: str, events: int) -> None:
         """Events of `stream` went on; a negative number takes back what must go again."""
         if self.level != "off":
+            self.emitted[stream] += events
+
+    def passed(self, stream: str, events: int) -> None:
+        """Events of `stream` came in and went on."""
+        if self.level != "off":
+            self.received[stream] += events
             self.emitted[stream] += events
 
     def error(self, code: str, text: str, now_ms: int, count: int = 1) -> bool:
@@ -168,5 +184,5 @@ class Statistics:
         )
 
 
-def _counts(counter: Counter[str]) -> tuple[StreamCount, ...]:
+def _counts(counter: Counts[str]) -> tuple[StreamCount, ...]:
     return tuple(StreamCount(stream, events) for stream, events in sorted(counter.items()))

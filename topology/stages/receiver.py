@@ -177,8 +177,7 @@ class Receiver:
         ledger: FrameLedger = link.attachment
         ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
         ledger.idle = False
-        self.statistics.took(stream, batch.num_rows)
-        self.statistics.gave(stream, batch.num_rows)
+        self.statistics.passed(stream, batch.num_rows)
         came_ns = perf_counter_ns()
 
         def through() -> None:
