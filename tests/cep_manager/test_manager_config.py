@@ -84,7 +84,7 @@ def test_managers_of_several_hosts_need_more_than_a_file() -> None:
 
 
 def test_a_manager_is_reached_at_the_address_that_it_is_told_or_at_its_hosts_name() -> None:
-    everywhere = {"CEP_MANAGER__HOST": "0.0.0.0", "CEP_MANAGER__HTTP__HOST": "0.0.0.0"}  # noqa: S104 - to be told
+    everywhere = {"CEP_MANAGER__HOST": "0.0.0.0", "CEP_MANAGER__HTTP__HOST": "10.0.0.1"}  # noqa: S104 - to be told
     by_name = load_config(ManagerConfig, None, "manager", everywhere)
     assert by_name.control_endpoint() == Endpoint(socket.gethostname(), 8904)
     told = load_config(ManagerConfig, None, "manager", {**everywhere, "CEP_MANAGER__ADVERTISED_HOST": "10.0.0.5"})
@@ -97,3 +97,12 @@ def test_a_tenant_has_the_common_quota_unless_it_has_its_own() -> None:
     quotas = load_config(ManagerConfig, None, "manager", given).quotas
     assert (quotas.of(7).plans, quotas.of(7).slots) == (0, 2)
     assert (quotas.of(8).plans, quotas.of(8).slots) == (5, 0)
+
+
+def test_beyond_loopback_people_must_log_in_unless_anybody_is_let_in_on_purpose() -> None:
+    open_to_all = {"CEP_MANAGER__ACCOUNTS__LOGIN": "false", "CEP_MANAGER__HTTP__HOST": "10.0.0.1"}
+    with pytest.raises(ConfigError, match=r"accounts\.login: people must log in where http\.host is 10\.0\.0\.1"):
+        load_config(ManagerConfig, None, "manager", open_to_all)
+    assert load_config(ManagerConfig, None, "manager", {"CEP_MANAGER__HTTP__HOST": "10.0.0.1"}).accounts.login
+    insecure = {**open_to_all, "CEP_MANAGER__SECURITY__INSECURE": "true"}
+    assert not load_config(ManagerConfig, None, "manager", insecure).accounts.login

@@ -134,3 +134,9 @@ def test_a_server_beyond_loopback_wants_tokens(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"security\.tokens: .*none\.json holds no token"):
         Gate(ServerSecurity(tokens=str(tmp_path / "none.json")), "127.0.0.1", ManualClock(0))
     assert not Gate(ServerSecurity(insecure=True), "0.0.0.0", ManualClock(0)).needs_token()  # noqa: S104
+
+
+def test_a_server_that_knows_people_may_be_beyond_loopback_without_tokens() -> None:
+    gate = Gate(ServerSecurity(), "0.0.0.0", ManualClock(0), users=True)  # noqa: S104
+    assert gate.needs_token()
+    assert gate.principal("cep_x") is None

@@ -99,6 +99,14 @@ def test_a_part_of_a_page_is_refused_with_a_status_that_scripts_understand(accou
     assert "Basic" not in answer.headers["WWW-Authenticate"]  # a browser would ask for a password by itself
 
 
+def test_clients_of_storm_are_told_that_they_may_show_a_password(accounts_at_work: AccountWorld) -> None:
+    client = accounts_at_work.app.test_client()
+    address = "/storm/api/v1/topology/summary"
+    assert "Basic" in client.get(address).headers["WWW-Authenticate"]
+    shown = client.get(address, auth=("vera", PASSWORD))
+    assert (shown.status_code, len(shown.get_json()["topologies"])) == (200, 1)
+
+
 @pytest.mark.parametrize(
     "written",
     ["//evil.example", "https://evil.example", "/\\evil.example", "/\t/evil.example", "\\\\evil.example",
