@@ -4,9 +4,9 @@
 
 A real task (receiver, two stages, publisher, real links) runs all the time in a thread, and its level is switched while
 it does. At each level the same events go through it, in turns, once in large pieces and once in small ones: counting
-goes by piece. Tells the processor time of the task's thread for each event, the least of all turns, and how
-much more it is than the least at `off`: what else the machine does only adds to it. Beside that stands the median of how
-much more each turn took than that at `off` of its round. Exits with 1 when both say that `basic` costs more than 3 %.
+goes by piece. Tells the processor time of the task's thread for each event, the least of all turns, and how much more
+that is than the least at `off`: what else the machine does only adds to it. Beside that stands the median of how much
+more each turn took than that at `off` of its round. Exits with 1 when both say that `basic` costs more than 3 %.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ def main() -> None:
 
 
 def _told(by_level: dict[str, list[float]]) -> dict[str, tuple[float, float, float]]:
-    """For each level the least, how much more that is than at `off`, and the median of how much more each turn took than
-    that at `off` of its round."""
+    """For each level the least, how much more that is than at `off`, and the median of how much more each turn took
+    than that at `off` of its round."""
     least = min(by_level["off"])
     return {
         level: (
