@@ -114,7 +114,8 @@ class ControlPlane:
             return None
         match message:
             case RegisterTask():
-                level = self._deployments.plans[message.key].statistics_level()
+                record = self._deployments.plans.get(message.key)
+                level = record.statistics_level() if record is not None else "basic"
                 return TaskRegistered(self._heartbeat_ms, self._lease_ms, statistics=level)
             case RegisterEndpoint():
                 return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
