@@ -34,7 +34,6 @@ class PlanLine(msgspec.Struct, frozen=True):
     emitted: str
     p99: str
     tasks: str
-    updated_ms: int
     intake: bool
     trace: bool
     statistics: StatisticsLevel
@@ -83,7 +82,6 @@ def _line(plan: PlanSummary, snapshot: Snapshot) -> PlanLine:
         emitted=rate(figure.emitted_per_second),
         p99=latency(figure.p99_ms),
         tasks=f"{topology.tasks_live}/{topology.tasks_required}",
-        updated_ms=plan.updated_ms,
         intake=topology.intake,
         trace=topology.trace,
         statistics=level,

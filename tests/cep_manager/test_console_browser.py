@@ -49,6 +49,6 @@ def dumped(address: str, profile: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout  # noqa: S603
 
 
-def test_the_list_shows_times_in_the_readers_own_zone(address: str, tmp_path: Path) -> None:
-    page = dumped(f"{address}/plans", tmp_path)
+def test_times_are_shown_in_the_readers_own_zone(address: str, tmp_path: Path) -> None:
+    page = dumped(f"{address}/cluster", tmp_path)
     assert re.search(r'<time datetime="2026-01-01T00:00:00Z" title="2026-01-01 00:00:00 UTC">', page)
