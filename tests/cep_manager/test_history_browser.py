@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from accessibility import SCHEMES, grave_findings, set_scheme
 from browser import CHROMIUM, Browser
 from manager_world import KEY, FakeView, free_port
 from storm_world import running_view
@@ -54,12 +55,16 @@ def test_charts_are_drawn_and_the_keys_move_along_them(chromium: Browser, addres
         "From the manager's memory"
     )
     assert chromium.problems == []
+    for scheme in SCHEMES:
+        set_scheme(chromium, scheme)
+        assert grave_findings(chromium) == []
 
 
 def test_the_level_of_statistics_is_set_from_the_page(chromium: Browser, address: str, view: FakeView) -> None:
     chromium.open(f"{address}/plans/Storms")
+    chromium.until(f"{PLOT} !== null")
     chromium.evaluate("document.getElementById('do-statistics').click()")
-    chromium.until("document.getElementById('ask-statistics').matches(':popover-open')")
+    chromium.until("document.querySelector('#ask-statistics:popover-open') !== null")
     chromium.evaluate("document.getElementById('statistics-level').value = 'detail'")
     chromium.evaluate("document.querySelector('#ask-statistics .button.primary').click()")
     chromium.until("document.body.textContent.includes('counts at the level')")
