@@ -20,7 +20,8 @@ Tone = Literal["bad", "warn", "idle"]
 
 
 class PlaceRow(msgspec.Struct, frozen=True):
-    """Where errors arose; `log` is the address of its process' log, empty when it has ended."""
+    """Where errors arose; `log` is the address of its process' log, or, when that has `ended`, of those of the plan's
+    other processes; empty when there is neither."""
 
     instance: str
     process: str
@@ -28,6 +29,7 @@ class PlaceRow(msgspec.Struct, frozen=True):
     last_ms: int
     count: str
     log: str
+    ended: bool
 
 
 class ErrorRow(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ def present_error(group: ErrorGroup, snapshot: Snapshot, now_ms: int) -> ErrorRo
     """One group."""
     key = PlanKey(group.tenant, group.plan) if group.plan else None
     processes = _processes(snapshot, key)
-    places = tuple(_place(place, processes, group.tenant) for place in group.places)
+    places = tuple(_place(place, processes, group) for place in group.places)
     newest = places[0] if places else None
     fresh = now_ms - group.last_ms < FRESH_MS
     tone: Tone = "idle" if not fresh else "bad" if group.kind == "failure" else "warn"
@@ -84,17 +86,20 @@ def present_error(group: ErrorGroup, snapshot: Snapshot, now_ms: int) -> ErrorRo
     )
 
 
-def _place(place: ErrorPlace, processes: dict[tuple[str, int], str], tenant: int) -> PlaceRow:
+def _place(place: ErrorPlace, processes: dict[tuple[str, int], str], group: ErrorGroup) -> PlaceRow:
     process = f"{place.host}, process {place.process_id}" if place.process_id else place.host
     found = processes.get((place.host, place.process_id), "")
-    asked = {"process": found} if tenant == SUPER_TENANT else {"process": found, "tenant": str(tenant)}
+    asked = {"process": found} if found else {"plan": group.plan} if group.plan else {}
+    if asked and group.tenant != SUPER_TENANT:
+        asked["tenant"] = str(group.tenant)
     return PlaceRow(
         instance=place.instance,
         process=process or "the manager",
         first_ms=place.first_ms,
         last_ms=place.last_ms,
         count=count(place.count),
-        log=f"/logs?{urlencode(asked)}" if found else "",
+        log=f"/logs?{urlencode(asked)}" if asked else "",
+        ended=not found,
     )
 
 

@@ -201,6 +201,13 @@ def test_the_root_cause_comes_first_with_its_traceback_place_and_log(client: Fla
     assert 'href="/plans/Storms/components/storms"' in page
 
 
+def test_of_a_process_that_has_ended_the_plans_logs_are_offered(client: FlaskClient, view: FakeView) -> None:
+    view.world.hear(task(attempt=5, process_id=201))
+    cause = client.get("/plans/Storms/exceptions").text.partition("History")[0]
+    assert "process 200, which has ended" in cause
+    assert 'href="/logs?plan=Storms">the plan&#39;s logs</a>' in cause
+
+
 def test_a_million_events_that_fail_alike_are_one_line(client: FlaskClient) -> None:
     text = text_of(client, "/exceptions")
     assert text.count("events-dropped") == 1
