@@ -35,12 +35,14 @@ class QueryReading(msgspec.Struct, frozen=True):
 
 
 class PlanReading(msgspec.Struct, frozen=True):
-    """How a plan's counters stand. `counts` is False while its stages count nothing. `heard_ms` is when its receivers
+    """How a plan's counters stand. `counts` is False while its stages count nothing, `detailed` is True while they
+    count for each query. `heard_ms` is when its receivers
     were heard last (monotonic); `streams` are events by stream, `latencies` events of receivers by bucket,
     `checkpoints` the duration (ms) and the size (bytes) of its newest complete ones."""
 
     key: PlanKey
     counts: bool
+    detailed: bool
     received: int
     emitted: int
     heard_ms: int

@@ -26,6 +26,7 @@ def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
     histories = snapshot.histories.get(key, {})
     if record.compiled is None or not histories:
         return None
+    level = record.statistics_level()
     live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
     reports = {report.instance: report for task in live for report in task.latest.components}
     told: dict[str, Figures] = {}
@@ -42,7 +43,8 @@ def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
     between = added_up(one for name, one in told.items() if kinds[name] in ("processor", "trigger"))
     return PlanReading(
         key=key,
-        counts=record.statistics_level() != "off",
+        counts=level != "off",
+        detailed=level == "detail",
         received=receivers.events_received(),
         emitted=publishers.events_emitted(),
         heard_ms=max((stage.heard_ms for stage in stages), default=snapshot.now_ms),
@@ -50,7 +52,7 @@ def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
         latencies=receivers.latencies,
         streams={**receivers.received, **between.emitted},
         stages=tuple(stages),
-        queries=tuple(_queries(reports.values(), snapshot.now_ms)),
+        queries=tuple(_queries(reports.values(), snapshot.now_ms)) if level == "detail" else (),
         checkpoints=tuple(_checkpoints(snapshot, key, record.epoch)),
     )
 

@@ -129,7 +129,7 @@ class _Look:
                 self._gauge(of_part(key, "Stages", stage.component, "capacity"), share)
                 shares.append(share)
             for part in stage.held:
-                if part.kind in KINDS and self.reading.queries:
+                if part.kind in KINDS and self.reading.detailed:
                     self._gauge(of_part(key, KINDS[part.kind], part.name, "memory"), part.bytes)
             if stage.held:
                 self._gauge(of_part(key, "Stages", stage.component, "memory"), sum(part.bytes for part in stage.held))

@@ -11,7 +11,7 @@ from manager_world import KEY, NO_QUOTAS, World, driver, plan, task, topology
 from storm_world import PER_SECOND, working_task
 
 from cep_common.latency import bucket
-from cep_common.task_messages import QueryReport
+from cep_common.task_messages import HeldState, QueryReport
 from cep_manager.metric_tables.meter import Meter
 from cep_manager.metric_tables.model import MetricRow
 from cep_manager.metric_tables.names import of_part
@@ -98,12 +98,15 @@ def test_queries_are_told_at_level_detail() -> None:
     for second in (1, 2):
         told = (QueryReport("late", 100 * second, 5_000 * second, ((bucket(5_000_000), 100 * second),)),)
         seen = task(events=second)
+        held = (HeldState("window", "Late", rows=12, bytes=4_096),)
         parts = [
-            msgspec.structs.replace(one, queries=told) if one.component == "storms" else one for one in seen.components
+            msgspec.structs.replace(one, queries=told, held=held) if one.component == "storms" else one
+            for one in seen.components
         ]
         world.now_ms = second * 1_000
         world.hear(msgspec.structs.replace(seen, components=tuple(parts), up_ms=second * 1_000))
         rows, _ = recording.take(read_plans(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
+    assert row(rows, "Siddhi.Windows.Late.memory").values == {"value": "4096"}
     timer = row(rows, "Siddhi.Queries.late.latency")
     assert (timer.values["count"], timer.values["p50"]) == (200, pytest.approx(5, rel=0.1))
 
