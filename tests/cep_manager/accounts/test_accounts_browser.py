@@ -29,8 +29,9 @@ def served(tmp_path: Path, chromium: Browser) -> Iterator[tuple[AccountWorld, st
         server.start()
         chromium.call("Network.clearBrowserCookies")
         yield world, f"http://127.0.0.1:{port}"
-        server.stop()
+        chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
         chromium.problems.clear()
+        server.stop()
 
 
 def write(browser: Browser, **fields: str) -> None:
