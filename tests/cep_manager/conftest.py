@@ -9,8 +9,16 @@ from browser import Browser
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def one_chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser; tests that ask for it are skipped where none is installed."""
     browser = Browser(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def chromium(one_chromium: Browser) -> Iterator[Browser]:
+    """The browser, for one test: the page that it leaves would go on asking a server that has ended."""
+    yield one_chromium
+    one_chromium.open("about:blank")
+    one_chromium.problems.clear()

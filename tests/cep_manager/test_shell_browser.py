@@ -67,11 +67,8 @@ def address(view: FakeView) -> Iterator[str]:
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Browser]:
-    chromium.problems.clear()
     yield chromium
     set_scheme(chromium, "light")
-    chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
-    chromium.problems.clear()
 
 
 @pytest.mark.parametrize("path", PAGES)

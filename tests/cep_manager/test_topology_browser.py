@@ -48,12 +48,11 @@ def world() -> World:
 
 
 @pytest.fixture(scope="module")
-def address(world: World, chromium: Browser) -> Iterator[str]:
+def address(world: World) -> Iterator[str]:
     port = free_port()
     server = WebServer(create_app(FakeView(world), 100_000), "127.0.0.1", port, 8, 100_000, ServerSecurity(), "a test")
     server.start()
     yield f"http://127.0.0.1:{port}"
-    chromium.open("about:blank")  # what it listens to ends with the page
     server.stop()
 
 
