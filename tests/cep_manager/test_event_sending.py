@@ -101,7 +101,7 @@ def test_a_workers_refusal_comes_with_its_reasons(address: str) -> None:
     takes = msgspec.structs.replace(worker(), http_address=address)
     with pytest.raises(EventsRefusedError, match="1 event does not fit") as refused:
         send_events((takes,), "S", 7, b"broken", "", "")
-    assert (refused.value.reason_code, refused.value.problems) == ("bad-events", [{"index": 0}])
+    assert refused.value.details == {"code": "bad-events", "problems": [{"index": 0}]}
     with pytest.raises(WorkerFailedError, match="does not answer"):
         send_events((takes,), "S", 7, b"garbled", "", "")
 
