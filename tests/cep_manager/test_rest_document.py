@@ -31,7 +31,12 @@ def test_every_failure_is_listed_with_its_status() -> None:
     known = {(status, error.code) for error, status in HTTP_STATUS.items()}
     common = {(status, code) for status, (code, _) in HTTP_CODES.items()}
     gate = {(401, "not-authenticated"), (403, "not-authorised"), (403, "unknown-host"), (429, "too-many-requests")}
-    assert listed == known | common | gate | {(403, "cross-site"), (403, "csrf"), (403, "password-must-change"), (500, "internal")}
+    assert listed == known | common | gate | {
+        (403, "cross-site"),
+        (403, "csrf"),
+        (403, "password-must-change"),
+        (500, "internal"),
+    }
 
 
 def test_every_state_is_explained() -> None:
