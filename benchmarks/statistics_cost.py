@@ -1,6 +1,6 @@
 """What statistics cost: processor time of a topology's task for each event, at the levels off, basic and detail.
 
-    .venv/bin/python -m benchmarks.statistics_cost [--rounds 21] [--json]
+    .venv/bin/python -m benchmarks.statistics_cost [--rounds 101] [--json]
 
 A real task (receiver, two stages, publisher, real links) runs all the time in a thread, and its level is switched while
 it does. At each level the same events go through it, in turns, once in large pieces and once in small ones: counting
@@ -49,7 +49,7 @@ define stream Warm (room string, degrees double);
   select room, degrees, avg(degrees) as mean group by room insert into Hot;
 """
 LEVELS: tuple[StatisticsLevel, ...] = ("off", "basic", "detail")
-SIZES = {"large": (4_096, 200), "small": (16, 2_000)}
+SIZES = {"large": (4_096, 60), "small": (16, 500)}
 """Rows of a piece, and how many pieces a turn has."""
 MOST = 0.03
 KEY, EPOCH = PlanKey(SUPER_TENANT, "Cost"), 1
@@ -124,7 +124,7 @@ class Cost:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     times: dict[str, dict[str, list[float]]] = {size: {level: [] for level in LEVELS} for size in SIZES}

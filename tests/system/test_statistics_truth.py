@@ -28,6 +28,10 @@ def test_a_known_load_is_told_as_it_was_at_every_place(system: LocalSystem) -> N
     # benchmarks/statistics.py measures for a minute and holds 2 %; in seconds, the pauses of a busy machine weigh more.
     assert off["rates_off"] < 0.1
     assert off["p99_off"] < 0.25
+    scraped = requests.get(
+        f"http://127.0.0.1:{system.environment['CEP_DRIVER__METRICS__PORT']}/metrics", timeout=5
+    ).text
+    assert 'cep_driver_topologies{plan="Known",state="running",tenant="-1234"} 1.0' in scraped
     system.client.act("Known", "statistics-level", level="off")
     assert system.client.plan("Known")["status"]["topology"]["statistics"] == "off"
     cluster = requests.get(f"http://127.0.0.1:{system.ports.console}/api/v1/cluster", timeout=5).json()
