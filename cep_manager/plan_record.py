@@ -31,8 +31,8 @@ class PlanToRun(msgspec.Struct, frozen=True):
     whether workers write the plan's events to their logs, and so does `statistics` with what stages count. `origin` is
     the file that the plan comes from, empty for one that was deployed by hand. `sent_before` says that an earlier
     manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
-    the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager has only just started.
-    `restore` says what its topology begins from (see `submit-topology` in the protocol).
+    the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
+    has only just started. `restore` says what its topology begins from (see `submit-topology` in the protocol).
     """
 
     key: PlanKey
