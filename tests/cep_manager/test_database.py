@@ -10,6 +10,7 @@ from manager_world import KEY
 from postgresql_server import PostgresqlServer
 
 from cep_common.ids import PlanKey
+from cep_manager.accounts.user_store import UserStore
 from cep_manager.database import Database
 from cep_manager.election import Look
 from cep_manager.errors import StoreError
@@ -50,6 +51,7 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
             StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6),
             StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9),
         )
+        assert UserStore(database).users() == ()
         database.close()
     again = open_file(path)
     changed = leading_store(again).change(KEY, "update", "second", None, StoredVersion("text", 6, 4), now_ms=10)
