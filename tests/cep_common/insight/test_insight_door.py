@@ -99,4 +99,3 @@ def test_a_door_of_another_role_is_not_opened(tmp_path: Path, insight: Insight) 
     with pytest.raises(Exception, match="does not listen for"):
         InsightDoor(context, Role.DRIVER, "127.0.0.1", LogConfig(), insight)
     context.destroy(linger=0)
-
