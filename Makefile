@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests of one file share what they start, so a file stays in one process.
 SPREAD := -n 2 --dist loadfile
 
-.PHONY: help demo up test check lint unit chaos soak simulate lock clean
+.PHONY: help demo up test check lint unit tour chaos soak simulate lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -21,6 +21,9 @@ test: check      ## all tests, those with real processes and a real Spark includ
 	$(BIN)/pytest -m "spark or cluster" $(SPREAD)
 
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
+
+tour: $(READY)   ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
+	$(BIN)/python tests/system/tour_run.py
 
 chaos: $(READY)  ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
