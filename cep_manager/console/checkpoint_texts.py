@@ -160,7 +160,7 @@ def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> Chec
         plan=told.plan,
         epoch=told.epoch,
         attempt=told.attempt,
-        begun_from=f"No. {told.begun_from}" if told.begun_from else "no state",
+        begun_from=f"No. {told.begun_from}" if told.begun_from else "no checkpoint",
         newest=complete,
         taking=next((row.number for row in rows if row.tone == "busy"), 0),
         complete=count(summary.complete),

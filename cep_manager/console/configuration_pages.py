@@ -57,7 +57,7 @@ def configuration_pages(console: Blueprint, view: ManagerView) -> None:
             process=configuration.process,
             problem=configuration.problem,
             sections=sections(configuration.settings),
-            changed=sum(setting.origin != "default" for setting in configuration.settings),
+            differing=sum(setting.value != setting.default for setting in configuration.settings),
             hosts=by_host(processes),
             plans=(),
             target="console.show_configuration",

@@ -1,7 +1,7 @@
 // A layered layout: nodes stand in columns by their layer, edges that skip columns are led around the nodes between them.
 // Pure: from nodes and links to places; the same input always gives the same picture.
 
-export const NODE_WIDTH = 182;
+export const NODE_WIDTH = 196;
 export const NODE_HEIGHT = 84;
 const LANE_HEIGHT = 26; // room for an edge that passes through a column
 const COLUMN_GAP = 130;
