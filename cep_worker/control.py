@@ -37,6 +37,9 @@ from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 
+REFUSED_BY_RIGHT = {"no-endpoint": logging.DEBUG, "stale-epoch": logging.INFO, "unknown-plan": logging.INFO}
+"""Why requests are refused while all is well, and how loud that is told: a topology starts, takes over or has ended."""
+
 LONGEST_WAIT_MS = 1_000
 NO_REVISION = -1
 
@@ -212,7 +215,7 @@ class ControlLoop:
         try:
             return self._client.request(message)
         except RequestRejectedError as error:
-            level = logging.DEBUG if error.reason_code == "no-endpoint" else logging.WARNING
+            level = REFUSED_BY_RIGHT.get(error.reason_code, logging.WARNING)
             logger.log(level, "request refused: request=%s code=%s reason=%s", message.TYPE, error.reason_code, error)
             return None
 
