@@ -166,6 +166,7 @@ def sends_an_event(tour: Tour) -> str:
     visitor.browser.type("31.5")
     visitor.enter()
     visitor.sees("#single-told", "Accepted by worker-1")
+    tour.sent += 1
     return visitor.read("#single-told")
 
 

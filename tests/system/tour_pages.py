@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from tour_visitor import quoted
-from tour_ways import CHECKPOINT_S, HTTP_OK, PLAN, SOON_S, STAGE, Step, Tour, to_the_plan
+from tour_ways import CHECKPOINT_S, PLAN, SOON_S, STAGE, Step, Tour, sees_while_sending, to_the_plan
 
 # ---- what else there is to see -------------------------------------------------------------------------------------
 
@@ -33,14 +31,7 @@ def watches_results_come(tour: Tour) -> str:
     visitor.follow("Events")
     visitor.send("main a.button", f"Watch {PLAN}:1.0.0")
     visitor.sees("#tail-told", "Watching")
-    sent = visitor.browser.evaluate(
-        f"import('/static/call.js').then(({{ call }}) => call('/api/v1/event-streams/Temperatures:1.0.0/events', {{"
-        "method: 'POST', headers: { 'Content-Type': 'application/json' },"
-        f" body: {quoted(json.dumps({'room': 2, 'degrees': 36.0}))} }}))"
-        ".then((answer) => answer.status)"
-    )
-    visitor.check(sent == HTTP_OK, f"an event accepted meanwhile, not {sent}")
-    visitor.until("document.querySelector('#tail-rows tr')", "a row of results", SOON_S)
+    sees_while_sending(tour, "#tail-rows td", "2")
     return visitor.read("#tail-rows tr")
 
 

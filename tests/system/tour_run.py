@@ -40,6 +40,7 @@ def take(tour: Tour, steps: Iterable[Step], pictures: Path) -> tuple[int, int]:
         try:
             found = step(tour)
             visitor.check(not visitor.browser.problems, f"a browser that does not complain: {visitor.browser.problems}")
+            visitor.check(not (wide := visitor.sticking_out()), f"nothing that sticks out of its frame: {wide}")
             told = f"{count:2} {name} ({time.monotonic() - begun:.1f} s): {' '.join(found.split())[:100]}"
         except AssertionError as error:
             failed += 1

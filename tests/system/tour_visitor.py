@@ -135,6 +135,12 @@ class Visitor:
         problems = self.browser.problems
         problems[:] = [one for one in problems if f"responded with a status of {status} " not in one]
 
+    def sticking_out(self) -> list[str]:
+        """What reaches beyond the frame that it stands in, where it cannot be read."""
+        wide = "[...document.querySelectorAll('main .card')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+        found = self.browser.evaluate(f"{wide}.map((one) => one.textContent.trim().slice(0, 80))")
+        return [str(one) for one in found]
+
     def pictures(self, folder: Path, name: str) -> None:
         """The page stands in NAME.png, and in NAME-dark.png for a reader who likes it dark."""
         for scheme in SCHEMES:

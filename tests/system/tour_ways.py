@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tour_visitor import Visitor, quoted
+from tour_visitor import UnmetError, Visitor, quoted
 
 PASSWORD = "six foxes took the late flight"  # noqa: S105 - of a system that lives for a minute
 PLAN = "HotRooms"
@@ -38,7 +40,14 @@ START_S = 150.0
 """So long a topology may take to start, on a machine that has more to do."""
 SOON_S = 30.0
 TRIAL_S = 60.0
+AGAIN_S = 4.0
 HTTP_OK = 200
+SEND = (
+    "import('/static/call.js').then(({ call }) => call('/api/v1/event-streams/Temperatures:1.0.0/events', {"
+    "method: 'POST', headers: { 'Content-Type': 'application/json' },"
+    f"body: {quoted(json.dumps({'room': 2, 'degrees': 36.0}))} }})).then((answer) => answer.status)"
+)
+"""Sends a reading as a script of the page would."""
 CHECKPOINT_S = 60.0
 
 EDITOR = "document.getElementById('editor').shadowRoot"
@@ -58,6 +67,8 @@ class Tour:
     """The first admin's, for once."""
     folder: Path
     """For files that are sent."""
+    sent: int = 0
+    """Events that were accepted so far."""
 
 
 Step = Callable[[Tour], str]
@@ -74,7 +85,26 @@ def feeds(tour: Tour) -> str:
     visitor.write("#feed-rate", str(RATE))
     visitor.click("#feed-start")
     visitor.sees("#feed-told", f"Done: {READINGS} of {READINGS} events sent", SOON_S)
+    tour.sent += READINGS
     return visitor.read("#feed-told")
+
+
+def sees_while_sending(tour: Tour, selector: str, text: str) -> None:
+    """One of the elements comes to contain `text`, events being sent meanwhile: what is ordered reaches those who do it
+    with a heartbeat, and what went through before is gone."""
+    visitor = tour.visitor
+    deadline_s = time.monotonic() + SOON_S
+    while True:
+        status = visitor.browser.evaluate(SEND)
+        visitor.check(status == HTTP_OK, f"an event accepted, not {status}")
+        tour.sent += 1
+        try:
+            visitor.sees(selector, text, AGAIN_S)
+        except UnmetError:
+            if time.monotonic() > deadline_s:
+                raise
+        else:
+            return
 
 
 def to_the_plan(tour: Tour) -> None:
