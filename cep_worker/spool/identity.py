@@ -11,6 +11,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
+from cep_worker.spool.upkeep import sync_folders
 
 IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
@@ -96,3 +97,4 @@ def _write(path: Path, value: msgspec.Struct) -> None:
         file.flush()
         os.fsync(file.fileno())
     passing.replace(path)
+    sync_folders(path.parent, levels=1)

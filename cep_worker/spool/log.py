@@ -38,7 +38,7 @@ from cep_worker.spool.records import (
 )
 from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
 from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
-from cep_worker.spool.spares import Spares
+from cep_worker.spool.spares import Spares, renamed
 from cep_worker.spool.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ class Log:
             if not self.problem:
                 logger.warning("sources must wait: %s", error.message)
             self.problem = error.message
+            self._spares.clear()  # where the disk is full, space is worth more than speed
             raise
 
     def append(self, body: Any, length: int, rows: int, watermark_ms: int) -> int:
@@ -220,15 +221,17 @@ class Log:
     def _begin_segment(self) -> SegmentWriter:
         """A new segment follows the others. Raises SpoolFullError."""
         self._seal()
+        spare = self._spares.take()
         try:
             if not self._segments:
                 write_identity(self.folder, self.identity)
-            spare = self._spares.take()
             header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
             path = segment_path(self.folder, self._next_position)
             segment = Segment(path, header, SEGMENT_HEADER_BYTES)
             writer = SegmentWriter.create(segment) if spare is None else SegmentWriter.recycle(segment, spare)
         except OSError as error:
+            if spare is not None:
+                self._upkeep.deleted(spare)
             raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
         with self._lock:
             self._writer = writer
@@ -245,18 +248,22 @@ class Log:
 
     def _note_secured(self) -> None:
         """Only saves reading again what is secured: what is lost of it does no harm."""
-        if self._secured_file is None:
-            path = self.folder / SECURED_FILE
-            self._secured_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         value = self.secured.to_bytes(8, "little", signed=True)
-        os.pwrite(self._secured_file, value + crc32(value).to_bytes(4, "little"), 0)
+        try:
+            if self._secured_file is None:
+                path = self.folder / SECURED_FILE
+                self._secured_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.pwrite(self._secured_file, value + crc32(value).to_bytes(4, "little"), 0)
+        except OSError as error:
+            logger.warning("not noted how much of the spool is secured: folder=%s reason=%s",
+                           self.folder, error.strerror)  # fmt: skip
 
     # ---- opening ----------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         self.secured = self.last_position = self._read_secured()
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
-            self._upkeep.deleted(path)
+            path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._take_segment(path)
         found = self._recover_last() if self._segments else None
@@ -268,7 +275,7 @@ class Log:
         write_begun(self.folder, self._next_position)
         if self.secured >= self.last_position:
             for segment in self._segments:
-                self._upkeep.deleted(segment.path)
+                self._upkeep.deleted(renamed(segment.path))
             self._segments.clear()
             return
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])

@@ -114,7 +114,7 @@ def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | 
     while True:
         found = record_at(data, offset, seed)
         if found is None:
-            following = _next_record(data, offset + ALIGNMENT, seed)
+            following = _next_record(data, _behind(data, offset, seed), seed)
             if following is None:
                 return
             yield Damage(offset, following.start, _rows_at(data, offset, following, seed))
@@ -166,6 +166,13 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _Header | None:
     if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
     return _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
+
+
+def _behind(data: memoryview, offset: int, seed: int) -> int:
+    """Where the next record may begin: not within one of which only the header is sound, for senders choose what is in
+    bodies."""
+    header = _header_at(data, offset, seed)
+    return offset + (ALIGNMENT if header is None else record_bytes(header.length))
 
 
 def _next_record(data: memoryview, offset: int, seed: int) -> Record | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,14 +37,9 @@ class Spares:
 
     def add(self, segment: Segment) -> None:
         """The segment's file, which holds nothing that is needed, is a spare one from now on, or is deleted."""
-        path = segment.path.with_suffix(SUFFIX)
-        if not self._suits(segment):
-            self._delete(segment.path)
-            return
-        try:
-            segment.path.rename(path)
-        except OSError:
-            self._delete(segment.path)
+        path = renamed(segment.path)
+        if path == segment.path or not self._suits(segment):
+            self._delete(path)
             return
         self._files.append((path, segment.size))
         self.size_bytes += segment.size
@@ -80,3 +76,14 @@ class Spares:
             self.size_bytes -= size
             self._delete(path)
         del self._files[:count]
+
+
+def renamed(path: Path) -> Path:
+    """Where the segment that was at `path` is now: under a name that no file of another log in the same folder will
+    have, since it is deleted later. At `path` still when it cannot be renamed."""
+    other = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{SUFFIX}")
+    try:
+        path.rename(other)
+    except OSError:
+        return path
+    return other

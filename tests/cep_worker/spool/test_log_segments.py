@@ -18,8 +18,17 @@ from cep_common.messages import StreamBinding
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import Identity, new_identity, read_identity
 from cep_worker.spool.log import RESTART_GAP, Log, LogLimits
-from cep_worker.spool.records import ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Record, record_bytes
-from cep_worker.spool.segment import SUFFIX
+from cep_worker.spool.reader import CHUNK_BYTES
+from cep_worker.spool.records import (
+    ALIGNMENT,
+    RECORD_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    Record,
+    record_bytes,
+    record_parts,
+    scan,
+)
+from cep_worker.spool.segment import SUFFIX, segment_path
 from cep_worker.spool.upkeep import Upkeep
 
 IDENTITY = new_identity(PlanKey(-1234, "Delays"), StreamBinding("Departures", "Departures:1.0.0", (("a", "int"),)))
@@ -292,3 +301,21 @@ def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= 0xFF
     path.write_bytes(data)
+
+
+def test_bytes_in_a_long_record_that_look_like_a_record_are_none(tmp_path: Path) -> None:
+    """Senders choose what is in bodies; a reader takes in less than such a body at first."""
+    forged = b"".join(bytes(part) for part in record_parts(b"forged..", 8, 1, 10**9, 0))
+    model = Model(tmp_path / "log")
+    model.log = Log(model.folder, IDENTITY, LogLimits(2**22, 2**21), Upkeep())
+    body = bytes(ALIGNMENT) + forged + bytes(2 * CHUNK_BYTES)
+    model.log.reserve(len(body))
+    model.log.append(body, len(body), 5, 0)
+    for _ in range(3):
+        model.append(8)
+    reader = model.log.reader(0)
+    found = [(one.position, len(one.body)) for chunk in iter(reader.read, []) for one in chunk]
+    assert found == [(1, len(body)), (2, 8), (3, 8), (4, 8)]
+    assert model.log.lost_rows == 0
+    torn = segment_path(model.folder, 1).read_bytes()[: CHUNK_BYTES // 2]
+    assert list(scan(memoryview(torn), SEGMENT_HEADER_BYTES)) == []

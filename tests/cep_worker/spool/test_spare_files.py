@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
+from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import new_identity
 from cep_worker.spool.log import Log, LogLimits
 from cep_worker.spool.records import (
@@ -148,6 +149,37 @@ def test_a_new_segment_is_written_over_a_spare_file_even_when_the_disk_is_full(
     assert {path.stat().st_ino for path in files(log.folder, SEGMENT_SUFFIX)[1:]} == spare
     assert [position for position, _ in read(log)] == list(range(13, 29))
     assert (log.spare_bytes, files(log.folder, SUFFIX)) == (0, [])
+
+
+def test_spare_files_give_their_space_up_when_the_disk_is_full_and_they_are_no_use(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(SpoolFullError):
+        log.reserve(2 * SEGMENT_BYTES)
+    assert (log.spare_bytes, files(log.folder, SUFFIX)) == (0, [])
+
+
+def test_a_file_that_is_deleted_later_has_a_name_that_no_later_log_uses(tmp_path: Path) -> None:
+    class Later(Upkeep):
+        paths: list[Path] = []  # noqa: RUF012 - of this one
+
+        def deleted(self, path: Path) -> None:
+            self.paths.append(path)
+
+    upkeep = Later()
+    log = Log(tmp_path / "log", IDENTITY, LIMITS, upkeep)
+    log.reserve(2 * SEGMENT_BYTES)
+    log.append(bytes(2 * SEGMENT_BYTES), 2 * SEGMENT_BYTES, 1, 0)  # too long to be written over
+    append(log, 1)
+    log.secure(1)
+    (path,) = upkeep.paths
+    assert path.exists()
+    assert path.suffix == SUFFIX
+    assert not path.with_suffix(SEGMENT_SUFFIX).exists()
 
 
 def test_a_process_that_is_killed_behind_a_spare_file_loses_nothing_and_tells_nothing(
