@@ -30,9 +30,9 @@ def test_every_process_of_a_running_system_tells_its_log_and_its_configuration(s
 
     assert processes.keys() == {"manager", "driver", "worker", "task"}
     assert all(one["readable"] for one in system.client.processes())
-    assert "manager ready" in told(system, processes["manager"])
+    assert f"plan deployed plan={PLAN}[-1234] " in told(system, processes["manager"])
     assert f"submitted: topology={PLAN}[-1234]" in told(system, processes["driver"])
-    assert "worker started: worker=worker-1" in told(system, processes["worker"])
+    assert f"plan starts: plan={PLAN}[-1234] " in told(system, processes["worker"])
     found = system.client.search_logs(plan=PLAN)
     assert all(one["answered"] for one in found["answers"])
     assert processes["driver"] in {one["process"] for one in found["records"]}
