@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,14 @@ def told(system: LocalSystem, process: str) -> str:
 
 def settings(system: LocalSystem, process: str) -> dict[str, Any]:
     return {one["key"]: one for one in system.client.configuration(process)["settings"]}
+
+
+def stands_still(process_id: int) -> bool:
+    """True once the signal has reached every thread."""
+    states = [
+        path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{process_id}/task").glob("*/stat")
+    ]
+    return set(states) == {"T"}
 
 
 def test_every_process_of_a_running_system_tells_its_log_and_its_configuration(system: LocalSystem) -> None:
@@ -47,6 +56,8 @@ def test_every_process_of_a_running_system_tells_its_log_and_its_configuration(s
 def test_a_process_that_hangs_is_given_up_in_time_and_holds_up_nobody(system: LocalSystem) -> None:
     os.kill(system.pid("worker"), signal.SIGSTOP)
     try:
+        while not stands_still(system.pid("worker")):
+            time.sleep(0.01)
         began = time.monotonic()
         with pytest.raises(RefusedError, match=r"did not answer at .* within 2 s \[process-silent\]"):
             system.client.log("worker:worker-1")
