@@ -27,9 +27,8 @@ def settings(system: LocalSystem, process: str) -> dict[str, Any]:
 
 def stands_still(process_id: int) -> bool:
     """True once the signal has reached every thread."""
-    states = [
-        path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{process_id}/task").glob("*/stat")
-    ]
+    threads = Path(f"/proc/{process_id}/task").glob("*/stat")
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in threads]
     return set(states) == {"T"}
 
 
