@@ -83,6 +83,8 @@ class Log:
         self._spares = Spares(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
         self._writer: SegmentWriter | None = None
         self._next_position = 1
+        self._begun = True
+        """What reopening must know of the positions that are about to be given out is on the disk."""
         self._secured_file: int | None = None
         self._lock = threading.Lock()
         if folder.is_dir():
@@ -210,11 +212,21 @@ class Log:
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
                 f"events are kept on disk already, spool.maximum_bytes is {self._limits.maximum_bytes}"
             )
+        if not self._begun:
+            self._note_begun()
         writer = self._writer
         largest = max(self._limits.segment_bytes, SEGMENT_HEADER_BYTES + needed)
         if writer is None or writer.segment.size + needed > largest:
             writer = self._begin_segment()
         writer.reserve(needed)
+
+    def _note_begun(self) -> None:
+        """Not when the log is opened: where the disk is full, it must still be read. Raises SpoolFullError."""
+        try:
+            write_begun(self.folder, self._next_position)
+        except OSError as error:
+            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        self._begun = True
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
@@ -272,7 +284,7 @@ class Log:
         # Of what was given out since the log was opened last, nothing need have got to the disk.
         newest = max(self.last_position, read_begun(self.folder))
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
-        write_begun(self.folder, self._next_position)
+        self._begun = False
         if self.secured >= self.last_position:
             for segment in self._segments:
                 self._upkeep.deleted(renamed(segment.path))

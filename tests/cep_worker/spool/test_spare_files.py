@@ -163,6 +163,25 @@ def test_spare_files_give_their_space_up_when_the_disk_is_full_and_they_are_no_u
     assert (log.spare_bytes, files(log.folder, SUFFIX)) == (0, [])
 
 
+def test_a_log_is_opened_and_read_while_the_disk_is_full_and_takes_more_once_it_is_not(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = read(log)
+    log.close()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        again = opened(log.folder)
+        assert read(again) == expected
+        with pytest.raises(SpoolFullError):
+            again.reserve(8)
+    append(again, 1)
+    assert read(again)[:-1] == expected
+
+
 def test_a_file_that_is_deleted_later_has_a_name_that_no_later_log_uses(tmp_path: Path) -> None:
     class Later(Upkeep):
         paths: list[Path] = []  # noqa: RUF012 - of this one
