@@ -86,11 +86,14 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, condition: str, within_s: float = 15.0) -> Any:
-        """The value of `condition` as soon as it is true, on this page or the one that it leads to."""
+        """The value of `condition` as soon as it is true, on this page or the one that it leads to.
+
+        A page is asked once its document is read: before, it may have no body yet.
+        """
         deadline = time.monotonic() + within_s
         while True:
             try:
-                if value := self.evaluate(condition):
+                if value := self.evaluate(f"document.readyState !== 'loading' && ({condition})"):
                     return value
                 self.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
             except LeftError:
