@@ -8,15 +8,14 @@ from typing import Any
 
 import zmq
 
+from cep_common.driver_messages import RegisterDriver, TopologyReport
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
     InflowReport,
     Message,
     OutflowReport,
-    RegisterDriver,
     RegisterEndpoint,
     RegisterWorker,
-    TopologyReport,
     WorkerPlanReport,
     WorkerRegistered,
 )

@@ -24,7 +24,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import OpenLink, StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys

@@ -31,7 +31,8 @@ import zmq
 from cep_common.clock import SystemClock
 from cep_common.freed_memory import keep_freed_memory
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Data, DeployedPlan, EndpointAssigned, StreamBinding, StreamSchema
+from cep_common.link_messages import Data, StreamSchema
+from cep_common.messages import DeployedPlan, EndpointAssigned, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.client import EventSender
 from cep_worker.config import EgressConfig, HttpConfig, IngressConfig, SpoolConfig, WorkerConfig

@@ -25,7 +25,8 @@ import zmq
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import EndpointAssigned, OpenLink
+from cep_common.link_messages import OpenLink
+from cep_common.messages import EndpointAssigned
 from cep_common.security.roles import Door
 from cep_common.task_messages import StatisticsLevel
 from query_plan.builder import build

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from cep_common import checkpoint_messages, insight_messages, messages, task_messages
+from cep_common import (
+    checkpoint_messages,
+    driver_messages,
+    insight_messages,
+    link_messages,
+    messages,
+    task_messages,
+)
 from cep_common.messages import Message
 
-MODULES = (messages, task_messages, checkpoint_messages, insight_messages)
+MODULES = (messages, driver_messages, link_messages, task_messages, checkpoint_messages, insight_messages)
 
 
 def message_types() -> dict[str, type[Message]]:

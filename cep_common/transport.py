@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 import zmq
 
 from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
+from cep_common.driver_messages import DriverRegistered
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
-from cep_common.messages import DriverRegistered, Message, Rejected, WorkerRegistered
+from cep_common.messages import Message, Rejected, WorkerRegistered
 from cep_common.security.context import about_silence, guard_connecting, guard_listening
 from cep_common.security.roles import Door, Role, may_send
 from cep_common.task_messages import TaskRegistered

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointReport, TopologyReport
 from cep_manager.attention import Finding, Picture, Severity, Subject
 from cep_manager.plan_record import PlanRecord
 from cep_manager.plan_state import PlanState

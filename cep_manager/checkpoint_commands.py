@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
-from cep_common.messages import SavepointReport
 from cep_manager.checkpoint_view import (
     CheckpointList,
     SavepointList,

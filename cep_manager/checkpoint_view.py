@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cep_common.driver_messages import CheckpointSettings, CheckpointState, CheckpointTrigger, SavepointReport
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSettings, CheckpointState, CheckpointTrigger, SavepointReport
 from cep_manager.errors import UnknownSavepointError
 from cep_manager.snapshot import Snapshot
 

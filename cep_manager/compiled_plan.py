@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import Connector, Delivery, StreamBinding, SubmitTopology
+from cep_common.messages import Connector, Delivery, StreamBinding
 from cep_common.task_messages import ComponentKind, StatisticsLevel
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
+from cep_common.driver_messages import DriverRegistered, RegisterDriver
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DeployedPlan,
-    DriverRegistered,
     EndpointRegistered,
     ListPlans,
     Message,
     PlansListed,
-    RegisterDriver,
     RegisterEndpoint,
     RegisterWorker,
     Rejected,

@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, KillTopology, PlanCheckpoints, RegisterDriver, TopologyReport
+from cep_common.messages import CheckpointSpan, PlanCheckpoints
 from cep_common.task_messages import RegisterTask, StatisticsLevel
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.driver_messages import KillTopology, SubmitTopology
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, SubmitTopology
 from cep_manager.plan_record import PlanVersion
 
 DriverOrder = SubmitTopology | KillTopology | TakeSavepoint | DeleteSavepoint | ClearCheckpoints

@@ -10,8 +10,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from cep_common.driver_messages import RunState
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import RunState, StreamBinding
+from cep_common.messages import StreamBinding
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView

@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.messages import RegisterWorker
 from cep_common.task_messages import RegisterTask
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
-from cep_common.messages import SavepointReport
 from cep_manager.checkpoint_view import savepoint_view
 from cep_manager.errors import UnknownOperationError
 from cep_manager.plan_record import PlanRecord, Submission

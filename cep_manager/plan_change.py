@@ -16,8 +16,8 @@ from enum import Enum
 
 import msgspec
 
+from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, RegisterDriver, TopologyReport
 from cep_manager import hand_over
 from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.members import Member

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import TypeVar
 
-from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.driver_messages import RegisterDriver
+from cep_common.messages import RegisterWorker
 from cep_common.task_messages import RegisterTask
 from cep_manager.members import Member
 

@@ -20,15 +20,11 @@ import msgspec
 import zmq
 
 from cep_common.clock import Clock
+from cep_common.driver_messages import DriverRegistered
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
-from cep_common.messages import (
-    DriverRegistered,
-    Message,
-    Rejected,
-    WorkerRegistered,
-)
+from cep_common.messages import Message, Rejected, WorkerRegistered
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.task_messages import StatisticsLevel, TaskRegistered

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.messages import RegisterWorker
 from cep_common.task_messages import RegisterTask
 from cep_manager.checkpoint_history import KnownCheckpoint
 from cep_manager.exceptions.model import ErrorGroup

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from cep_common.messages import Data
+from cep_common.link_messages import Data
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.link import PendingFrame
 

@@ -17,7 +17,7 @@ import zmq
 
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
-from cep_common.messages import OpenLink, StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role

@@ -13,7 +13,8 @@ import yaml
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector, DeployedPlan
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 
 logger = logging.getLogger(__name__)

@@ -14,14 +14,8 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import (
-    CheckpointSpan,
-    DeployedPlan,
-    EndpointAssigned,
-    PlanCheckpoints,
-    StreamSchema,
-    TenantLimit,
-)
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import CheckpointSpan, DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
 from cep_common.security.web import Gate
 from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.config import WorkerConfig

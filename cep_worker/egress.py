@@ -23,7 +23,8 @@ import zmq
 from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import DecodeError, InputError, PortInUseError
 from cep_common.ids import PlanKey
-from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Message, Rejected, Subscribe, Subscribed
+from cep_common.link_messages import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
+from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import bind, listening_socket, readable
 from cep_common.worker_reports import MOST_LISTENERS, ListenerReport

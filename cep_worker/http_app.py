@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
 from cep_common.ids import SUPER_TENANT, parse_tenant
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
 from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS

@@ -14,7 +14,8 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import PlanKey
-from cep_common.messages import DeployedPlan, EndpointAssigned, InflowReport, OpenLink, StreamBinding, StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.messages import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.backlog import MemoryBacklog
 from cep_worker.config import WorkerConfig

@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from cep_common.errors import InputError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError

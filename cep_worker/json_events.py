@@ -17,7 +17,7 @@ import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
 from cep_common.errors import InputError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.object_values import WRONG_OBJECT, unreadable_object
 from topology.frames import CURRENT, TIMESTAMP, arrow_schema
 

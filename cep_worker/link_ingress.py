@@ -12,7 +12,8 @@ import pyarrow as pa
 import zmq
 
 from cep_common.errors import InputError
-from cep_common.messages import Data, MarkIdle, OpenLink, Rejected, StreamSchema
+from cep_common.link_messages import Data, MarkIdle, OpenLink, StreamSchema
+from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.object_values import unreadable_object

@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
 from cep_worker.options import read_options
 from topology.frames import KIND, TIMESTAMP
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, DeployedPlan, MarkCheckpoint, MarkIdle, OpenLink, OutflowReport, Rejected
+from cep_common.link_messages import Data, MarkCheckpoint, MarkIdle, OpenLink
+from cep_common.messages import DeployedPlan, OutflowReport, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_common.worker_reports import PublisherReport

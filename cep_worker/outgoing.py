@@ -12,7 +12,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import OpenLink
+from cep_common.link_messages import OpenLink
 from cep_common.security.roles import Door
 from cep_worker.backlog import Backlog
 from cep_worker.reactor import Reactor

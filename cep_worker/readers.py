@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.json_events import EventsRefusedError, JsonEvents
 from cep_worker.table_readers import read_csv, read_parquet
 from topology.frames import TIMESTAMP

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import StreamBinding
 from topology.frames import KIND, TIMESTAMP
 
 Attributes = tuple[tuple[str, str], ...]

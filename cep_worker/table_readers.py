@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from topology.frames import ARROW_TYPES, CURRENT, TIMESTAMP, arrow_schema
 
 Now = Callable[[], int]

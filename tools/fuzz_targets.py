@@ -24,23 +24,12 @@ import zmq
 
 from cep_common.codec import decode, encode
 from cep_common.config import load_config
+from cep_common.driver_messages import RegisterDriver, TopologyReport
 from cep_common.errors import ConfigError, DecodeError, InputError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import BeatLink, CloseLink, Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.message_types import message_types
-from cep_common.messages import (
-    BeatLink,
-    CloseLink,
-    Data,
-    ListPlans,
-    MarkIdle,
-    OpenLink,
-    RegisterDriver,
-    RegisterEndpoint,
-    RegisterWorker,
-    RequestEndpoint,
-    StreamSchema,
-    TopologyReport,
-)
+from cep_common.messages import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
 from cep_common.task_messages import RegisterTask
 from cep_manager.compiler import compile_plan
 from cep_manager.config import ManagerConfig, QuotasConfig

@@ -18,7 +18,8 @@ from zmq.utils.monitor import recv_monitor_message
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
-from cep_common.messages import Acknowledge, BeatLink, CloseLink, Data, Rejected, StreamSchema, Subscribe, Subscribed
+from cep_common.link_messages import Acknowledge, BeatLink, CloseLink, Data, StreamSchema, Subscribe, Subscribed
+from cep_common.messages import Rejected
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.errors import DecodeError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 
 TIMESTAMP = "_timestamp"
 KIND = "_kind"

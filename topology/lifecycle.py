@@ -26,8 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cep_common.driver_messages import RunState, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import RunState, SubmitTopology, TopologyReport
 
 STABLE_MS = 60_000
 """After running for so long a topology's restarts are forgotten when the next delay is chosen."""

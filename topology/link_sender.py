@@ -12,19 +12,18 @@ from zmq.utils.monitor import recv_monitor_message
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
-from cep_common.messages import (
+from cep_common.link_messages import (
     Acknowledge,
     BeatLink,
     CloseLink,
     Data,
     LinkOpened,
     MarkIdle,
-    Message,
     OpenLink,
-    Rejected,
     Secured,
     SettleBundles,
 )
+from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import connecting_socket, readable, receive_now
 from topology.link import Outbox, PendingFrame

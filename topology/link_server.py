@@ -13,19 +13,18 @@ import zmq
 from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError, InputError, PortInUseError
 from cep_common.ids import Endpoint
-from cep_common.messages import (
+from cep_common.link_messages import (
     Acknowledge,
     BeatLink,
     CloseLink,
     Data,
     LinkOpened,
-    Message,
     OpenLink,
-    Rejected,
     Secured,
     SendBundle,
     SettleBundles,
 )
+from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import bind, bind_in_range, listening_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_common.task_messages import ComponentKind
 from query_plan.model import Grouping, GroupingKind, QueryPlan
 from siddhi.language import ast

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.messages import CheckpointSettings
+from cep_common.driver_messages import CheckpointSettings
 from cep_manager.checkpoint_view import (
     CheckpointList,
     CheckpointOverview,

@@ -12,9 +12,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from cep_common.driver_messages import RegisterDriver
 from cep_common.error_records import ErrorRecord, group_of
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import RegisterDriver, RegisterWorker
+from cep_common.messages import RegisterWorker
 from cep_common.task_messages import RegisterTask
 from cep_manager.exceptions.model import ErrorGroup, ErrorKind, ErrorPlace, group_id
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
+from cep_common.driver_messages import CheckpointReport
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointReport
 from cep_common.metric_families import Figure, counter, told
 from cep_manager.snapshot import Snapshot
 

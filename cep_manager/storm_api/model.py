@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cep_common.driver_messages import ExecutorReport
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import ExecutorReport
 from cep_common.task_messages import ComponentReport, RegisterTask
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.manager_view import Overview

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.held.decisions import Attempt
 from cep_worker.spool.records import RECORD_HEADER_BYTES, Record, missing_bytes, record_at, record_bytes, record_parts
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.messages import CheckpointSpan, Data, DeployedPlan, OpenLink
+from cep_common.link_messages import Data, OpenLink
+from cep_common.messages import CheckpointSpan, DeployedPlan
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Data, OpenLink
+from cep_common.link_messages import Data, OpenLink
 from cep_worker.consumers import GroupId
 from cep_worker.held.decisions import new_rows
 from cep_worker.held.group_file import (

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import zmq
 
-from cep_common.messages import Connector, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
 from cep_worker.consumers import Consumer
 from cep_worker.reactor import Reactor
 

@@ -16,7 +16,7 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, exc
 
 from cep_common.errors import ConfigError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext

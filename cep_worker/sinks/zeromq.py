@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
-from cep_common.messages import OpenLink, StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.options import read_options
 from cep_worker.receipts import Receipt

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import zmq
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.config import HttpConfig, IngressConfig
 from cep_worker.connectors import Declared
 from cep_worker.http_fronts import HttpFronts

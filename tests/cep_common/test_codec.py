@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from cep_common.codec import MAGIC, Envelope, decode, encode
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import Data
 from cep_common.message_types import message_types
-from cep_common.messages import Data, Message, RegisterEndpoint, Rejected
+from cep_common.messages import Message, RegisterEndpoint, Rejected
 
 MESSAGES = st.sampled_from(sorted(message_types())).flatmap(lambda name: of_type(message_types()[name]))
 

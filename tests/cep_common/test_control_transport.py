@@ -11,9 +11,11 @@ import pytest
 import zmq
 
 from cep_common.codec import MAGIC, Envelope, decode
+from cep_common.driver_messages import KillTopology
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import KillTopology, ListPlans, Message, PlansListed, Rejected, Subscribe, WorkerRegistered
+from cep_common.link_messages import Subscribe
+from cep_common.messages import ListPlans, Message, PlansListed, Rejected, WorkerRegistered
 from cep_common.transport import ControlClient, ControlServer, bind_in_range
 
 Context = zmq.Context[zmq.Socket[bytes]]

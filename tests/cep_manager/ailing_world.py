@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from manager_world import KEY, World, driver, receiver, serves, task, topology, worker
 
+from cep_common.driver_messages import CheckpointReport, CheckpointSettings, RegisterDriver, SavepointReport
 from cep_common.error_records import ErrorRecord
-from cep_common.messages import CheckpointReport, CheckpointSettings, RegisterDriver, SavepointReport
 from cep_common.task_messages import RegisterTask
 from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
 

@@ -6,19 +6,16 @@ import socket
 from collections.abc import Hashable
 from pathlib import Path
 
+from cep_common.driver_messages import RegisterDriver, RunState, SavepointReport, TopologyReport
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.insight.door import Insight
 from cep_common.messages import (
     InflowReport,
     OutflowReport,
-    RegisterDriver,
     RegisterEndpoint,
     RegisterWorker,
     RequestEndpoint,
-    RunState,
-    SavepointReport,
     StreamBinding,
-    TopologyReport,
     WorkerPlanReport,
 )
 from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StatisticsLevel, StreamCount

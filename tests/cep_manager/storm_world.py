@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from manager_world import COMPILED, FakeView, World, driver, plan, receiver, serves, task, topology, worker
 
+from cep_common.driver_messages import CheckpointReport, ExecutorReport
 from cep_common.latency import bucket
-from cep_common.messages import CheckpointReport, ExecutorReport
 from cep_common.task_messages import ComponentReport, HeldState, RegisterTask
 
 PER_SECOND = 100

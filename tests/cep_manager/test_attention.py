@@ -19,9 +19,10 @@ from manager_world import (
     worker,
 )
 
+from cep_common.driver_messages import CheckpointReport, CheckpointSettings, TopologyReport
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import CheckpointReport, CheckpointSettings, InflowReport, TopologyReport
+from cep_common.messages import InflowReport
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
 from cep_manager.attention import Finding, Picture, Severity, in_order, system_findings
 from cep_manager.attention_plans import BUSY, LASTING_MS, RECENT_MS, plan_findings

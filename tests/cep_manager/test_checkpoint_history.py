@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from manager_world import KEY, World, driver, topology
 
-from cep_common.messages import CheckpointReport, CheckpointSettings
+from cep_common.driver_messages import CheckpointReport, CheckpointSettings
 from cep_manager.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
 from cep_manager.checkpoint_view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
 

@@ -8,8 +8,9 @@ from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, driver, plan, topology
 
 from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
+from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointReport, CheckpointSpan, KillTopology, SavepointReport, SubmitTopology
+from cep_common.messages import CheckpointSpan
 from cep_manager.errors import NoDriverError
 from cep_manager.instructions import PushToDriver
 from cep_manager.web import create_app

@@ -17,18 +17,16 @@ from manager_world import (
     worker,
 )
 
+from cep_common.driver_messages import DriverRegistered, KillTopology, SubmitTopology
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import (
     CheckpointSpan,
-    DriverRegistered,
     EndpointAssigned,
-    KillTopology,
     ListPlans,
     PlanCheckpoints,
     PlansListed,
     Rejected,
     RequestEndpoint,
-    SubmitTopology,
     WorkerRegistered,
 )
 from cep_common.task_messages import TaskRegistered

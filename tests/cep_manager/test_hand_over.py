@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, World, driver, plan, task, topology
 
+from cep_common.driver_messages import KillTopology, RegisterDriver
 from cep_common.ids import Endpoint
-from cep_common.messages import KillTopology, RegisterDriver
 from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskRegistered
 from cep_manager import hand_over
 from cep_manager.instructions import PushToDriver

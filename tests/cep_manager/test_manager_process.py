@@ -20,21 +20,17 @@ import zmq
 from manager_world import free_port, receiver, request, task
 
 from cep_common.codec import decode
+from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
 from cep_common.errors import PortInUseError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import (
     EndpointAssigned,
     InflowReport,
-    KillTopology,
     ListPlans,
     Message,
     PlansListed,
-    RegisterDriver,
     RegisterWorker,
     Rejected,
-    RunState,
-    SubmitTopology,
-    TopologyReport,
     WorkerPlanReport,
     WorkerRegistered,
 )

@@ -14,7 +14,8 @@ from manager_world import KEY
 from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
-from cep_common.messages import InflowReport, OutflowReport, TopologyReport, WorkerPlanReport
+from cep_common.driver_messages import TopologyReport
+from cep_common.messages import InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
 from cep_manager.web import create_app as manager_app
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, task, topology
 
-from cep_common.messages import KillTopology, RegisterDriver, Rejected, RunState, SubmitTopology, TopologyReport
+from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
+from cep_common.messages import Rejected
 from cep_common.task_messages import TaskRegistered
 from cep_manager.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plan_record import PlanRecord

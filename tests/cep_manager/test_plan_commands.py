@@ -12,8 +12,9 @@ import zmq
 from manager_world import free_port, task
 from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, status
 
+from cep_common.driver_messages import KillTopology, RunState, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import KillTopology, ListPlans, PlansListed, RunState, SubmitTopology, TopologyReport
+from cep_common.messages import ListPlans, PlansListed
 from cep_common.task_messages import HandOver, TaskRegistered
 from cep_manager.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from manager_world import COMPILED, World, driver, plan, topology, worker
 
+from cep_common.driver_messages import RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterDriver, SubmitTopology, TenantLimit, TopologyReport
+from cep_common.messages import TenantLimit
 from cep_manager.config import Quota, QuotasConfig
 from cep_manager.errors import QuotaError
 from cep_manager.instructions import PushToDriver

@@ -16,20 +16,10 @@ from manager_world import free_port, task
 from postgresql_server import PostgresqlServer
 from test_manager_process import KEY, PLAN, eventually, running
 
+from cep_common.driver_messages import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import Endpoint
-from cep_common.messages import (
-    DriverRegistered,
-    KillTopology,
-    ListPlans,
-    Message,
-    PlansListed,
-    RegisterDriver,
-    RegisterWorker,
-    SubmitTopology,
-    TopologyReport,
-    WorkerRegistered,
-)
+from cep_common.messages import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
 from cep_common.transport import ControlClient
 from cep_manager.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worker_world import ALERTS, KEY, alerts
 
-from cep_common.messages import Data, OpenLink, StreamSchema
+from cep_common.link_messages import Data, OpenLink, StreamSchema
 from cep_worker.held.group_file import Frame, GroupReader, GroupWriter, Header, recover
 from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.syncing import FileSync

@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from worker_world import ALERTS, KEY, PLAN, alerts
 
 from cep_common.errors import ConfigError
-from cep_common.messages import CheckpointSpan, Data, OpenLink, StreamSchema
+from cep_common.link_messages import Data, OpenLink, StreamSchema
+from cep_common.messages import CheckpointSpan
 from cep_worker.config import ResultsConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.held.held_results import HeldResults

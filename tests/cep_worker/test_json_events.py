@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worker_world import values
 
 from cep_common.errors import InputError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.json_events import EventsRefusedError, JsonEvents, Misfit
 
 SCHEMA = StreamSchema(

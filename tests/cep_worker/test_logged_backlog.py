@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Data, StreamBinding, StreamSchema
+from cep_common.link_messages import Data, StreamSchema
+from cep_common.messages import StreamBinding
 from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import new_identity

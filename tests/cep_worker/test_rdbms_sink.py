@@ -13,7 +13,8 @@ import zmq
 from worker_world import ALERTS, KEY, alerts, now_ms, until
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt

@@ -7,7 +7,8 @@ import pytest
 from worker_world import ALERTS, alerts
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
 from cep_worker.mappers import SinkMapper, sink_mapper
 from topology.frames import arrow_schema
 

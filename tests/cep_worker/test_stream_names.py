@@ -6,7 +6,8 @@ import pytest
 
 from cep_common.errors import InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import StreamBinding, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import StreamBinding
 from cep_worker.streams import PlanStream, StreamDirectory, check_schema, column_order
 
 AB = (("a", "int"), ("b", "string"))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.frames import arrow_schema, decode_batch, encode_batch
 

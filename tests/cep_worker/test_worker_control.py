@@ -13,14 +13,7 @@ from worker_world import ALERTS, EVENT, KEY, PLAN, World, alerts, departures, fr
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import (
-    Connector,
-    ListPlans,
-    RegisterEndpoint,
-    RegisterWorker,
-    RequestEndpoint,
-    StreamBinding,
-)
+from cep_common.messages import Connector, ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint, StreamBinding
 from cep_worker.config import IngressConfig, OutflowConfig
 from cep_worker.event_trace import EVENTS_A_SECOND
 from cep_worker.main import Worker

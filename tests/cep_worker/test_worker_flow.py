@@ -12,7 +12,8 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departure
 
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Data, DeployedPlan, MarkIdle, StreamBinding
+from cep_common.link_messages import Data, MarkIdle
+from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
 from topology.event_listener import EventListener

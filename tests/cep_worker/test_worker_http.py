@@ -13,7 +13,8 @@ import requests
 from worker_world import DEPARTURES, EVENT, PLAN, World, departures, until
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import StreamBinding, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import StreamBinding
 from cep_worker.client import EventSender
 from cep_worker.config import HttpConfig, InflowConfig
 

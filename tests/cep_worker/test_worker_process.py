@@ -18,7 +18,8 @@ from worker_world import PLAN, World, alerts, departures, until
 
 from cep_common.codec import encode
 from cep_common.errors import InputError
-from cep_common.messages import Acknowledge, Data, ListPlans, Subscribe
+from cep_common.link_messages import Acknowledge, Data, Subscribe
+from cep_common.messages import ListPlans
 from cep_worker.config import EgressConfig
 
 RUN = """

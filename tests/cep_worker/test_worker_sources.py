@@ -12,7 +12,8 @@ from worker_world import DEPARTURES, PLAN, World, departures, free_port, until
 
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamSchema
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector, DeployedPlan
 from cep_worker.client import EventSender
 from cep_worker.config import ArtefactConfig
 

@@ -35,7 +35,8 @@ from worker_world import (
 
 from cep_common.errors import ConfigError, PeerError
 from cep_common.ids import PlanKey
-from cep_common.messages import Data, OpenLink, RegisterWorker, RequestEndpoint, StreamBinding
+from cep_common.link_messages import Data, OpenLink
+from cep_common.messages import RegisterWorker, RequestEndpoint, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.config import InflowConfig, SpoolConfig
 from cep_worker.main import Worker

@@ -17,14 +17,13 @@ import zmq
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.messages import (
     DeployedPlan,
     EndpointAssigned,
     EndpointRegistered,
     ListPlans,
-    MarkCheckpoint,
     Message,
-    OpenLink,
     PlanCheckpoints,
     PlansListed,
     RegisterEndpoint,
@@ -32,7 +31,6 @@ from cep_common.messages import (
     Rejected,
     RequestEndpoint,
     StreamBinding,
-    StreamSchema,
     TenantLimit,
     WorkerRegistered,
 )

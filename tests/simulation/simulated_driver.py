@@ -13,7 +13,8 @@ from simulated_task import SimulatedTask
 from simulated_worker import Ask
 from virtual_world import VirtualWorld
 
-from cep_common.messages import KillTopology, Message, RegisterDriver, SubmitTopology
+from cep_common.driver_messages import KillTopology, RegisterDriver, SubmitTopology
+from cep_common.messages import Message
 from query_plan.xml import read_xml
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.coordinator import Drained, Phase, RestartTopology, RunId, Timing

@@ -15,19 +15,17 @@ import msgspec
 from simulated_moving_task import KEY, Job, MovingTask
 from virtual_world import VirtualWorld
 
+from cep_common.driver_messages import KillTopology, RegisterDriver, SubmitTopology
 from cep_common.ids import Endpoint
 from cep_common.messages import (
     EndpointAssigned,
-    KillTopology,
     ListPlans,
     Message,
-    RegisterDriver,
     RegisterEndpoint,
     RegisterWorker,
     Rejected,
     RequestEndpoint,
     StreamBinding,
-    SubmitTopology,
     WorkerRegistered,
 )
 from cep_common.task_messages import StateSource, TaskRegistered

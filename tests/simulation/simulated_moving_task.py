@@ -9,8 +9,8 @@ from typing import Any
 
 from virtual_world import VirtualWorld
 
+from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import SubmitTopology
 from cep_common.task_messages import ComponentReport, RegisterTask
 from topology.stages.task import Task
 

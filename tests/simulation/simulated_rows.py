@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from topology.frames import CURRENT, arrow_schema
 
 SCHEMA = arrow_schema(StreamSchema("In", (("number", "long"),)))

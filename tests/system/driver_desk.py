@@ -16,18 +16,9 @@ import msgspec
 import zmq
 
 from cep_cli.processes import LEAVES_WITH_PARENT
+from cep_common.driver_messages import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import (
-    DriverRegistered,
-    EndpointRegistered,
-    KillTopology,
-    Message,
-    RegisterDriver,
-    RegisterEndpoint,
-    Rejected,
-    SubmitTopology,
-    TopologyReport,
-)
+from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected
 from cep_common.task_messages import RegisterTask, TaskRegistered
 from cep_common.transport import ControlServer
 from query_plan.builder import build

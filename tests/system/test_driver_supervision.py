@@ -15,7 +15,8 @@ from late_plan import PLAN, assert_events_flow, departures, deploy_late
 from cep_cli.local_system import LocalSystem
 from cep_common.errors import CepError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.messages import OpenLink, RegisterEndpoint, StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.messages import RegisterEndpoint
 from cep_common.security.roles import Door
 from cep_common.task_messages import RegisterTask
 from cep_common.transport import ControlClient

@@ -23,7 +23,8 @@ from flights_events import (
 
 from cep_common.clock import SystemClock
 from cep_common.ids import PlanKey
-from cep_common.messages import EndpointAssigned, OpenLink
+from cep_common.link_messages import OpenLink
+from cep_common.messages import EndpointAssigned
 from cep_common.security.roles import Door
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 from topology.frames import CURRENT, arrow_schema

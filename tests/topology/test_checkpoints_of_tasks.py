@@ -10,7 +10,7 @@ from test_stages_in_process import WINDOW, Context, Running, flow
 from topology_builders import EPOCH, KEY, numbers, schema_of
 
 from cep_common.clock import SystemClock
-from cep_common.messages import OpenLink
+from cep_common.link_messages import OpenLink
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse

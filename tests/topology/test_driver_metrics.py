@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from topology_builders import KEY
 
 from cep_common.clock import SystemClock
+from cep_common.driver_messages import TopologyReport
 from cep_common.errors import ConfigError
-from cep_common.messages import TopologyReport
 from cep_common.security.access import AccessRole
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from cep_common.security.tokens import TokenFile

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.errors import DecodeError
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from topology.frames import ARROW_TYPES, arrow_schema, concatenate, decode_batch, encode_batch
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.errors import InputError
-from cep_common.messages import MarkIdle
+from cep_common.link_messages import MarkIdle
 from topology.link import Inbox, Outbox, PendingFrame
 
 IDLE = MarkIdle(sequence=1)

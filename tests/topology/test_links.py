@@ -13,7 +13,8 @@ from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 from cep_common.codec import MAGIC, encode
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint
-from cep_common.messages import Acknowledge, BeatLink, Data, MarkIdle, OpenLink, Rejected, StreamSchema
+from cep_common.link_messages import Acknowledge, BeatLink, Data, MarkIdle, OpenLink, StreamSchema
+from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK

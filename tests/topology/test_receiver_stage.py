@@ -9,7 +9,7 @@ import pytest
 import zmq
 from topology_builders import EPOCH, KEY, numbers, plan_of, schema_of, stage, topology_of
 
-from cep_common.messages import OpenLink
+from cep_common.link_messages import OpenLink
 from cep_common.security.roles import Door
 from query_plan.model import GLOBAL
 from topology.bundle import Bundle

@@ -15,7 +15,8 @@ from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.latency import upper_bound_ms
-from cep_common.messages import EndpointAssigned, MarkCheckpoint, OpenLink, StreamSchema
+from cep_common.link_messages import MarkCheckpoint, OpenLink, StreamSchema
+from cep_common.messages import EndpointAssigned
 from cep_common.security.roles import Door
 from cep_common.task_messages import ComponentReport, SampleOrder
 from query_plan.builder import build

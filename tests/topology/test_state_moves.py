@@ -11,7 +11,7 @@ from topology_builders import EPOCH, KEY, schema_of
 from cep_common.clock import SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import Endpoint
-from cep_common.messages import OpenLink
+from cep_common.link_messages import OpenLink
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from cep_common.driver_messages import RunState, SubmitTopology
 from cep_common.ids import PlanKey
-from cep_common.messages import RunState, SubmitTopology
 from topology.lifecycle import HOLDS_SLOTS, STABLE_MS, TRANSITIONS, Action, Instruction, Move, Run, TopologyRuns
 
 FIRST_MS, LONGEST_MS, START_MS = 500, 4_000, 60_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from query_plan.model import (
     Grouping,
     ProcessingStage,

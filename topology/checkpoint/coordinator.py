@@ -25,8 +25,9 @@ from cep_common.checkpoint_messages import (
     ReportPart,
     TopologyJoined,
 )
+from cep_common.driver_messages import CheckpointState, CheckpointTrigger
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, CheckpointState, CheckpointTrigger, Message, Rejected
+from cep_common.messages import CheckpointSpan, Message, Rejected
 
 HISTORY = 8
 """So many of a topology's last checkpoints are told of; managers remember more."""

@@ -18,9 +18,10 @@ import zmq
 from cep_common.checkpoint_messages import JoinTopology, ReportPart
 from cep_common.clock import Clock
 from cep_common.codec import MAXIMUM_DATA_BYTES, Envelope, decode, encode
+from cep_common.driver_messages import CheckpointReport, SavepointReport
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import CheckpointReport, CheckpointSpan, Message, Rejected, SavepointReport
+from cep_common.messages import CheckpointSpan, Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket
 from topology.checkpoint.archive import Archive, Opened

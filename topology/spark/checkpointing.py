@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cep_common.clock import Clock
-from cep_common.messages import TopologyReport
+from cep_common.driver_messages import TopologyReport
 from cep_common.security.context import GuardedContext
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.service import CheckpointService

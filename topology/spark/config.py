@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
+from cep_common.driver_messages import CheckpointSettings
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
-from cep_common.messages import CheckpointSettings
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from topology.checkpoint.coordinator import Timing
 from topology.checkpoint.store import is_folder, shown_location

@@ -14,19 +14,19 @@ from py4j.protocol import Py4JError
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.clock import Clock, SystemClock
-from cep_common.errors import PeerError, RequestRejectedError
-from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight, open_door
-from cep_common.messages import (
+from cep_common.driver_messages import (
     DriverRegistered,
     ExecutorReport,
     KillTopology,
-    Message,
     RegisterDriver,
     SavepointReport,
     SubmitTopology,
     TopologyReport,
 )
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight, open_door
+from cep_common.messages import Message
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient

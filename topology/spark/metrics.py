@@ -15,7 +15,7 @@ from flask import Flask, Response, jsonify, request
 from prometheus_client.core import Metric
 
 from cep_common.clock import Clock
-from cep_common.messages import RunState, TopologyReport
+from cep_common.driver_messages import RunState, TopologyReport
 from cep_common.metric_families import Metrics, counter, gauge
 from cep_common.security.access import Permission
 from cep_common.security.config import ServerSecurity

@@ -15,7 +15,8 @@ import zmq
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
-from cep_common.messages import OpenLink, Rejected, SendBundle
+from cep_common.link_messages import OpenLink, SendBundle
+from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from topology.bundle import Bundle, Receipt
 from topology.errors import TopologyError

@@ -10,7 +10,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, MarkCheckpoint, OpenLink
+from cep_common.link_messages import Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.errors import TopologyError

@@ -9,7 +9,8 @@ from time import perf_counter_ns
 import pyarrow as pa
 import zmq
 
-from cep_common.messages import Data, MarkIdle, OpenLink, Rejected
+from cep_common.link_messages import Data, MarkIdle, OpenLink
+from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt

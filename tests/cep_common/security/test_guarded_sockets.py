@@ -11,9 +11,10 @@ import pytest
 import zmq
 
 from cep_common.codec import decode, encode
+from cep_common.driver_messages import DriverRegistered, RegisterDriver
 from cep_common.errors import ConfigError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
-from cep_common.messages import DriverRegistered, ListPlans, PlansListed, RegisterDriver
+from cep_common.messages import ListPlans, PlansListed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, is_loopback, open_context
 from cep_common.security.keys import write_keys

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.message_types import message_types
-from cep_common.messages import ListPlans, RegisterDriver, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.messages import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
 from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Door, Role, may_enter, may_send
 from cep_common.task_messages import RegisterTask
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from cep_common.messages import StreamSchema
+from cep_common.link_messages import StreamSchema
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import EventFilter
 from cep_manager.events.sampling import LONGEST_TEXT, Allowance, Filter, as_events, sampled

@@ -11,7 +11,7 @@ from cep_common.clock import SystemClock
 from cep_common.codec import decode, encode
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint
-from cep_common.messages import Data, StreamSchema, Subscribe, Subscribed
+from cep_common.link_messages import Data, StreamSchema, Subscribe, Subscribed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys

@@ -1,0 +1,154 @@
+"""The messages on links: events on their way between workers and stages, and their acknowledgements.
+
+Conventions are those of `messages`; PROTOCOL.md describes each, and a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.messages import Message
+
+Sequence = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Rows = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Watermark = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A place in a sender's log, from 1; 0 is before the first."""
+
+
+class StreamSchema(msgspec.Struct, frozen=True):
+    """A stream that a link carries: attributes as (name, type) in definition order."""
+
+    stream: str
+    attributes: tuple[tuple[str, str], ...]
+
+
+class OpenLink(Message, frozen=True):
+    """`sender` wants to send events of `streams` to the peer. `key`, `epoch` and `attempt` are those of the plan's
+    topology, or None and 0 between a client and a worker; then `tenant` says whose streams are meant. `log` is the
+    identity of the log from which the sender can send again; empty when it has none."""
+
+    TYPE = "open-link"
+    sender: str
+    streams: tuple[StreamSchema, ...]
+    key: PlanKey | None = None
+    epoch: int = 0
+    tenant: int = SUPER_TENANT
+    attempt: int = 0
+    log: str = ""
+
+
+class LinkOpened(Message, frozen=True):
+    """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may). The server has
+    taken the sender's log up to `position` already: what follows is wanted. `secures` says that it will tell with
+    `secured` what may be forgotten; otherwise what is acknowledged may be."""
+
+    TYPE = "link-opened"
+    window_rows: int
+    position: Position = 0
+    secures: bool = False
+
+
+class Data(Message, frozen=True):
+    """A record batch of `stream` follows as the frame's body (Arrow IPC message without schema, `rows` rows).
+
+    `sequence` counts a link's frames from 1. Later events of the link have timestamps of at least `watermark_ms`.
+    `position` is that of the frame's last events in the sender's log; 0 when they are in none.
+    """
+
+    TYPE = "data"
+    stream: str
+    sequence: Sequence
+    rows: Rows
+    watermark_ms: Watermark
+    epoch: int = 0
+    position: Position = 0
+
+
+class Secured(Message, frozen=True):
+    """A checkpoint holds all up to `position` of the sender's log: it need never be sent again."""
+
+    TYPE = "secured"
+    position: Position
+
+
+class MarkCheckpoint(Message, frozen=True):
+    """A publisher stage to a worker: all results before this frame belong to `checkpoint` or earlier ones, all after it
+    to later ones. It takes a sequence number; acknowledged, the results are stored until the checkpoint is complete."""
+
+    TYPE = "mark-checkpoint"
+    sequence: Sequence
+    checkpoint: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class Acknowledge(Message, frozen=True):
+    """All frames up to `sequence` have been taken over: the sender may send as much again, and forget them unless the
+    server `secures`."""
+
+    TYPE = "acknowledge"
+    sequence: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class MarkIdle(Message, frozen=True):
+    """The sender has nothing more to send for now; others need not wait for its watermark. It takes a sequence number,
+    as a frame of no rows, so that it arrives behind all that was sent before."""
+
+    TYPE = "mark-idle"
+    sequence: Sequence
+
+
+class BeatLink(Message, frozen=True):
+    """The link's sender lives; answered with `acknowledge`."""
+
+    TYPE = "beat-link"
+
+
+class CloseLink(Message, frozen=True):
+    """The sender closes the link in order; nothing follows."""
+
+    TYPE = "close-link"
+
+
+class SendBundle(Message, frozen=True):
+    """What component instance `source` gives instance `target` of another task for one ticket; as many bodies follow as
+    `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same. With a
+    `checkpoint` it is that checkpoint's marker and nothing else."""
+
+    TYPE = "send-bundle"
+    sequence: Sequence
+    source: str
+    target: str
+    origin: str
+    ticket: int
+    channel: str
+    streams: tuple[str, ...]
+    watermark_ms: Watermark
+    idle: bool
+    batches: tuple[tuple[str, Rows], ...]
+    checkpoint: int = 0
+
+
+class SettleBundles(Message, frozen=True):
+    """What the bundles with these sequence numbers brought has gone on from their targets: in any order, each once."""
+
+    TYPE = "settle-bundles"
+    sequences: tuple[Sequence, ...]
+
+
+class Subscribe(Message, frozen=True):
+    """A listener asks a worker for the events of the tenant's `event_stream`; they come over the same socket as
+    `data`."""
+
+    TYPE = "subscribe"
+    event_stream: str
+    tenant: int = SUPER_TENANT
+
+
+class Subscribed(Message, frozen=True):
+    """The schema of the stream that will be sent."""
+
+    TYPE = "subscribed"
+    schema: StreamSchema
