@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, render_template, request
 
 from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.audit_texts import deed, outcome, through
 from cep_manager.accounts.errors import AccountsOffError
 from cep_manager.api.requests import read_number
 from cep_manager.console.pages import Page, page
@@ -30,4 +31,7 @@ def audit_pages(blueprint: Blueprint, accounts: Accounts | None) -> None:
             newest=before == 0,
             who=who,
             days=accounts.config.audit_days,
+            deed=deed,
+            through=through,
+            outcome=outcome,
         )

@@ -93,7 +93,7 @@ export class TryOut {
     }
     const told = await answer.json();
     if (answer.ok) {
-      this.#tell("good", `${read.length} events ran through in ${told.took_ms} ms.`);
+      this.#tell("good", `${read.length} events ran through in ${duration(told.took_ms)}.`);
       results.replaceChildren(...resultsOf(told, read.length, new Set(this.#streams().filter((one) => !one.fed).map((one) => one.name))));
     } else {
       this.#tell("bad", told.message);
@@ -105,6 +105,10 @@ export class TryOut {
     this.#parts.told.className = `mark tone-${tone}`;
     this.#parts.told.textContent = text;
   }
+}
+
+function duration(ms) {
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 /** What came out: streams that queries feed, partial matches, tables; folded what queries let out, what went in, state and log. */

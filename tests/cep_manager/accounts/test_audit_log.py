@@ -10,6 +10,7 @@ from account_world import AccountWorld, world_in
 
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.audit_log import DAY_MS, TIDY_AFTER, AuditLog
+from cep_manager.accounts.audit_texts import deed, through
 from cep_manager.accounts.model import AuditEntry
 from cep_manager.config import DatabaseConfig
 from cep_manager.database import Database
@@ -62,7 +63,7 @@ def test_admins_read_it_page_by_page_and_of_one_person(accounts_at_work: Account
     assert len(older.get_json()["entries"]) == 25
     assert client.get("/api/v1/audit?count=100000", headers=shown).status_code == 400
     page = client.get("/audit?who=eve", headers=shown).get_data(as_text=True)
-    assert page.count("<code>api.call") == 100
+    assert page.count('title="api.call') == 100
     assert f"before={first[-1]['number']}" in page
     assert client.get("/audit?before=x", headers=shown).status_code == 400
 
@@ -101,3 +102,28 @@ def test_a_database_that_cannot_be_written_stops_nobody_and_is_logged(
         log.write(entry(1))
     assert "audit entry lost: who='ada' call=api.restart_plan" in caplog.text
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("console.act_on_plan:rebalance", "rebalance plan, console"),
+        ("accounts.switch_user:disable", "disable user, console"),
+        ("api.set_statistics_level", "set statistics level, REST API"),
+        ("storm.debug:enable", "enable debug, Storm's API"),
+    ],
+)
+def test_calls_are_told_in_words(call: str, told: str) -> None:
+    assert f"{deed(call)}, {through(call)}" == told
+
+
+def test_the_page_says_what_came_of_each_call(accounts_at_work: AccountWorld) -> None:
+    world = accounts_at_work
+    visitor = world.logged_in("otto")
+    visitor.send("/plans/Storms/restart")
+    visitor.send("/plans/Gone/restart")
+    client, shown = world.app.test_client(), world.token("ada", AccessRole.ADMIN)
+    page = client.get("/audit?who=otto", headers=shown).get_data(as_text=True)
+    assert page.count(">restart plan</span>") == 2
+    assert ">refused (404)</span>" in page
+    assert ">done</span>" in page
