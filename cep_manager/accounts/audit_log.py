@@ -20,6 +20,10 @@ TOGETHER_MS = 60_000
 """The same call by the same person within this time is one row that counts; so floods of calls do not push others
 out."""
 
+TOO_MANY = 429
+"""The status of what was refused because it came too often. Of such calls only the first within `TOGETHER_MS` is
+written: those who flood the manager must not make it write to its database each time."""
+
 MOST_TOGETHER = 1_000
 MOST_ROWS = 100_000
 TIDY_AFTER = 500
@@ -71,6 +75,8 @@ class AuditLog:
     def _write(self, entry: AuditEntry) -> None:
         same = (entry.who, entry.shown, entry.address, entry.call, entry.target, entry.status)
         number, at_ms = self._recent.get(same, (0, 0))
+        if entry.status == TOO_MANY and number and entry.at_ms - at_ms < TOGETHER_MS:
+            return
         with self._database.transaction(survives_power_loss=False) as connection:
             counted = 0
             if number and entry.at_ms - at_ms < TOGETHER_MS:

@@ -44,7 +44,9 @@ USERS = {
 class AccountWorld:
     """The app, its accounts, and its view; `users` have chosen their passwords."""
 
-    def __init__(self, folder: Path, *, login: bool = True, secure: bool = False, tokens: str = "") -> None:
+    def __init__(
+        self, folder: Path, *, login: bool = True, secure: bool = False, tokens: str = "", requests_per_s: int = 5_000
+    ) -> None:
         self.clock = ManualClock(1_000_000)
         self.world = World()
         self.world.active()
@@ -52,7 +54,7 @@ class AccountWorld:
         self.database = Database(DatabaseConfig(f"sqlite:///{folder}/manager.db"), idle_ms=2_000)
         self.accounts = Accounts(self.database, AccountsConfig(login=login), self.clock, QUICK)
         self.admin: Administration = administration(self.accounts)
-        gate = Gate(ServerSecurity(tokens=tokens), "127.0.0.1", self.clock, users=login)
+        gate = Gate(ServerSecurity(tokens=tokens, requests_per_s=requests_per_s), "127.0.0.1", self.clock, users=login)
         self.app = create_app(self.view, BODY_BYTES, gate, self.accounts, secure=secure)
         self.app.testing = False
 

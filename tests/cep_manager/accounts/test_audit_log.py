@@ -6,9 +6,10 @@ import logging
 from pathlib import Path
 
 import pytest
-from account_world import AccountWorld, world_in
+from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
 
 from cep_common.security.access import AccessRole
+from cep_common.security.tokens import TokenFile, bearer
 from cep_manager.accounts.audit_log import DAY_MS, TIDY_AFTER, AuditLog
 from cep_manager.accounts.audit_texts import deed, through
 from cep_manager.accounts.model import AuditEntry
@@ -39,6 +40,8 @@ def test_what_is_changed_is_told_with_who_did_it_and_how_it_came_out(accounts_at
     client.delete("/api/v1/plans/Storms?tenant=8", headers=world.token("tess", AccessRole.VIEWER))
     world.logged_in("ada").send("/users", name="lena", role="viewer", tenant="")
     client.post("/api/v1/plans", data="text")
+    shown = world.token("ada", AccessRole.EDITOR)
+    client.delete("/api/v1/plans/Storms?tenant=8", headers=shown)
     assert told(world) == [
         ("otto", "", "accounts.log_in", "", 401, 1),
         ("", "", "accounts.log_in", "", 401, 1),
@@ -46,10 +49,70 @@ def test_what_is_changed_is_told_with_who_did_it_and_how_it_came_out(accounts_at
         ("otto", "session", "console.act_on_plan:restart", "name=Storms", 303, 1),
         ("otto", "session", "console.act_on_plan:restart", "name=Gone", 404, 1),
         ("eve", "token", "api.deploy_plan", "name=Storms", 201, 1),
-        ("tess", "token", "api.undeploy_plan", "name=Storms tenant=8", 403, 1),
+        ("tess", "token", "api.undeploy_plan", "", 403, 1),
         ("ada", "session", "accounts.log_in", "", 303, 1),
         ("ada", "session", "accounts.create_user", "name=lena", 201, 1),
+        ("ada", "token", "api.undeploy_plan", "name=Storms tenant=8", 404, 1),
     ]
+
+
+def test_nobody_who_is_not_let_in_can_push_out_what_was_done(accounts_at_work: AccountWorld) -> None:
+    world = accounts_at_work
+    client, foreign = world.app.test_client(), {"Host": "evil.example"}
+    for n in range(30):
+        query = {"tenant": f"x{n}"}
+        client.post("/login", data={"name": f"user{n}", "password": "wrong"}, query_string=query)
+        client.post("/login", data={"name": "ada", "password": PASSWORD}, query_string=query, headers=foreign)
+        client.post("/login", data={"name": "ada"}, query_string=query, headers={"Origin": "http://evil.example"})
+        client.post("/login", data={"name": "x" * (BODY_BYTES + 1)}, query_string=query)
+        for shown in ({}, foreign, {"Authorization": "Bearer bogus"}, {"Authorization": "Basic dmVyYTp3cm9uZw=="}):
+            client.post(f"/api/v1/plans/p{n}/restart", query_string=query, headers=shown)
+            client.post(f"/plans/p{n}/restart", query_string=query, headers=shown)
+    # The basic passwords came out of the same allowance.
+    assert [one[:5] for one in told(world)] == [
+        ("", "", "accounts.log_in", "", 401),
+        ("", "", "accounts.log_in", "", 429),
+    ]
+
+
+def test_a_flood_at_the_gate_is_not_written_down(tmp_path: Path) -> None:
+    with world_in(tmp_path, requests_per_s=2) as world:
+        client = world.app.test_client()
+        for n in range(20):
+            last = client.post("/login", data={"name": "ada"}, query_string={"tenant": f"x{n}"})
+        assert last.status_code == 429
+        assert [one[4:] for one in told(world)] == [(401, 2)]
+
+
+def test_whoever_may_do_nothing_makes_no_entries_with_names_of_their_own(accounts_at_work: AccountWorld) -> None:
+    client, shown = accounts_at_work.app.test_client(), accounts_at_work.token("vera", AccessRole.VIEWER)
+    for n in range(20):
+        assert client.post(f"/api/v1/plans/p{n}/restart?tenant={n}", headers=shown).status_code == 403
+    assert told(accounts_at_work) == [("vera", "token", "api.restart_plan", "", 403, 20)]
+
+
+def test_what_no_database_keeps_is_no_way_around_the_log(accounts_at_work: AccountWorld) -> None:
+    client, shown = accounts_at_work.app.test_client(), accounts_at_work.token("ada", AccessRole.ADMIN)
+    assert client.delete("/api/v1/users/vera?tenant=%00", headers=shown).status_code == 204
+    assert client.delete("/api/v1/users/%00vera", headers=shown).status_code == 404
+    assert client.post("/api/v1/users", json={"name": "\0\x1b", "role": "viewer"}, headers=shown).status_code == 422
+    assert [one[3:5] for one in told(accounts_at_work)] == [("name=vera", 204), ("name=?vera", 404), ("name=??", 422)]
+
+
+def test_a_long_name_of_a_shared_token_is_cut_to_what_the_table_takes(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    shared = bearer(TokenFile(file).create("n" * 80, AccessRole.EDITOR, None, 0))
+    with world_in(tmp_path, tokens=str(file)) as world:
+        assert world.app.test_client().post("/api/v1/plans", data="text", headers=shared).status_code == 201
+        assert [one[0] for one in told(world)] == ["n" * 64]
+
+
+def test_only_the_first_refusal_of_a_flood_is_written(tmp_path: Path) -> None:
+    with world_in(tmp_path) as world:
+        for n in range(100):
+            world.accounts.audit.write(entry(n, status=429))
+        world.accounts.audit.write(entry(60_000, status=429))
+        assert [one.times for _, one in world.accounts.audit.entries(0, 10)] == [1, 1]
 
 
 def test_admins_read_it_page_by_page_and_of_one_person(accounts_at_work: AccountWorld) -> None:
