@@ -101,12 +101,15 @@ class PlanFolder:
             self._problems[name] = problem
 
     def problems(self) -> tuple[FileProblem, ...]:
-        """Every file whose text is not what runs, in order of names."""
-        return tuple(FileProblem(name, problem) for name, problem in sorted(self._problems.items()))
+        """Every file whose text is not what runs, in order of names; of names that are no text, bytes are shown."""
+        return tuple(FileProblem(_as_text(name), problem) for name, problem in sorted(self._problems.items()))
 
 
 def origin_of(name: str, contents: bytes) -> Origin:
-    """The origin of a plan that is deployed from the file called `name` with `contents`."""
+    """The origin of a plan that is deployed from the file called `name` with `contents`. ValueError when the name is no
+    text: the plan store could not keep it."""
+    if _as_text(name) != name:
+        raise ValueError("the file's name is not UTF-8; rename it")
     return Origin(name, hashlib.sha256(contents).hexdigest())
 
 
@@ -120,3 +123,9 @@ def tenant_of(name: str) -> int:
     """Whose plan the file holds: its folder names a tenant. ValueError when that is no tenant's number."""
     folder, separator, _ = name.rpartition("/")
     return parse_tenant(folder) if separator else SUPER_TENANT
+
+
+def _as_text(name: str) -> str:
+    """The name without what is no text in it: bytes of a file's name that are not UTF-8 come as halves of surrogate
+    pairs, which nothing can send or keep."""
+    return name.encode(errors="backslashreplace").decode()

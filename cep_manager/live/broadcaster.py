@@ -35,11 +35,11 @@ class Message(NamedTuple):
 class _Topic:
     """What is watched. Guarded by the broadcaster's lock, but for `look`, which its thread alone calls."""
 
-    def __init__(self, look: Look, picture: Any) -> None:
+    def __init__(self, look: Look, picture: Any, whole: bytes) -> None:
         self.look = look
         self.picture = picture
         self.version = 1
-        self.whole: bytes | None = None
+        self.whole: bytes | None = whole
         self.change = b""
         self.ended: bytes | None = None
         self.watchers = 0
@@ -95,13 +95,14 @@ class Broadcaster:
         """What `look` gives is watched; those who watch the same `name` share it. Close it. Raises StreamsBusyError,
         and what `look` raises."""
         picture = msgspec.to_builtins(look())
+        whole = msgspec.json.encode(picture)
         with self._changed:
             if self._watching >= self._at_once or self._ending.is_set():
                 raise StreamsBusyError(
                     f"{self._at_once} pages and programs watch already, which is as many as may; ask again and again",
                     {"config": "live.at_once", "most": self._at_once},
                 )
-            topic = self._topics.setdefault(name, _Topic(look, picture))
+            topic = self._topics.setdefault(name, _Topic(look, picture, whole))
             topic.watchers += 1
             self._watching += 1
             if self._thread is None:
@@ -150,21 +151,36 @@ class Broadcaster:
         except Exception:
             # The border of this thread: whoever watches is told, and the log has the reason.
             logger.exception("a live picture failed")
-            return _reason("internal", "the manager failed; its log says more")
+            return _FAILED
 
     def _show(self, name: Hashable, topic: _Topic, picture: Any) -> None:
-        if isinstance(picture, bytes):
-            topic.ended = picture
+        ended = picture if isinstance(picture, bytes) else _change(topic, picture)
+        if ended:
+            topic.ended = ended
             if self._topics.get(name) is topic:
                 del self._topics[name]
-            return
+
+
+def _change(topic: _Topic, picture: Any) -> bytes:
+    """The topic has the picture; empty, or the reason why it cannot be told. All of it can be told then, for what is in
+    it was told before or is part of the change."""
+    try:
         patch = merge_patch(topic.picture, picture)
         if tells_something(patch):
+            topic.change = msgspec.json.encode(patch)
             topic.picture = picture
             topic.version += 1
             topic.whole = None
-            topic.change = msgspec.json.encode(patch)
+    except Exception:
+        # The same border: one picture that cannot be told must not end all others.
+        logger.exception("a live picture cannot be told")
+        return _FAILED
+    return b""
 
 
 def _reason(code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
     return msgspec.json.encode({"code": code, "message": message, "details": details or {}})
+
+
+_FAILED = _reason("internal", "the manager failed; its log says more")
+"""What those are told whose picture failed."""

@@ -33,6 +33,16 @@ def test_a_refused_file_is_told_until_it_changes_or_goes() -> None:
     assert folder.problems() == ()
 
 
+def test_a_file_whose_name_is_no_text_is_told_in_text_and_never_deployed() -> None:
+    name = b"\xe4.siddhiql".decode(errors="surrogateescape")
+    with pytest.raises(ValueError, match="not UTF-8; rename it"):
+        origin_of(name, b"...")
+    folder = PlanFolder()
+    folder.look({name: (1, 1)}, {})
+    folder.handled(name, "no")
+    assert [one.name for one in folder.problems()] == ["\\udce4.siddhiql"]
+
+
 def test_a_plan_goes_with_its_file_but_not_while_another_file_may_take_it_over() -> None:
     folder = PlanFolder()
     assert folder.look({}, {LATE: ORIGIN}) == Findings((), (LATE,))

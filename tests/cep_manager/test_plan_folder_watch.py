@@ -168,6 +168,15 @@ def test_a_file_that_is_too_large_for_a_plan_is_not_read(folder: Path, process: 
     assert "a plan may have 1048576" in watching.problems()[0].problem
 
 
+def test_a_file_whose_name_is_no_text_is_told_and_not_deployed(folder: Path, process: ManagerProcess) -> None:
+    watching = watch(folder, process)
+    write(folder / os.fsdecode(b"\xe4.siddhiql"), PLAN)
+    look(watching)
+    assert texts(process) == {}
+    (told,) = watching.problems()
+    assert (told.name, "rename it" in told.problem) == ("\\udce4.siddhiql", True)
+
+
 def test_a_folder_that_is_gone_changes_nothing(folder: Path, process: ManagerProcess) -> None:
     watching = watch(folder, process)
     write(folder / "storms.siddhiql", PLAN)

@@ -67,8 +67,15 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
+def without_nulls(value: Any) -> Any:
+    """Tables lack what is null in them; lists are as they were."""
+    if not isinstance(value, dict):
+        return value
+    return {name: without_nulls(member) for name, member in value.items() if member is not None}
+
+
 VALUES = st.recursive(
-    st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3),
+    st.none() | st.integers() | st.text(max_size=3) | st.lists(st.none() | st.integers(), max_size=3),
     lambda inner: st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
     max_leaves=12,
 )
@@ -77,8 +84,10 @@ TABLES = st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4)
 
 @settings(max_examples=100, deadline=None)
 @given(TABLES, TABLES)
-def test_a_picture_with_its_changes_is_the_next_picture(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert merged(before, merge_patch(before, after)) == after
+def test_a_picture_with_its_changes_is_the_next_picture_but_for_what_is_null(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert without_nulls(merged(before, merge_patch(before, after))) == without_nulls(after)
 
 
 def test_that_only_time_goes_by_is_nothing_to_tell() -> None:
@@ -155,6 +164,33 @@ def test_what_is_gone_ends_the_stream_with_the_reason(sender: Broadcaster) -> No
     assert ended is not None
     assert (ended.event, json.loads(ended.data)["code"]) == ("ended", "unknown-plan")
     watch.close()
+
+
+def test_a_picture_that_cannot_be_told_ends_its_own_stream_and_no_other(
+    sender: Broadcaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = Counter(), Counter()
+    watches = sender.watch("bad", bad.look), sender.watch("good", good.look)
+    for watch in watches:
+        watch.take(WAIT_S)
+    bad.picture = {"name": "\udce4.siddhiql"}
+    ended = watches[0].take(WAIT_S)
+    assert ended is not None
+    assert (ended.event, json.loads(ended.data)["code"]) == ("ended", "internal")
+    assert "cannot be told" in caplog.text
+    good.picture = {"rate": 2}
+    change = watches[1].take(WAIT_S)
+    assert change is not None
+    assert (change.event, json.loads(change.data)["rate"]) == ("change", 2)
+    with pytest.raises(UnicodeEncodeError):
+        sender.watch("bad", bad.look)
+    bad.picture = {"name": "mended"}
+    again = sender.watch("bad", bad.look)
+    whole = again.take(WAIT_S)
+    assert whole is not None
+    assert json.loads(whole.data)["name"] == "mended"
+    for watch in (*watches, again):
+        watch.close()
 
 
 def test_a_manager_that_stops_ends_all_streams() -> None:
