@@ -22,7 +22,12 @@ REFUSED = 3
 MEMORY_BYTES = 3 * 2**30
 CPU_S = 50
 MOST_ROWS = 200_000
-BATCH_ROWS = 5_000
+MOST_ANSWER_BYTES = 128 * 2**20
+"""Files are compressed: few bytes may be very many events."""
+BATCH_ROWS = 500
+"""Few, since one value may be as large as a megabyte: rows are held in memory so many at a time."""
+LONGEST_LIST = 500
+"""Characters of the names of a file's columns that are told."""
 TIME = "_timestamp"
 
 
@@ -36,16 +41,27 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     attributes = [(str(name), str(kind)) for name, kind in json.loads(sys.argv[1])]
     try:
-        for lines in events(sys.stdin.buffer, attributes):
-            sys.stdout.write(lines)
+        for line in bounded(events(sys.stdin.buffer, attributes), MOST_ANSWER_BYTES):
+            sys.stdout.buffer.write(line)
     except RefusedError as error:
-        sys.stderr.write(str(error))
+        sys.stderr.buffer.write(str(error).encode(errors="replace"))
         return REFUSED
     return 0
 
 
+def bounded(lines: Iterator[str], most_bytes: int) -> Iterator[bytes]:
+    """The lines in UTF-8. Raises RefusedError as soon as they are more than `most_bytes`."""
+    told = 0
+    for line in lines:
+        encoded = line.encode()
+        told += len(encoded)
+        if told > most_bytes:
+            raise RefusedError(f"the file's events are more than {most_bytes >> 20} MiB as text; send a part of it")
+        yield encoded
+
+
 def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
-    """The file's events as lines of JSON, some thousands at a time. Raises RefusedError."""
+    """The file's events, each a line of JSON. Raises RefusedError."""
     try:
         opened = pq.ParquetFile(pa.BufferReader(file.read()))
     except (pa.ArrowException, OSError) as error:
@@ -53,7 +69,7 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
     columns = opened.schema_arrow.names
     lacking = [name for name, _ in attributes if name not in columns]
     if lacking:
-        there = ", ".join(columns[:20])
+        there = ", ".join(columns[:20])[:LONGEST_LIST]
         raise RefusedError(f"the file has no column {', '.join(lacking)}; its columns are {there}")
     if opened.metadata.num_rows > MOST_ROWS:
         raise RefusedError(f"the file has {opened.metadata.num_rows} rows; at most {MOST_ROWS} are read at once")
@@ -64,9 +80,15 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
         converters[TIME] = _whole
     try:
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
-            yield "".join(_line(row, converters) for row in batch.to_pylist())
+            for row in batch.to_pylist():
+                yield _line(row, converters)
     except (pa.ArrowException, OSError) as error:
         raise RefusedError(f"the file is damaged: {str(error).splitlines()[0]}") from error
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"the file has text that is not UTF-8: {error.reason}") from error
+    except (ValueError, OverflowError) as error:
+        why = str(error).splitlines()[0]
+        raise RefusedError(f"the file has a time that is not of the years 1 to 9999 in microseconds: {why}") from error
 
 
 def _line(row: dict[str, Any], converters: dict[str, Callable[[Any], Any]]) -> str:
@@ -93,7 +115,10 @@ def _text(value: Any) -> str:
 
 
 def _text_or_same(value: Any) -> Any:
-    """What fits the stream not at all goes out as it is: the worker says why it refuses it."""
+    """What fits the stream not at all goes out as it is: the worker says why it refuses it. JSON has no words for what
+    is no number or infinite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if isinstance(value, str | int | float | bool) else _text(value)
 
 

@@ -11,8 +11,9 @@ import pytest
 from manager_world import FakeView, World
 
 from cep_manager.errors import EventFileError
-from cep_manager.events.parquet import read_parquet
-from cep_manager.events.parquet_rows import MOST_ROWS, RefusedError, events
+from cep_manager.events import parquet
+from cep_manager.events.parquet import AT_ONCE, read_parquet
+from cep_manager.events.parquet_rows import MOST_ROWS, RefusedError, bounded, events
 from cep_manager.web import create_app
 
 ATTRIBUTES = (("tailnum", "string"), ("delay", "long"))
@@ -66,6 +67,45 @@ def test_a_damaged_file_is_refused_and_harms_nobody() -> None:
 def test_too_many_rows_are_refused_before_they_are_read() -> None:
     file = file_of(n=pa.repeat(1, MOST_ROWS + 1))
     with pytest.raises(RefusedError, match=f"{MOST_ROWS + 1} rows; at most {MOST_ROWS}"):
+        rows(file, ("n", "int"))
+
+
+def test_a_small_file_that_holds_gigabytes_is_refused_before_they_are_made() -> None:
+    always_the_same = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), MOST_ROWS), ["N" * 20_000])
+    file = io.BytesIO()
+    pq.write_table(pa.table({"tailnum": always_the_same}), file, compression="zstd")
+    assert len(file.getvalue()) < 10_000
+    with pytest.raises(EventFileError, match="more than 128 MiB as text"):
+        read_parquet(file.getvalue(), (("tailnum", "string"),))
+
+
+def test_lines_are_counted_before_they_are_handed_on() -> None:
+    lines = bounded(iter(["é\n", "b\n", "c\n"]), 5)
+    assert (next(lines), next(lines)) == ("é\n".encode(), b"b\n")
+    with pytest.raises(RefusedError):
+        next(lines)
+
+
+def test_a_file_too_many_is_refused_at_once() -> None:
+    held = [parquet._free.acquire(blocking=False) for _ in range(AT_ONCE)]
+    try:
+        assert all(held)
+        with pytest.raises(EventFileError, match="try again"):
+            read_parquet(b"", ATTRIBUTES)
+    finally:
+        for _ in held:
+            parquet._free.release()
+
+
+@pytest.mark.parametrize("kind", ["int", "long", "bool", "double", "float"])
+def test_what_is_no_number_or_infinite_is_no_value(kind: str) -> None:
+    file = file_of(n=[float("nan"), float("inf"), -float("inf"), 1.0])
+    assert [one["n"] for one in rows(file, ("n", kind))] == [None, None, None, 1]
+
+
+def test_a_time_that_no_calendar_has_is_told_as_such() -> None:
+    file = file_of(n=[1], _timestamp=pa.array([2**62], pa.timestamp("us")))
+    with pytest.raises(RefusedError, match="a time that is not of the years 1 to 9999"):
         rows(file, ("n", "int"))
 
 
