@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from cep_common.writable import writable
+
 MOST_RECORDS = 8
 """So many groups are kept where errors arise; the one that was seen last longest ago goes first."""
 LONGEST_TEXT = 600
@@ -66,7 +68,7 @@ class ErrorLog:
         process_id: int = 0,
     ) -> bool:
         """The error has come `count` times more, at the time of day `now_ms`; True when it is the first of its kind."""
-        text = text[:LONGEST_TEXT]
+        text = writable(text)[:LONGEST_TEXT]
         name = (instance, code, group_of(text))
         before = self._groups.pop(name, None)
         self._groups[name] = ErrorRecord(
@@ -76,7 +78,7 @@ class ErrorLog:
             last_ms=now_ms,
             count=count + (before.count if before is not None else 0),
             instance=instance,
-            traceback=_end_of(traceback),
+            traceback=_end_of(writable(traceback)),
             host=host,
             process_id=process_id,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
 from cep_common.errors import DecodeError, PortInUseError
 from cep_common.ids import Endpoint, InsightAddress
 from cep_common.insight.config import LogConfig
@@ -84,8 +84,16 @@ class InsightDoor(threading.Thread):
         except DecodeError as error:
             self._socket.send_multipart([peer, *encode(Rejected(error.code, str(error)))])
             return
-        answer = answer_to(envelope.message, self.address.run, self._insight)
-        self._socket.send_multipart([peer, *encode(answer, envelope.correlation)])
+        self._socket.send_multipart([peer, *self._answered(envelope)])
+
+    def _answered(self, envelope: Envelope) -> list[Any]:
+        """The frames of the answer; what goes wrong with one must not end the door."""
+        try:
+            return encode(answer_to(envelope.message, self.address.run, self._insight), envelope.correlation)
+        except Exception as error:
+            logger.exception("a manager's question could not be answered: question=%s", envelope.message.TYPE)
+            reason = f"{type(error).__name__}, of which this process's own log tells; please report it"
+            return encode(Rejected("internal", reason), envelope.correlation)
 
 
 def answer_to(message: Message, run: str, insight: Insight) -> Message:

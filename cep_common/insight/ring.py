@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections import deque
 
 from cep_common.insight.redaction import redact
 from cep_common.insight_messages import LEVELS, Level, LogRead, LogRecord, ReadLog
+from cep_common.writable import writable
 
 MOST_TEXT = 16_384
 """Characters of a record's text, and of its traceback; what is longer is cut."""
 
-OVERHEAD_BYTES = 400
+OVERHEAD_BYTES = 160
 """What a record takes in memory beside its texts, about."""
 
 ANSWER_BYTES = 524_288
@@ -57,7 +59,7 @@ class LogRing(logging.Handler):
 
 
 def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
-    """The record as it is kept, secrets covered and long texts cut."""
+    """The record as it is kept: secrets covered, long texts cut, and all of it writable."""
     traceback = ""
     if record.exc_info and record.exc_info[0] is not None:
         traceback = _TRACEBACKS.formatException(record.exc_info)
@@ -67,10 +69,10 @@ def structured(record: logging.LogRecord, sequence: int) -> LogRecord:
         sequence=sequence,
         time_ms=int(record.created * 1_000),
         level=_level(record.levelno),
-        logger=record.name,
+        logger=writable(record.name),
         text=_kept(record.getMessage()),
         traceback=_kept(traceback),
-        thread=record.threadName or "",
+        thread=writable(record.threadName or ""),
     )
 
 
@@ -115,11 +117,13 @@ def _holds(record: LogRecord, mention: re.Pattern[str] | None, sought: str) -> b
 
 
 def _size(record: LogRecord) -> int:
-    return OVERHEAD_BYTES + len(record.text) + len(record.traceback) + len(record.logger)
+    """The bytes that it takes in memory, about; the names of threads and loggers are there once for many records."""
+    return OVERHEAD_BYTES + sys.getsizeof(record.text) + sys.getsizeof(record.traceback)
 
 
 def _kept(text: str) -> str:
     """Twice the length is looked through for secrets, so that none is cut in two and half of it kept."""
+    text = writable(text)
     covered = redact(text[: 2 * MOST_TEXT])
     return covered if len(text) <= MOST_TEXT else f"{covered[:MOST_TEXT]}… ({len(text) - MOST_TEXT} characters more)"
 

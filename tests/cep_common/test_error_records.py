@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cep_common.error_records import LONGEST_TEXT, LONGEST_TRACEBACK, ErrorLog, group_of
+import msgspec
+
+from cep_common.error_records import LONGEST_TEXT, LONGEST_TRACEBACK, ErrorLog, ErrorRecord, group_of
 
 
 def test_a_million_errors_that_differ_in_numbers_only_are_one_record() -> None:
@@ -49,6 +51,14 @@ def test_long_texts_keep_their_beginning_and_tracebacks_their_end() -> None:
     assert record.traceback.endswith("ValueError: here")
     log.note("code", "other", 1, traceback="  File …, line 1\n" * 1_000 + "ValueError: here")
     assert log.records()[-1].traceback.startswith("…\n  File …, line 1\n")
+
+
+def test_an_error_of_a_text_that_no_message_can_hold_is_told_all_the_same() -> None:
+    log = ErrorLog()
+    log.note("script", "unknown unit " + chr(0xD800), 1, traceback="ValueError: unknown unit " + chr(0xD800))
+    (record,) = log.records()
+    assert (record.text, record.traceback) == ("unknown unit \\ud800", "ValueError: unknown unit \\ud800")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=ErrorRecord) == record
 
 
 def test_dates_addresses_and_counts_are_numbers() -> None:

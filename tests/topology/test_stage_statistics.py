@@ -1,6 +1,9 @@
 """What a component instance counts of its own work."""
 
+from cep_common.codec import decode, encode
+from cep_common.ids import PlanKey
 from cep_common.latency import bucket
+from cep_common.task_messages import RegisterTask
 from topology.stages.contract import Statistics
 
 MS = 1_000_000
@@ -43,6 +46,18 @@ def test_errors_are_counted_and_the_newest_is_kept() -> None:
     assert [(one.text, one.count, one.first_ms, one.last_ms) for one in report.failures] == [
         ("first 18", 6, 1, 2), ("second", 1, 3, 3),
     ]  # fmt: skip
+
+
+def test_an_error_of_a_script_whose_text_is_no_utf_8_is_told_with_the_next_heartbeat() -> None:
+    statistics = Statistics("scripts", "processor")
+    statistics.error("script", "ValueError: " + chr(0xD800), 1)
+    report = statistics.report("scripts#0", ())
+    assert report.last_error == "ValueError: \\ud800"
+    message = RegisterTask(
+        key=PlanKey(1, "P"), epoch=1, task=0, host="h", process_id=1, components=(report,), memory_bytes=1, cpu_ms=1,
+        up_ms=1,
+    )  # fmt: skip
+    assert decode(encode(message)).message == message
 
 
 def test_at_level_off_nothing_grows_but_errors() -> None:

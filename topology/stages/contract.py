@@ -17,6 +17,7 @@ from cep_common.task_messages import (
     StatisticsLevel,
     StreamCount,
 )
+from cep_common.writable import writable
 from topology.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
@@ -127,7 +128,7 @@ class Statistics:
     def error(self, code: str, text: str, now_ms: int, count: int = 1) -> bool:
         """The same error has come `count` times more, at the time of day `now_ms`; True when it is news of its kind."""
         self.errors += count
-        self.last_error, self.last_error_ms = text, now_ms
+        self.last_error, self.last_error_ms = writable(text), now_ms
         return self.failures.note(code, text, now_ms, count=count)
 
     def worked(self, events: int, started_ns: int, now_ns: int) -> None:

@@ -66,6 +66,22 @@ def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedCon
     door.close()
 
 
+def test_a_question_that_cannot_be_answered_ends_nothing(
+    context: GuardedContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = Insight(LogRing(100_000), (Setting("spool.folder", chr(0xD800), ""),))
+    door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), broken)
+    assert door is not None
+    answer = ask(context, door, Role.WORKER, ReadConfiguration(door.address.run))
+    assert isinstance(answer, Rejected)
+    assert (answer.code, answer.reason.split(",")[0]) == ("internal", "UnicodeEncodeError")
+    assert [one.getMessage() for one in caplog.records] == [
+        "a manager's question could not be answered: question=read-configuration"
+    ]
+    assert isinstance(ask(context, door, Role.WORKER, ReadLog(door.address.run)), LogRead)
+    door.close()
+
+
 def test_a_process_without_a_free_port_works_without_a_door(
     context: GuardedContext, insight: Insight, caplog: pytest.LogCaptureFixture
 ) -> None:

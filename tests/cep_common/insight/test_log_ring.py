@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 
 import pytest
 
+from cep_common.codec import decode, encode
 from cep_common.insight.ring import ANSWER_BYTES, MOST_TEXT, OVERHEAD_BYTES, LogRing
 from cep_common.insight_messages import LogRead, ReadLog
 
@@ -41,11 +44,39 @@ def test_a_record_has_its_parts(ring: LogRing) -> None:
 
 
 def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
-    ring = LogRing(10 * (OVERHEAD_BYTES + len("cep_test") + 1))
+    ring = LogRing(10 * (OVERHEAD_BYTES + sys.getsizeof("1") + sys.getsizeof("")))
     for number in range(25):
         logger_of(ring).info("%d", number % 10)
     read = ring.read(ReadLog("r"))
     assert (read.oldest, read.newest, len(read.records)) == (16, 25, 10)
+
+
+def test_texts_of_wide_characters_count_for_the_bytes_that_they_take() -> None:
+    kept = {}
+    for character in "xж蟹🦀":
+        ring = LogRing(1_000_000)
+        for _ in range(1_000):
+            logger_of(ring).info("%s", character * 1_000)
+        read = ring.read(ReadLog("r"))
+        kept[character] = read.newest - read.oldest + 1
+    assert 780 < kept["x"] < 830
+    assert 430 < kept["ж"] == kept["蟹"] < 450
+    assert 225 < kept["🦀"] < 240
+
+
+def test_what_is_no_utf_8_can_be_told(ring: LogRing) -> None:
+    name = os.fsdecode(b"plans/Stra\xdfe.siddhi")
+    logger = logging.Logger(f"cep.{name}")  # noqa: LOG001 - one that no other test has
+    logger.addHandler(ring)
+    thread = threading.Thread(target=lambda: logger.error("left: file=%s", name, exc_info=OSError(name)), name=name)
+    thread.start()
+    thread.join()
+    (record,) = ring.read(ReadLog("r")).records
+    readable = "plans/Stra\\udcdfe.siddhi"
+    assert (record.logger, record.thread, record.text) == (f"cep.{readable}", readable, f"left: file={readable}")
+    assert readable in record.traceback
+    read = ring.read(ReadLog("r"))
+    assert decode(encode(read)).message == read
 
 
 def test_the_newest_that_fit_are_read_and_then_older_ones(ring: LogRing) -> None:
