@@ -19,13 +19,15 @@ from pathlib import Path
 from tour_beginning import BEGINNING
 from tour_deeds import DEEDS
 from tour_pages import PAGES
-from tour_visitor import CHROMIUM, Browser, Visitor
+from tour_visitor import CHROMIUM, Browser, LeftError, Visitor
 from tour_ways import Step, Tour
 
 from cep_cli.local_system import LocalSystem, Ports
 
 STEPS = (*BEGINNING, *DEEDS, *PAGES)
 PICTURES = Path("var") / "tour"
+FAILED = (AssertionError, LeftError)
+"""By these a step fails, and the tour goes on."""
 
 
 def take(tour: Tour, steps: Iterable[Step], pictures: Path) -> tuple[int, int]:
@@ -33,21 +35,46 @@ def take(tour: Tour, steps: Iterable[Step], pictures: Path) -> tuple[int, int]:
     failed."""
     count = failed = 0
     for count, step in enumerate(steps, 1):
-        visitor = tour.visitor
         name = step.__name__.replace("_", " ")
-        visitor.browser.problems.clear()
         begun = time.monotonic()
         try:
-            found = step(tour)
-            visitor.check(not visitor.browser.problems, f"a browser that does not complain: {visitor.browser.problems}")
-            visitor.check(not (wide := visitor.sticking_out()), f"nothing that sticks out of its frame: {wide}")
+            found = _taken(tour, step)
             told = f"{count:2} {name} ({time.monotonic() - begun:.1f} s): {' '.join(found.split())[:100]}"
-        except AssertionError as error:
-            failed += 1
-            told = f"{count:2} {name} FAILED after {time.monotonic() - begun:.1f} s: {error}\n   on {visitor.page()}"
+            problem = ""
+        except FAILED as error:
+            problem = _why(error)
+            told = f"{count:2} {name} FAILED after {time.monotonic() - begun:.1f} s: {problem}"
+            told = f"{told}\n   on {_page(tour.visitor)}"
         say(told)
-        visitor.pictures(pictures, f"{count:02}-{name.replace(' ', '-')}")
+        try:
+            tour.visitor.pictures(pictures, f"{count:02}-{name.replace(' ', '-')}")
+        except FAILED as error:
+            problem = problem or _why(error)
+            say(f"   FAILED: no picture of it: {_why(error)}")
+        failed += bool(problem)
     return count, failed
+
+
+def _taken(tour: Tour, step: Step) -> str:
+    """What the step found. Raises AssertionError and LeftError."""
+    visitor = tour.visitor
+    visitor.browser.problems.clear()
+    found = step(tour)
+    visitor.check(not visitor.browser.problems, f"a browser that does not complain: {visitor.browser.problems}")
+    visitor.check(not (wide := visitor.sticking_out()), f"nothing that sticks out of its frame: {wide}")
+    return found
+
+
+def _why(error: Exception) -> str:
+    return f"the page was left while it was asked ({error})" if isinstance(error, LeftError) else str(error)
+
+
+def _page(visitor: Visitor) -> str:
+    """What is on the page, if it can be told."""
+    try:
+        return visitor.page()
+    except FAILED as error:
+        return f"a page that tells nothing: {_why(error)}"
 
 
 def say(text: str) -> None:

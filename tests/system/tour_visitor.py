@@ -12,9 +12,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cep_manager"))
 
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM, Browser, LeftError
 
-__all__ = ["CHROMIUM", "Browser", "UnmetError", "Visitor", "quoted"]
+__all__ = ["CHROMIUM", "Browser", "LeftError", "UnmetError", "Visitor", "quoted"]
 
 SCHEMES = ("light", "dark")
 WIDTH, HEIGHT = 1360, 900
