@@ -87,3 +87,14 @@ def test_a_trigger_that_comes_back_after_a_month_fires_what_it_missed_within_the
     assert times[0] - (now_ms - 3_600_000) <= (7 * 60_000 if due_ms else 60_000)
     assert all(time_ms % (7 * 60_000 if due_ms else 60_000) == 0 for time_ms in times)
     assert times[-1] <= now_ms
+
+
+def test_a_trigger_that_fires_often_fires_the_last_3600_times_that_it_missed(caplog: pytest.LogCaptureFixture) -> None:
+    stage, emitted = trigger("define trigger T at every 10 millisec;")
+    now_ms = 3_600_000
+    stage.open(now_ms, {"due": b"10"})
+    assert "trigger=T#0 last_ms=36000" in caplog.text
+    stage.on_time(now_ms)
+    times = [time_ms for time_ms, _ in fired(emitted)]
+    assert times == list(range(now_ms - 36_000 + 10, now_ms + 1, 10))
+    assert len(times) == 3_600

@@ -26,6 +26,9 @@ NEVER = b"never"
 
 CATCH_UP_MS = 3_600_000
 """A trigger that goes on from a state fires what it has missed, but no more than of this time."""
+MOST_MISSED = 3_600
+"""Nor more often than this, where it fires periodically: its task does nothing else meanwhile. A trigger by a cron text
+fires at most once a second."""
 
 
 class Trigger:
@@ -44,7 +47,7 @@ class Trigger:
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if state:
-            self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms - CATCH_UP_MS)
+            self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms)
             return
         self._tell(now_ms, ())
         at_start = self._period_ms is None and self._schedule is None
@@ -59,14 +62,16 @@ class Trigger:
             self._fire(self._due_ms)
             self._due_ms = self._after(self._due_ms)
 
-    def _caught_up(self, due_ms: int, first_ms: int) -> int | None:
-        """When the trigger that was due at `due_ms` fires next, at `first_ms` or after."""
-        if due_ms >= first_ms:
+    def _caught_up(self, due_ms: int, now_ms: int) -> int | None:
+        """When the trigger that was due at `due_ms` fires next, within what it catches up with."""
+        back_ms = CATCH_UP_MS if self._period_ms is None else min(CATCH_UP_MS, MOST_MISSED * self._period_ms)
+        past_ms = now_ms - back_ms
+        if due_ms > past_ms:
             return due_ms
-        logger.warning("trigger leaves out what it missed longer ago than an hour: trigger=%s", self.name)
+        logger.warning("trigger leaves out what it missed, but for the last: trigger=%s last_ms=%d", self.name, back_ms)
         if self._period_ms is None:
-            return self._after(first_ms)
-        return due_ms - (due_ms - first_ms) // self._period_ms * self._period_ms
+            return self._after(past_ms)
+        return due_ms + ((past_ms - due_ms) // self._period_ms + 1) * self._period_ms
 
     def _after(self, time_ms: int) -> int | None:
         """When the trigger fires next after `time_ms`; None: never again."""
