@@ -39,8 +39,8 @@ class Writer(Protocol):
         sees fit until `stopping` is set. Raises WriteError when these events cannot be delivered."""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """The group whose frames were written since the last commit is delivered; nothing happens when it was before.
-        Raises WriteError when it cannot be."""
+        """The group is delivered, as its frames were written; nothing happens when it was before. Frames of groups of
+        other logs may come in between. Raises WriteError when it cannot be."""
 
     def close(self) -> None:
         """Nothing more will be written; frames without their commit are forgotten."""
@@ -72,7 +72,8 @@ class ThreadedSink:
         self._unsettled = 0
         self._ended = False
         self._stopping = threading.Event()
-        self._group_rows = 0
+        self._group_rows: dict[str, int] = {}
+        """By log: the rows that were written of the group that was begun and not committed."""
         self._error = ""
         self.dropped_events = 0
         self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
@@ -142,20 +143,21 @@ class ThreadedSink:
 
     def _do(self, work: _Work) -> None:
         """Writes; what fails for good is dropped, a whole group when its commit does."""
+        rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, 0)
         try:
             if work.batch is not None:
                 self._writer.write(work.batch, work.frame, self._stopping)
-                self._group_rows += work.rows if work.frame is not None else 0
             elif work.group is not None:
                 self._writer.commit(work.group, self._stopping)
         except WriteError as error:
-            self._drop(work.rows or self._group_rows if error.rows is None else error.rows, error.message)
+            self._drop(rows if error.rows is None else error.rows, error.message)
         except Exception as error:  # noqa: BLE001 - the sink's own message loop: one bad batch does not end it
-            self._drop(work.rows or self._group_rows, f"{type(error).__name__}: {error}")
+            self._drop(rows, f"{type(error).__name__}: {error}")
         else:
             self._error = ""
-        if work.group is not None:
-            self._group_rows = 0
+            if work.frame is not None:
+                log = work.frame.group.log
+                self._group_rows[log] = self._group_rows.get(log, 0) + rows
 
     def _drop(self, rows: int, reason: str) -> None:
         self.dropped_events += rows

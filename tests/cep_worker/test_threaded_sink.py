@@ -1,0 +1,112 @@
+"""The thread behind sinks that may block: what it counts as dropped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import zmq
+from worker_world import ALERTS, KEY, alerts, until
+
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.reactor import Reactor
+from cep_worker.receipts import Receipt
+from cep_worker.sinks.base import SinkContext
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+
+FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
+OTHER = GroupId(KEY, "publisher#1", 7, 0, 3, "other log")
+
+
+class Refusing:
+    """Takes all frames, and refuses the commits of `refused`."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.refused: set[GroupId] = set()
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        """Nothing fails."""
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        if group in self.refused:
+            raise WriteError("no")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Desk:
+    """A sink and what is needed to give it work."""
+
+    def __init__(self, context: zmq.Context[Any]) -> None:
+        self.writer = Refusing()
+        self._reactor = Reactor()
+        self._unsettled = 0
+        connector = Connector("Alerts", "file", {}, "", {})
+        schema = StreamSchema("Alerts", ALERTS)
+        surroundings = SinkContext(
+            connector, "Plan", schema, "Alerts:1.0.0", "worker-1", 100, self._reactor, context, lambda: None
+        )
+        self.where = surroundings.where()
+        self.sink = ThreadedSink(surroundings, self.writer)
+
+    def frame(self, group: GroupId, rows: int) -> None:
+        batch = alerts(*[(number, "UA", number) for number in range(rows)])
+        self.sink.offer(batch, None, self._receipt(), FrameId(group, 1))
+
+    def dropped_by(self, group: GroupId) -> int:
+        """How many events the commit of `group` drops."""
+        before = self.sink.dropped_events
+        self.sink.commit(group, self._receipt())
+        until(lambda: not self._unsettled, self)
+        return self.sink.dropped_events - before
+
+    def pump(self) -> None:
+        self._reactor.turn(5, lambda: 0)
+
+    def close(self) -> None:
+        self.sink.close()
+        for thread in threading.enumerate():
+            if thread.name == f"sink {self.where}":
+                thread.join(5)
+                assert not thread.is_alive()
+        self._reactor.close()
+
+    def _receipt(self) -> Receipt:
+        self._unsettled += 1
+        return Receipt(1, self._settled)
+
+    def _settled(self) -> None:
+        self._unsettled -= 1
+
+
+@pytest.fixture
+def desk(context: zmq.Context[Any]) -> Iterator[Desk]:
+    opened = Desk(context)
+    yield opened
+    opened.close()
+
+
+def test_a_commit_that_fails_drops_the_events_of_its_own_group_when_groups_come_at_the_same_time(desk: Desk) -> None:
+    desk.frame(FIRST, 2)
+    desk.frame(OTHER, 5)
+    desk.frame(FIRST, 1)
+    desk.writer.refused = {FIRST, OTHER}
+    assert desk.dropped_by(OTHER) == 5
+    assert desk.dropped_by(FIRST) == 3
+    assert desk.dropped_by(FIRST) == 0, "its events are gone"
+
+
+def test_a_commit_that_succeeds_drops_nothing_and_leaves_other_groups_as_they_are(desk: Desk) -> None:
+    desk.frame(FIRST, 2)
+    desk.frame(OTHER, 5)
+    desk.writer.refused = {OTHER}
+    assert desk.dropped_by(FIRST) == 0
+    assert desk.dropped_by(OTHER) == 5
