@@ -86,7 +86,7 @@ class FileGroups:
             size = self._stage(group)
             os.fsync(self._staging.fileno())
             newest = {log: last for log, last in self._commits.newest.items() if log != group.log}
-            for log in list(newest)[: len(newest) - MOST_LOGS + 1]:
+            for log in list(newest)[: max(0, len(newest) - MOST_LOGS + 1)]:
                 del newest[log]
             length = self._path.stat().st_size if self._path.exists() else 0
             self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size)))

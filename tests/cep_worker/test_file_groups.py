@@ -55,6 +55,18 @@ def test_groups_of_several_publishers_may_come_at_the_same_time(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alerts", "alerts.commits", "alerts.pending"]
 
 
+def test_of_the_newest_logs_a_group_is_remembered_and_no_sooner_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cep_worker.sinks.file_groups.MOST_LOGS", 10)
+    made = [GroupId(KEY, "publisher#0", 7, 0, 3, f"log {number}") for number in range(12)]
+    groups = FileGroups(tmp_path / "alerts")
+    for count, group in enumerate(made, 1):
+        groups.commit(group)
+        assert [known for known in made if groups.has(known)] == made[max(0, count - 10) : count]
+    groups.close()
+
+
 class Stopped(BaseException):
     """The process ends here."""
 
