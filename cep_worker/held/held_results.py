@@ -190,8 +190,8 @@ class HeldResults:
             try:
                 self._advance(log)
                 if epoch < self._first_epoch and not log.held_rows():
-                    del self._logs[epoch, publisher]
                     log.remove()
+                    del self._logs[epoch, publisher]
             except OSError as error:  # the other publishers' results go on
                 which = f"plan={self._key.topology()} publisher={publisher}"
                 logger.error("held results cannot be read or deleted: %s reason=%s", which, error)  # noqa: TRY400 - the text says it all

@@ -124,8 +124,8 @@ class PublisherLog:
 
     def remove(self) -> None:
         """As `close`, and the folder is deleted. Raises OSError."""
-        self.close()
         shutil.rmtree(self.folder)
+        self.close()
 
     def _begin_group(self, header: Header) -> None:
         """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""

@@ -20,7 +20,7 @@ from cep_common.link_messages import Data, OpenLink, StreamSchema
 from cep_common.messages import CheckpointSpan
 from cep_worker.config import ResultsConfig
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.held.held_results import HeldResults
+from cep_worker.held.held_results import TRY_AGAIN_MS, HeldResults
 from cep_worker.held.store import HeldStore
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
@@ -240,6 +240,34 @@ def test_a_former_epoch_leaves_nothing_once_its_results_are_delivered(tmp_path: 
     held.close()
     sync.close()
     reactor.close()
+
+
+def test_what_a_former_epoch_left_is_deleted_later_when_it_cannot_be_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reactor = Reactor()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [], 10**9)
+    batch = alerts((1, "UA", 1))
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    held.append(opening, Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    held.mark(opening, 7, lambda: None)
+    held.judge((CheckpointSpan(7, 0, 7),))
+    reactor.turn(0, lambda: 0)
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", _refuse)
+        held.close_before(8)
+        reactor.turn(0, lambda: 0)
+    assert any((tmp_path / "7").iterdir())
+    reactor.turn(0, lambda: TRY_AGAIN_MS)
+    assert not any((tmp_path / "7").iterdir())
+    held.close()
+    sync.close()
+    reactor.close()
+
+
+def _refuse(folder: Path) -> None:
+    raise PermissionError(f"{folder} cannot be deleted")
 
 
 def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
