@@ -16,7 +16,9 @@ _NAMED = re.compile(
     r"(?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"',;&)}\]]+))",
     re.IGNORECASE,
 )
-_IN_URL = re.compile(r"(?P<before>://[^\s/:@]{0,100}:)[^\s/]{1,200}(?=@)")
+# A slash or an @ may be in a password as well as behind it: all is covered up to the last @ before a quote (where there
+# is none, before a slash). A number and a slash are a port and a path, and [ begins an address that has colons itself.
+_IN_URL = re.compile(r"(?P<before>://(?!\[)[^\s/:@]{0,100}:)(?!\d{1,5}/)(?:[^\s\"']{1,200}|[^\s/]{1,200})(?=@)")
 _SHOWN = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _OUR_TOKEN = re.compile(r"\bcep_[A-Za-z0-9_-]{40,}")
 _SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.)", re.IGNORECASE)
