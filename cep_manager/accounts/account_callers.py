@@ -67,7 +67,8 @@ class AccountCallers:
 
     def log_in(self, user: User) -> None:
         """The present request's browser is logged in as the user, in a session of its own: whoever knew the former one,
-        or gave it to the browser, does not know this one. Raises StoreError."""
+        or gave it to the browser, does not know this one. Raises StoreError, and WrongPasswordError when the user's
+        password opens the account no more."""
         now = _session()
         now.clear()
         g.pop("csrf_token", None)
@@ -82,22 +83,31 @@ class AccountCallers:
         self._sessions.end(_session())
 
     def end_with_caller(self, answer: Response) -> Response:
-        """An answer that goes on and on ends when its caller is not let in any more: after a log-out, when a token is
-        revoked, a user disabled, or a session over."""
-        still = self._still_known() if answer.mimetype == "text/event-stream" else None
-        if still is not None:
-            answer.response = _while_known(answer.response, still)
+        """An answer that goes on and on ends when its caller would not be let in any more as who they were: after a
+        log-out, when a token is revoked, a session over, a user disabled, or given another password, role or tenant."""
+        began: Principal | None = g.get("principal")
+        if answer.mimetype == "text/event-stream" and began is not None:
+            answer.response = _while_same(answer.response, began, self._now())
         return answer
 
-    def _still_known(self) -> Callable[[], bool] | None:
-        shown, accounts = g.get("shown"), self._accounts
-        if shown == "session":
+    def _now(self) -> Callable[[], Principal | None]:
+        """Who makes the present request, asked again later by what it has shown; None when that is nobody's any more.
+        `Accounts` asks the database about once a second, however often it is asked."""
+        accounts, account, token = self._accounts, g.account, shown_token()
+        if g.shown == "session":
             proof = _session().proof
-            return lambda: accounts.session(proof) is not None
-        token = shown_token()
-        if shown == "token":
-            return lambda: self._gate.principal(token) is not None or accounts.user_by_token(token) is not None
-        return None
+            return lambda: stored.user.principal() if (stored := accounts.session(proof)) is not None else None
+        if g.shown == "password":
+            return lambda: user.principal() if (user := accounts.still(account)) is not None else None
+        return lambda: self._by_token(token)
+
+    def _by_token(self, token: str) -> Principal | None:
+        """Whose token it is, of the file or of a user."""
+        principal = self._gate.principal(token)
+        if principal is not None:
+            return principal
+        found = self._accounts.user_by_token(token)
+        return found[0].principal(found[1]) if found is not None else None
 
     def challenge(self) -> str:
         """Browsers ask for a name and password by themselves when they are told of Basic: the console does that."""
@@ -147,8 +157,8 @@ def _user_of_session(name: str) -> LoggedIn | None:
     return LoggedIn(stored.user) if stored is not None and stored.user.name == name else None
 
 
-def _while_known(parts: Iterable[Any], still: Callable[[], bool]) -> Iterator[Any]:
+def _while_same(parts: Iterable[Any], began: Principal, now: Callable[[], Principal | None]) -> Iterator[Any]:
     for part in parts:
-        if not still():
+        if now() != began:
             return
         yield part

@@ -76,7 +76,7 @@ def _account_page(accounts: Accounts, problem: str = "", token: str = "") -> str
     return render_template(
         "accounts/account.html",
         tokens=accounts.users.tokens(user.name),
-        sessions=accounts.sessions.of(user.name),
+        sessions=accounts.sessions_of(user.name),
         own_key=session_key() if g.shown == "session" else "",
         now_ms=accounts.clock.now_ms(),
         roles=[role.value for role in reversed(AccessRole) if is_within(role, user.role)],

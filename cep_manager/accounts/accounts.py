@@ -99,15 +99,23 @@ class Accounts:
             _keep(self._right, self._proof(user, password), self.clock.monotonic_ms())
         return user
 
+    def still(self, user: User) -> User | None:
+        """The user as they are now, or were a moment ago; None when the password that was theirs opens the account no
+        more."""
+        found: User | None = self._look(f"user {user.name}", lambda: self.users.find(user.name))
+        if found is None or found.disabled or found.password_hash != user.password_hash:
+            return None
+        return found
+
     def change_password(self, user: User, former: str, password: str, address: str) -> User:
         """The user has another password and is logged out everywhere. Raises WrongPasswordError when `former` is not
         the present one, TooManyAttemptsError, AccountInvalidError when the new one is not good enough."""
         checked_password(password, user.name)
-        self._checked(user.name, former, address)
+        checked = self._checked(user.name, former, address)
         if former == password:
             raise AccountInvalidError("that is the password that you have; choose another one")
         values = {"password_hash": self.passwords.hash(password), "must_change_password": False}
-        changed = self.users.change(user.name, values, end_sessions=True)
+        changed = self.users.change(user.name, values, end_sessions=True, password_hash=checked.password_hash)
         self.forget_seen()
         return changed
 
@@ -139,24 +147,31 @@ class Accounts:
     # ---- sessions --------------------------------------------------------------------------------------------------
 
     def begin_session(self, user: User, address: str, agent: str, data: dict[str, Any]) -> str:
-        """The user is logged in, in one more browser; this is what proves it, and is kept nowhere."""
+        """The user is logged in, in one more browser; this is what proves it, and is kept nowhere. Raises
+        WrongPasswordError when the user's password has been changed since, or the account disabled or removed."""
         proof = secrets.token_urlsafe(SECRET_BYTES)
         now_ms = self.clock.now_ms()
         session = Session("", user.name, now_ms, now_ms, address[:64], agent[:200])
         over_ms = now_ms - self.config.session_hours * HOUR_MS
-        self.sessions.add(hashed(proof), session, data, over_ms)
+        self.sessions.add(hashed(proof), session, user.password_hash, data, over_ms)
         return proof
 
     def session(self, proof: str) -> StoredSession | None:
         """The session that stands under the proof; None when it is over, or its user disabled."""
         sha256 = hashed(proof)
         found: StoredSession | None = self._look(sha256, lambda: self.sessions.find(sha256))
-        if found is None or found.user.disabled:
+        if found is None or found.user.disabled or self._is_over(found.session):
             return None
+        return found
+
+    def sessions_of(self, name: str) -> tuple[Session, ...]:
+        """Where the user is logged in now, the session that was used last first."""
+        return tuple(one for one in self.sessions.of(name) if not self._is_over(one))
+
+    def _is_over(self, session: Session) -> bool:
         now_ms = self.clock.now_ms()
-        idle_ms, age_ms = now_ms - found.session.used_ms, now_ms - found.session.created_ms
-        over = idle_ms >= self.config.idle_minutes * MINUTE_MS or age_ms >= self.config.session_hours * HOUR_MS
-        return None if over else found
+        idle_ms, age_ms = now_ms - session.used_ms, now_ms - session.created_ms
+        return idle_ms >= self.config.idle_minutes * MINUTE_MS or age_ms >= self.config.session_hours * HOUR_MS
 
     def use_session(self, proof: str, stored: StoredSession) -> None:
         """The session's user is there: it goes on."""
@@ -180,7 +195,7 @@ class Accounts:
 
     def create_token(self, user: User, name: str, role: AccessRole, days: int) -> str:
         """A new token of the user for so many days, which is told this once. Raises AccountInvalidError,
-        AccountExistsError."""
+        AccountExistsError, and WrongPasswordError as `begin_session` does."""
         if not is_within(role, user.role):
             raise AccountInvalidError(f"you are {user.role.value}; a token of yours cannot be {role.value}")
         if not 1 <= days <= LONGEST_TOKEN_DAYS:
@@ -188,7 +203,7 @@ class Accounts:
         now_ms = self.clock.now_ms()
         made = PersonalToken(user.name, checked_token_name(name), role, now_ms, now_ms + days * DAY_MS, 0)
         token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        self.users.add_token(made, hashed(token))
+        self.users.add_token(made, hashed(token), user.password_hash)
         return token
 
     def revoke_token(self, user: User, name: str) -> None:
@@ -197,7 +212,8 @@ class Accounts:
         self.forget_seen()
 
     def user_by_token(self, token: str) -> tuple[PersonalToken, User] | None:
-        """The token and whose it is; None when it is nobody's, has expired, or the user is disabled."""
+        """The token and whose it is; None when it is nobody's, has expired, or the user is disabled or has got a role
+        that the token's cannot be part of: a sender's token of somebody who is a viewer now lets in nobody."""
         if not token.startswith(PREFIX):
             return None
         sha256 = hashed(token)
@@ -205,6 +221,8 @@ class Accounts:
         if found is None or found[1].disabled or self.clock.now_ms() >= found[0].expires_ms:
             return None
         kept, user = found
+        if not (is_within(kept.role, user.role) or is_within(user.role, kept.role)):
+            return None
         if self.clock.now_ms() - kept.used_ms >= USED_MS:
             self.users.use_token(sha256, self.clock.now_ms())
             self.forget_seen()

@@ -53,6 +53,7 @@ class Administration:
         """There is a user more, who must choose a password at the first login; this is the one until then, `password`
         or a random one. Raises AccountInvalidError, AccountExistsError."""
         checked_name(name)
+        checked_tenant(tenant)
         first = checked_password(password, name) if password else random_password()
         self._users.add(self._user(name, role, tenant, first))
         return first

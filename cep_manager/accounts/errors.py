@@ -52,6 +52,6 @@ class TooManyAttemptsError(ManagerError):
 
 
 class WrongPasswordError(ManagerError):
-    """Name and password do not go together."""
+    """Name and password do not go together, or do not any more."""
 
     code = "wrong-password"

@@ -37,11 +37,11 @@ def login_pages(blueprint: Blueprint, known: Known) -> None:
             g.tried = name
         try:
             user = accounts.log_in(name, request.form.get("password", ""), request.remote_addr or "")
+            callers.log_in(user)
         except WrongPasswordError:
             return make_response(_login_form(problem="Name and password do not match. Try again."), 401)
         except TooManyAttemptsError as error:
             return _come_again(_login_form(wait_s=error.wait_s), error)
-        callers.log_in(user)
         if user.must_change_password:
             return redirect(url_for("accounts.password_page", next=request.form.get("next") or None), code=303)
         return redirect(safe_next(request.form.get("next", HOME)), code=303)
@@ -73,13 +73,13 @@ def _password_pages(blueprint: Blueprint, known: Known) -> None:
             return make_response(_password_form("The two new passwords are not the same."), 422)
         try:
             changed = accounts.change_password(user, request.form.get("former", ""), chosen, request.remote_addr or "")
+            callers.log_in(changed)
         except WrongPasswordError:
             return make_response(_password_form("The present password is another one."), 422)
         except AccountInvalidError as error:
             return make_response(_password_form(_sentence(error.message)), 422)
         except TooManyAttemptsError as error:
             return _come_again(_password_form(_sentence(error.message)), error)
-        callers.log_in(changed)
         return redirect(safe_next(request.form.get("next") or url_for("accounts.show_account")), code=303)
 
 

@@ -25,7 +25,7 @@ from cep_manager.accounts.errors import (
     UnknownAccountError,
     WrongPasswordError,
 )
-from cep_manager.accounts.model import AuditEntry, PersonalToken, Session, User, checked_tenant
+from cep_manager.accounts.model import AuditEntry, PersonalToken, Session, User
 from cep_manager.api.calls import Api, json_body
 
 MOST_ENTRIES = 1_000
@@ -176,7 +176,7 @@ def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
     @api.get("/account/sessions", "Where one is logged in", answers=SessionList, fails=OWN, of_tenant=False)
     def list_sessions() -> SessionList:
-        found = known().sessions.of(own_account().name)
+        found = known().sessions_of(own_account().name)
         return SessionList(session_key() if g.shown == "session" else "", found)
 
     @api.delete(
@@ -200,7 +200,7 @@ def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
         "Makes a token of one's own",
         answers={201: TokenMade},
         body=json_body(MakingToken),
-        fails=(*OWN, AccountInvalidError, AccountExistsError),
+        fails=(*OWN, AccountInvalidError, AccountExistsError, WrongPasswordError),
         of_tenant=False,
     )
     def create_token(body: MakingToken) -> TokenMade:
@@ -235,9 +235,8 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
     )
     def create_user(body: MakingUser) -> PasswordGiven:
         about(body.name)
-        accounts = known()
-        role, tenant = new_user_role(body.role), checked_tenant(body.tenant)
-        return PasswordGiven(body.name, administration(accounts).create(body.name, role, tenant))
+        users = administration(known())
+        return PasswordGiven(body.name, users.create(body.name, new_user_role(body.role), body.tenant))
 
     @api.call(
         "PATCH",

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.account_schema import SECRETS, SESSIONS, USERS
 from cep_manager.accounts.model import Session, User
+from cep_manager.accounts.user_store import require_unchanged
 from cep_manager.database import Database
 
 KEY_LENGTH = 16
@@ -35,12 +36,14 @@ class SessionStore:
         self._database = database
 
     def find(self, sha256: str) -> StoredSession | None:
-        """The session of that hash, over or not."""
+        """The session of that hash, over or not; None when there is none, or its user no more."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(SESSIONS).where(SESSIONS.c.sha256 == sha256)).first()
             if row is None:
                 return None
-            owner = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == row.user)).one()
+            owner = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == row.user)).first()
+            if owner is None:
+                return None
             user = User(**{**owner._mapping, "role": AccessRole(owner.role)})
             return StoredSession(_session(row), user, msgspec.json.decode(row.data))
 
@@ -52,10 +55,12 @@ class SessionStore:
             )
             return tuple(_session(row) for row in rows)
 
-    def add(self, sha256: str, session: Session, data: dict[str, Any], over_ms: int) -> None:
-        """The session has begun; those that were last used before `over_ms` are forgotten on the way."""
+    def add(self, sha256: str, session: Session, password_hash: str, data: dict[str, Any], over_ms: int) -> None:
+        """The session has begun; those that were last used before `over_ms` are forgotten on the way. Raises
+        WrongPasswordError when the password that was shown for it, of `password_hash`, opens the account no more."""
         row = {name: getattr(session, name) for name in ("user", "created_ms", "used_ms", "address", "agent")}
         with self._database.transaction() as connection:
+            require_unchanged(connection, session.user, password_hash)
             connection.execute(SESSIONS.delete().where(SESSIONS.c.used_ms < over_ms))
             connection.execute(SESSIONS.insert().values(**row, sha256=sha256, data=_text(data)))
 

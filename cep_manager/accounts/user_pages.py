@@ -131,7 +131,7 @@ def _user_page(accounts: Accounts, name: str, problem: str = "", password: str =
         "accounts/user.html",
         one=user,
         tokens=accounts.users.tokens(name),
-        sessions=accounts.sessions.of(name),
+        sessions=accounts.sessions_of(name),
         roles=[role.value for role in PEOPLE],
         problem=problem,
         password=password,

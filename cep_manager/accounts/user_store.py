@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.account_schema import SESSIONS, TOKENS, USERS
-from cep_manager.accounts.errors import AccountExistsError, LastAdminError, UnknownAccountError
+from cep_manager.accounts.errors import AccountExistsError, LastAdminError, UnknownAccountError, WrongPasswordError
 from cep_manager.accounts.model import PersonalToken, User
 from cep_manager.database import Database
 
@@ -50,10 +50,15 @@ class UserStore:
             return False
         return True
 
-    def change(self, name: str, values: dict[str, Any], end_sessions: bool = False) -> User:
+    def change(
+        self, name: str, values: dict[str, Any], end_sessions: bool = False, password_hash: str | None = None
+    ) -> User:
         """The user is changed to `values`, and logged out everywhere if `end_sessions`; this is the user then. Raises
-        UnknownAccountError, LastAdminError."""
+        UnknownAccountError, LastAdminError; with `password_hash`, the one of the password that was shown for the
+        change, WrongPasswordError when that opens the account no more."""
         with self._database.transaction() as connection:
+            if password_hash is not None:
+                require_unchanged(connection, name, password_hash)
             changed = USERS.update().where(USERS.c.name == name).values({"name": name, **values})
             if not connection.execute(changed).rowcount:
                 raise _unknown_user(name)
@@ -81,17 +86,19 @@ class UserStore:
             return tuple(_token(row) for row in rows)
 
     def find_token(self, sha256: str) -> tuple[PersonalToken, User] | None:
-        """The token of that hash, expired or not, and whose it is."""
+        """The token of that hash, expired or not, and whose it is; None when there is none, or its user no more."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(TOKENS).where(TOKENS.c.sha256 == sha256)).first()
             if row is None:
                 return None
-            token = _token(row)
-            return token, _user(connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == token.user)).one())
+            owner = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == row.user)).first()
+            return (_token(row), _user(owner)) if owner is not None else None
 
-    def add_token(self, token: PersonalToken, sha256: str) -> None:
-        """The user has a token more. Raises AccountExistsError when there is one of the name."""
+    def add_token(self, token: PersonalToken, sha256: str, password_hash: str) -> None:
+        """The user has a token more. Raises AccountExistsError when there is one of the name, WrongPasswordError when
+        the password that the user was let in by, of `password_hash`, opens the account no more."""
         with self._database.transaction() as connection:
+            require_unchanged(connection, token.user, password_hash)
             try:
                 connection.execute(TOKENS.insert().values({**_row(token), "sha256": sha256}))
             except IntegrityError as error:
@@ -109,6 +116,14 @@ class UserStore:
             named = TOKENS.c.user == user, TOKENS.c.name == name
             if not connection.execute(TOKENS.delete().where(*named)).rowcount:
                 raise UnknownAccountError(f"{user} has no token named {name}")
+
+
+def require_unchanged(connection: Connection, name: str, password_hash: str) -> None:
+    """The user has that password until the end of the transaction, and is not disabled: what the transaction adds is
+    ended by whatever ends the user's sessions later. Raises WrongPasswordError."""
+    known = sqlalchemy.select(USERS.c.password_hash).where(USERS.c.name == name, USERS.c.disabled.is_(False))
+    if connection.scalar(known.with_for_update()) != password_hash:
+        raise WrongPasswordError("the password was changed, or the account disabled, a moment ago; log in again")
 
 
 def _insert(connection: Connection, user: User) -> None:

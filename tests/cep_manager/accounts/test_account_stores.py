@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,14 @@ from databases import KINDS, open_database, url_of
 from cep_common.clock import ManualClock
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.accounts import SEEN_MS, Accounts
-from cep_manager.accounts.administration import Change, administration
+from cep_manager.accounts.administration import Administration, Change, administration
 from cep_manager.accounts.audit_log import TIDY_AFTER
 from cep_manager.accounts.errors import (
     AccountExistsError,
     AccountInvalidError,
     LastAdminError,
     UnknownAccountError,
+    WrongPasswordError,
 )
 from cep_manager.accounts.model import AuditEntry
 from cep_manager.config import AccountsConfig
@@ -87,6 +88,68 @@ def test_users_are_made_changed_and_removed(database: Database) -> None:
     with pytest.raises(UnknownAccountError, match="no user named vera"):
         admin.remove("vera")
     assert [(one.name, one.role) for one in accounts.users.users()] == [("ada", AccessRole.ADMIN)]
+
+
+END_ALL: dict[str, Callable[[Administration], object]] = {
+    "reset": lambda admin: admin.reset_password("vera"),
+    "disabled": lambda admin: admin.change("vera", Change(disabled=True)),
+    "removed": lambda admin: admin.remove("vera"),
+    "made anew": lambda admin: (admin.remove("vera"), admin.create("vera", AccessRole.VIEWER, None, PASSWORD)),
+}
+
+
+@pytest.mark.parametrize("end", END_ALL)
+def test_nothing_is_begun_with_a_password_that_opens_the_account_no_more(database: Database, end: str) -> None:
+    accounts = accounts_in(database)
+    admin = administration(accounts)
+    admin.create("vera", AccessRole.VIEWER, None, PASSWORD)
+    admin.create("ada", AccessRole.ADMIN, None)
+    checked = accounts.log_in("vera", PASSWORD, "10.0.0.1")
+    END_ALL[end](admin)
+    left = accounts.users.find("vera")
+    with pytest.raises(WrongPasswordError, match="a moment ago; log in again"):
+        accounts.begin_session(checked, "10.0.0.1", "", {})
+    with pytest.raises(WrongPasswordError):
+        accounts.create_token(checked, "ci", AccessRole.VIEWER, 1)
+    with pytest.raises(WrongPasswordError):
+        accounts.users.change("vera", {"password_hash": "another"}, password_hash=checked.password_hash)
+    assert accounts.sessions.of("vera") == ()
+    assert accounts.users.tokens("vera") == ()
+    assert accounts.users.find("vera") == left
+    assert accounts.still(checked) is None
+
+
+def test_what_has_no_user_any_more_lets_in_nobody(database: Database) -> None:
+    accounts = accounts_in(database)
+    administration(accounts).create("vera", AccessRole.VIEWER, None, PASSWORD)
+    user = accounts.log_in("vera", PASSWORD, "10.0.0.1")
+    proof = accounts.begin_session(user, "10.0.0.1", "", {})
+    token = accounts.create_token(user, "ci", AccessRole.VIEWER, 1)
+    with database.transaction() as connection:
+        connection.exec_driver_sql("DELETE FROM cep_users")
+    assert accounts.session(proof) is None
+    assert accounts.user_by_token(token) is None
+
+
+def test_the_database_is_asked_once_a_second_who_somebody_still_is(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = accounts_in(database)
+    administration(accounts).create("vera", AccessRole.VIEWER, None, PASSWORD)
+    user = accounts.log_in("vera", PASSWORD, "10.0.0.1")
+    asked, find = [], accounts.users.find
+    monkeypatch.setattr(accounts.users, "find", lambda name: asked.append(name) or find(name))
+    for _ in range(30):
+        assert accounts.still(user) is not None
+        CLOCK.advance(SEEN_MS // 10)
+    assert asked == ["vera"] * 3
+
+
+def test_a_user_is_of_no_tenant_that_cannot_be(database: Database) -> None:
+    admin = administration(accounts_in(database))
+    with pytest.raises(AccountInvalidError, match="whole number"):
+        admin.create("vera", AccessRole.VIEWER, 12_345_678_901)
+    admin.create("vera", AccessRole.VIEWER, -1_234)
 
 
 def test_the_first_admin_is_made_once_by_managers_that_start_together(database: Database) -> None:
