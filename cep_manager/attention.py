@@ -96,7 +96,8 @@ def _metric_tables(picture: Picture) -> Iterator[Finding]:
             "manager",
             picture.manager.host,
             picture.metric_tables_problem,
-            "Charts show what memory has, the last three hours. See metrics.tables in the manager's configuration.",
+            "While they cannot be read charts show what memory has, the last three hours. See metrics.tables in the "
+            "manager's configuration.",
         )
 
 

@@ -69,8 +69,8 @@ class MetricRecorder(threading.Thread):
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
         """What the plan did: from the tables, or from memory where there are none, or they cannot be read now."""
-        problem = ""
-        if self._database is not None:
+        problem = self.writer.unreadable() if self.writer is not None else ""
+        if self._database is not None and not problem:
             try:
                 return from_tables(self._database.read, key, wanted, self._config.interval_ms)
             except StoreError as error:

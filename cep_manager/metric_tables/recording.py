@@ -122,6 +122,8 @@ class _Look:
         key = self.reading.key
         shares: list[float] = []
         for stage in self.reading.stages:
+            if not stage.busy:
+                continue  # none of its instances has been heard: nobody knows since when it counts
             self._meter(of_part(key, "Stages", stage.component, "throughput"), stage.received, stage.heard_ms)
             self._meter(of_part(key, "Stages", stage.component, "emitted.throughput"), stage.emitted, stage.heard_ms)
             share = self._capacity(stage.busy)

@@ -29,6 +29,7 @@ def _table(kind: str, *columns: Column[object]) -> Table:
         Column("name", String(LONGEST_NAME), nullable=False),
         *columns,
         Index(f"idx_timestamp_{kind}", "timestamp"),
+        Index(f"idx_name_{kind}", "name", "source", "timestamp"),  # what charts ask by
     )
 
 

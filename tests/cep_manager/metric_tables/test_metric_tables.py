@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,16 @@ from test_recorded_figures import NOON_MS, running_world
 from cep_common.clock import ManualClock
 from cep_manager.config import MetricTablesConfig
 from cep_manager.errors import StoreError
-from cep_manager.metric_tables.database import MetricDatabase
+from cep_manager.metric_tables.database import MOST_REMOVALS, REMOVED_AT_ONCE_MS, MetricDatabase
 from cep_manager.metric_tables.history import Wanted
 from cep_manager.metric_tables.model import MetricRow
 from cep_manager.metric_tables.recorder import MetricRecorder
-from cep_manager.metric_tables.tables import TABLES
-from cep_manager.metric_tables.writer import MOST_LOOKS, MetricWriter
+from cep_manager.metric_tables.tables import METADATA, TABLES
+from cep_manager.metric_tables.writer import HANGS_MS, MOST_LOOKS, REMOVE_EVERY_MS, MetricWriter
 
 SPREAD = dict.fromkeys(("max", "mean", "min", "stddev", "p50", "p75", "p95", "p98", "p99", "p999"), 0.125)
 RATES = {"mean_rate": 999.75, "m1_rate": 1_000.5, "m5_rate": 0.25, "m15_rate": 0.1}
+SOURCE = "Storms[-1234]"
 UNIT = {"rate_unit": "events/second"}
 VALUES: dict[str, dict[str, float | str]] = {
     "gauge": {"value": "0.125"},
@@ -36,7 +37,7 @@ VALUES: dict[str, dict[str, float | str]] = {
 
 
 def row(kind: str = "gauge", at_ms: int = NOON_MS) -> MetricRow:
-    return MetricRow(kind, "Storms[-1234]", at_ms, f"of.{kind}", VALUES[kind])  # type: ignore[arg-type]
+    return MetricRow(kind, SOURCE, at_ms, f"of.{kind}", VALUES[kind])  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=KINDS)
@@ -59,14 +60,14 @@ def test_rows_of_all_five_tables_are_there_with_their_fractions(database: Metric
             # As somebody writes it who knows the tables of WSO2: the names in upper case, without quotes.
             found = connection.execute(sqlalchemy.text(f"SELECT * FROM METRIC_{kind.upper()}")).mappings().one()  # noqa: S608
             told = {name: value for name, value in found.items() if name != "id"}
-            assert told == {"source": "Storms[-1234]", "timestamp": NOON_MS, "name": f"of.{kind}", **values}
+            assert told == {"source": SOURCE, "timestamp": NOON_MS, "name": f"of.{kind}", **values}
     engine.dispose()
 
 
 def test_rows_that_are_too_old_go_and_others_stay(database: MetricDatabase) -> None:
     database.write([row(at_ms=NOON_MS - 1), row(at_ms=NOON_MS)])
     database.remove_before(NOON_MS)
-    assert database.read("gauge", "Storms[-1234]", "of.gauge", "value", 0, 2 * NOON_MS) == [(NOON_MS, 0.125)]
+    assert database.read("gauge", SOURCE, "of.gauge", "value", 0, 2 * NOON_MS) == [(NOON_MS, 0.125)]
 
 
 @pytest.fixture
@@ -141,10 +142,126 @@ def test_the_writer_keeps_the_retention(tmp_path: Path, clock: ManualClock) -> N
     writer = MetricWriter(database, 15_000, 60_000, clock)
     writer.put([row(at_ms=NOON_MS - 60_001), row(at_ms=NOON_MS - 59_999)])
     writer.write_next()
-    assert [at_ms for at_ms, _ in database.read("gauge", "Storms[-1234]", "of.gauge", "value", 0, NOON_MS)] == [
-        NOON_MS - 59_999
-    ]
+    assert [at_ms for at_ms, _ in database.read("gauge", SOURCE, "of.gauge", "value", 0, NOON_MS)] == [NOON_MS - 59_999]
     database.close()
+
+
+def test_many_old_rows_go_a_few_at_a_time_the_oldest_first(tmp_path: Path, clock: ManualClock) -> None:
+    database = MetricDatabase(f"sqlite:///{tmp_path / 'metrics.db'}")
+    pieces = MOST_REMOVALS + 1
+    database.write([row(at_ms=NOON_MS - piece * REMOVED_AT_ONCE_MS) for piece in range(1, pieces + 1)])
+    writer = MetricWriter(database, 15_000, 60_000, clock)
+    for left in ([NOON_MS - REMOVED_AT_ONCE_MS, NOON_MS], [NOON_MS, NOON_MS]):
+        writer.put([row()])
+        assert writer.write_next()
+        assert [at_ms for at_ms, _ in database.read("gauge", SOURCE, "of.gauge", "value", 0, NOON_MS)] == left
+    database.close()
+
+
+class FakeDatabase(MetricDatabase):
+    """Remembers what it wrote; fails as a test wants."""
+
+    def __init__(self) -> None:
+        super().__init__("sqlite://")
+        self.written: list[MetricRow] = []
+        self.failure: Exception | None = None
+        self.removal_failure: Exception | None = None
+        self.removals = 0
+        self.while_writing: Callable[[], None] = lambda: None
+
+    def write(self, rows: Iterable[MetricRow]) -> None:
+        self.while_writing()
+        if self.failure is not None:
+            raise self.failure
+        self.written += rows
+
+    def remove_before(self, at_ms: int) -> bool:
+        self.removals += 1
+        if self.removal_failure is not None:
+            raise self.removal_failure
+        return True
+
+
+def test_rows_are_written_once_though_old_ones_cannot_be_removed(clock: ManualClock) -> None:
+    database = FakeDatabase()
+    database.removal_failure = StoreError("canceling statement due to statement timeout")
+    writer = MetricWriter(database, 15_000, 60_000, clock)
+    for look in range(3):
+        writer.put([row(at_ms=look)])
+        assert writer.write_next()
+    view = writer.view()
+    assert ([one.at_ms for one in database.written], view.written_rows, view.waiting_rows) == ([0, 1, 2], 3, 0)
+    assert (view.problem, writer.unreadable()) == (
+        "old rows are not removed: canceling statement due to statement timeout", "",
+    )  # fmt: skip
+    assert database.removals == 1
+    database.removal_failure = None
+    clock.advance(REMOVE_EVERY_MS)
+    writer.put([row()])
+    writer.write_next()
+    assert (database.removals, writer.view().problem) == (2, "")
+
+
+def test_rows_that_trip_a_defect_are_given_up_and_those_to_come_are_written(clock: ManualClock) -> None:
+    database = FakeDatabase()
+    writer = MetricWriter(database, 15_000, 60_000, clock)
+    database.failure = ValueError("a defect")
+    writer.put([row()] * 2)
+    writer.put([row()])
+    assert not writer.write_next()
+    view = writer.view()
+    assert (view.dropped_rows, view.waiting_rows, view.problem) == (2, 1, "rows were given up: ValueError('a defect')")
+    database.failure = None
+    assert writer.write_next()
+    assert (writer.view().written_rows, writer.view().problem) == (1, "")
+
+
+def test_a_database_that_hangs_or_fails_is_not_asked_for_charts(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = FakeDatabase()
+    monkeypatch.setattr("cep_manager.metric_tables.recorder.MetricDatabase", lambda _url: database)
+    recorder = recorder_of(running_world(), clock, "sqlite://")
+    wanted = Wanted("queue", NOON_MS, NOON_MS + 15_000, 15_000)
+    told: list[tuple[str, str]] = []
+
+    def ask() -> None:
+        clock.advance(HANGS_MS)
+        history = recorder.history(KEY, wanted)
+        told.append((history.source, history.problem))
+
+    database.while_writing = ask
+    assert recorder.writer is not None
+    recorder.writer.put([row()])
+    recorder.writer.write_next()
+    database.while_writing = lambda: None
+    ask()
+    database.failure = StoreError("it is gone")
+    recorder.writer.put([row()])
+    recorder.writer.write_next()
+    ask()
+    assert told == [("memory", "the database has not answered for 10 s"), ("tables", ""), ("memory", "it is gone")]
+    recorder.close()
+
+
+def test_of_very_many_values_the_newest_are_read(database: MetricDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cep_manager.metric_tables.database.MOST_ROWS_READ", 2)
+    database.write([row(at_ms=NOON_MS + second) for second in range(4)])
+    told = database.read("gauge", SOURCE, "of.gauge", "value", 0, 2 * NOON_MS)
+    assert [at_ms for at_ms, _ in told] == [NOON_MS + 2, NOON_MS + 3]
+
+
+def test_tables_of_before_get_the_index_that_charts_are_read_by(database: MetricDatabase, url: str) -> None:
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    METADATA.create_all(engine)
+    with engine.begin() as connection:
+        for kind in TABLES:
+            connection.execute(sqlalchemy.text(f"DROP INDEX idx_name_{kind}"))
+    database.write([row()])
+    for kind in TABLES:
+        found = {one["name"]: one["column_names"] for one in sqlalchemy.inspect(engine).get_indexes(f"metric_{kind}")}
+        assert found[f"idx_name_{kind}"] == ["name", "source", "timestamp"]
+    engine.dispose()
 
 
 def test_a_url_that_can_be_no_database_is_refused_by_its_key() -> None:

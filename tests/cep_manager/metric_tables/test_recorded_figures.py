@@ -61,6 +61,20 @@ def test_rates_are_those_between_the_heartbeats_however_late_the_look_is() -> No
     assert row(rows, "Siddhi.Stages.lateness.throughput").values["count"] == 61_500
 
 
+def test_a_stage_is_recorded_from_when_it_is_first_heard_on() -> None:
+    world, recording = running_world(), Recording()
+    told = []
+    for second, missing in ((600, "storms"), (615, ""), (630, "")):
+        world.now_ms = second * 1_000
+        seen = working_task(second)
+        kept = tuple(one for one in seen.components if one.component != missing)
+        world.hear(msgspec.structs.replace(seen, components=kept))
+        rows, _ = recording.take(read_plans(world.snapshot()), world.now_ms, NOON_MS + world.now_ms)
+        told.append([one for one in rows if one.name == f"{PREFIX}.Siddhi.Stages.storms.throughput"])
+    assert [len(rows) for rows in told] == [0, 1, 1]
+    assert told[1][0].at_ms == NOON_MS + 615_000
+
+
 def test_latencies_are_those_of_the_events_since_the_last_look() -> None:
     (_, first), (rows, point) = looks(running_world(), 600, 615)
     assert (first.latency_p99, point.latency_p50) == (None, pytest.approx(2, rel=0.1))
