@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from cep_common.errors import ConfigError
+from cep_common.yaml_files import read_yaml
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -76,12 +77,7 @@ def _set_keys(kind: Any, values: dict[str, Any], prefix: str) -> Iterator[str]:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    values = read_yaml(path)
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -111,7 +107,7 @@ def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msg
 def _yaml_value(text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # a date or number that is none is an error of another kind to it
         return text
 
 

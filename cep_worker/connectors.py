@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan
+from cep_common.yaml_files import read_yaml
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 
 logger = logging.getLogger(__name__)
@@ -109,12 +109,7 @@ def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirect
 
 
 def _read_artefact(path: Path) -> Artefact:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    values = read_yaml(path)
     try:
         return msgspec.convert(values, ConnectorDeclaration).artefact()
     except msgspec.ValidationError as error:
