@@ -14,7 +14,7 @@ PER_DOUBLING = 8
 FIRST_NS = 64_000
 """Up to here reaches bucket 0."""
 BUCKETS = 22 * PER_DOUBLING + 1
-"""The last one takes whatever is longer than about 230 s."""
+"""The last one takes whatever is longer than about 246 s."""
 
 
 _BOUNDS_NS = [FIRST_NS * 2 ** (index / PER_DOUBLING) for index in range(BUCKETS - 1)]

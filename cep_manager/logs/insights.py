@@ -79,8 +79,11 @@ class Insights:
 
     def search(self, query: LogQuery, plan: PlanKey | None = None, tasks_only: bool = False) -> LogSearch:
         """The newest records of all processes, or of those that have to do with `plan`: of its tasks all, of the others
-        what mentions its topology. `tasks_only` leaves those out. Raises InsightBusyError."""
+        what mentions its topology; the tasks are asked first. `tasks_only` leaves the others out. Raises
+        InsightBusyError."""
         wanted = [one for one in self._known() if _concerns(one.process, plan, tasks_only)]
+        if plan is not None:
+            wanted.sort(key=lambda one: one.process.kind != "task")
         asked, left_out = wanted[:MOST_ASKED], max(0, len(wanted) - MOST_ASKED)
         answers = self._put([(one, _search_for(one, query, plan)) for one in asked])
         found = [

@@ -95,6 +95,8 @@ def test_a_wrong_key_of_the_environment_is_refused_too(tmp_path: Path) -> None:
         load(tmp_path, CEP_OUTER__INNER__PROT="1")
     with pytest.raises(ConfigError, match=r"trace\.level: trace is no group of keys"):
         load(tmp_path, "trace: true", CEP_OUTER__TRACE__LEVEL="1")
+    with pytest.raises(ConfigError, match=r"trace: expected `bool`"):
+        load(tmp_path, CEP_OUTER__TRACE="2020-13-45")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -116,6 +116,16 @@ def test_a_search_over_very_many_processes_leaves_some_out_and_says_so(
     assert (len(found.answers), found.left_out) == (2, 2)
 
 
+def test_of_very_many_processes_those_of_the_plan_are_asked_first(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_ASKED", 2)
+    found = processes.view.search(LogQuery(), KEY)
+    assert [one.process.id for one in found.answers] == ["task:Storms[-1234]:1:0", "manager:127.0.0.1:8904"]
+    assert found.left_out == 2
+    assert [one.text for one in found.records] == ["task works", "task sends"]
+
+
 def test_the_newest_records_of_all_win(processes: Processes) -> None:
     found = processes.view.search(LogQuery(limit=2))
     assert len(found.records) == 2
