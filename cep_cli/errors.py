@@ -18,9 +18,13 @@ FAILED = 1
 
 
 class RefusedError(CepError):
-    """The manager refused a request; the message is its own."""
+    """The manager refused a request; the message is its own, and `status` the HTTP status: 0 where there is none."""
 
     code = "refused"
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def with_readable_errors(command: Callable[P, None]) -> Callable[P, None]:

@@ -20,6 +20,8 @@ MANAGER_OPTION = click.option(
     help="The manager's console address; several are separated by commas.",
 )
 LONGEST_NAME = 64
+NOBODYS = (401, 404)
+"""How a manager refuses a token that is good no more, or where nobody logs in any more."""
 
 
 @click.command("login")
@@ -39,7 +41,8 @@ def login_command(name: str | None, days: int, manager: str) -> None:
         )
         client.change_password(password, chosen)
         client = ManagerClient(client.url, basic=(user, chosen))
-    called = f"cep login on {socket.gethostname()}, {SystemClock().now_ms()}"[:LONGEST_NAME]
+    # The time comes first: of a host with a long name only the end may go.
+    called = f"cep login {SystemClock().now_ms()} on {socket.gethostname()}"[:LONGEST_NAME]
     token = client.make_token(called, account["role"], days)
     Credentials.of_user(os.environ).keep(manager, Credential(account["name"], called, token))
     click.echo(f"logged in at {client.url} as {account['name']} ({account['role']}) for {days} days", err=True)
@@ -49,11 +52,15 @@ def login_command(name: str | None, days: int, manager: str) -> None:
 @MANAGER_OPTION
 @with_readable_errors
 def logout_command(manager: str) -> None:
-    """Revoke the token that `cep login` got, and forget it."""
+    """Revoke the token that `cep login` got, and forget it; it is kept while the manager cannot revoke it."""
     credentials = Credentials.of_user(os.environ)
     kept = credentials.of(manager)
     if kept is None:
         raise RefusedError(f"you are not logged in at {manager}")
+    try:
+        ManagerClient(manager, token=kept.token).revoke_token(kept.name)
+    except RefusedError as error:
+        if error.status not in NOBODYS:
+            raise
     credentials.forget(manager)
-    ManagerClient(manager, token=kept.token).revoke_token(kept.name)
     click.echo(f"logged out at {manager}", err=True)

@@ -176,7 +176,7 @@ class ManagerClient:
                 time.sleep(AGAIN_S)
             answer = self._ask(method, path, body, parameters)
         if answer.status_code >= 300:
-            raise RefusedError(_refusal(answer))
+            raise RefusedError(_refusal(answer), answer.status_code)
         return answer.json() if answer.content else None
 
     def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> requests.Response:

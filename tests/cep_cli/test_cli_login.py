@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -33,6 +35,10 @@ class Operator:
 
     def cep(self, *words: str, typed: str = "") -> Result:
         return CliRunner().invoke(main, words, input=typed, env=self._environment)
+
+
+def unreachable(*_: Any, **__: Any) -> requests.Response:
+    raise requests.ConnectionError
 
 
 @pytest.fixture
@@ -72,6 +78,31 @@ def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     assert person.cep("plans", "--token", token).exit_code == 1
 
 
+def test_a_token_is_forgotten_only_when_it_is_good_no_more(
+    operator: tuple[Operator, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, said = operator
+    monkeypatch.setattr(socket, "gethostname", lambda: "host-" + "x" * 80)
+    password = said.split("password")[1].split()[0]
+    assert person.cep("login", "admin", typed=f"{password}\n{CHOSEN}\n{CHOSEN}\n").exit_code == 0
+    assert person.cep("login", "admin", typed=f"{CHOSEN}\n").exit_code == 0, "the names differ by the time"
+    first = person.kept.read_text()
+    monkeypatch.setattr(requests, "request", unreachable)
+    assert person.cep("logout").exit_code == 3
+    assert person.kept.read_text() == first
+    monkeypatch.undo()
+    (kept,) = json.loads(first).values()
+    url = str(person._environment["CEP_MANAGER_URL"])
+    revoked = requests.delete(
+        f"{url}/api/v1/account/tokens/{kept['name']}",
+        headers={"Authorization": f"Bearer {kept['token']}"},
+        timeout=10,
+    )
+    assert revoked.status_code == 204
+    assert person.cep("logout").exit_code == 0, "a token that is good no more is forgotten"
+    assert json.loads(person.kept.read_text()) == {}
+
+
 def test_an_operator_who_is_locked_out_gets_in_at_the_managers_host(operator: tuple[Operator, str]) -> None:
     person, _ = operator
     assert "admin" in person.cep("user", "list").stdout
@@ -85,6 +116,8 @@ def test_an_operator_who_is_locked_out_gets_in_at_the_managers_host(operator: tu
         "created_ms": 0, "login_ms": 0,
     }  # fmt: skip
     assert person.cep("user", "disable", "vera").exit_code == 0
+    refused = person.cep("user", "create", "tess", "--role", "viewer", "--tenant", "12345678901")
+    assert (refused.exit_code, "whole number" in refused.stderr) == (1, True)
     assert "last admin" in person.cep("user", "disable", "admin").stderr
     assert "no user named otto" in person.cep("user", "disable", "otto").stderr
 
