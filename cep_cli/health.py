@@ -11,6 +11,7 @@ import click
 from cep_cli.errors import with_readable_errors
 from cep_cli.plans import JSON_OPTION, manager_options
 from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
 
 MOST_ERRORS = 20
 
@@ -34,7 +35,7 @@ def exceptions_command(
     shown = found if everything else found[:MOST_ERRORS]
     for error in shown:
         for line in _error_lines(error, tracebacks):
-            click.echo(line)
+            click.echo(printable(line))
     if not found:
         click.echo("nothing went wrong")
     elif len(shown) < len(found):
@@ -53,7 +54,7 @@ def workers_command(as_json: bool, client: ManagerClient) -> None:
         return
     for worker in told["workers"]:
         for line in _worker_lines(worker):
-            click.echo(line)
+            click.echo(printable(line))
     if not told["workers"]:
         click.echo("no worker is alive")
 

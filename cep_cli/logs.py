@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,13 +13,11 @@ import click
 from cep_cli.errors import RefusedError, with_readable_errors
 from cep_cli.plans import JSON_OPTION, manager_options
 from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
 from cep_common.insight_messages import LEVELS, MOST_RECORDS
 
 AGAIN_S = 1.0
 """How often a log that is followed is read."""
-
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that terminals may obey, but for tabs and line ends."""
 
 REMEMBERED = 5_000
 """Of several logs that are followed: so many records are known not to be new."""
@@ -164,9 +161,4 @@ def _line(record: dict[str, Any]) -> str:
     who = f"{record['process']} " if "process" in record else ""
     when = f"{moment:%Y-%m-%d %H:%M:%S},{record['time_ms'] % 1_000:03}"
     line = f"{when} {record['level']} {who}{record['logger']} {record['text']}"
-    return CONTROLS.sub(_escaped, f"{line}\n{record['traceback']}" if record["traceback"] else line)
-
-
-def _escaped(control: re.Match[str]) -> str:
-    """What would steer the terminal is shown instead."""
-    return control[0].encode("unicode_escape").decode()
+    return printable(f"{line}\n{record['traceback']}" if record["traceback"] else line)

@@ -11,6 +11,7 @@ import click
 from cep_cli.errors import with_readable_errors
 from cep_cli.plans import JSON_OPTION, manager_options
 from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
 
 CRITICAL = "critical"
 
@@ -24,7 +25,7 @@ def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
     """Show traffic, plans and the system at a glance, and what needs attention, the worst first."""
     told = client.overview()
     for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_finding, told["findings"])]:
-        click.echo(line)
+        click.echo(printable(line))
     if not told["findings"] and not as_json:
         click.echo("nothing needs attention")
     if check and any(one["severity"] == CRITICAL for one in told["findings"]):

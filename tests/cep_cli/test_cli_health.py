@@ -66,6 +66,18 @@ def test_errors_are_shown_with_count_place_and_on_request_traceback(manager: Fak
     assert json.loads(cep("exceptions", "--json").output) == manager.body
 
 
+def test_what_came_from_outside_does_not_steer_the_terminal(manager: FakeManager) -> None:
+    hostile = "\x1b]0;mine\x07\ud800"
+    manager.body = {"errors": [{**ERROR, "text": hostile, "traceback": hostile}]}
+    shown = cep("exceptions", "--traceback").output
+    assert shown.splitlines()[1:] == ["    \\x1b]0;mine\\x07\\ud800", "    | \\x1b]0;mine\\x07\\ud800"]
+    connectors = [{**WORKER["connectors"][0], "error": hostile}]
+    manager.body = {"workers": [{**WORKER, "host": hostile, "connectors": connectors}]}
+    shown = cep("workers").output
+    assert shown.count("\\x1b]0;mine\\x07") == 2
+    assert "\x1b" not in shown
+
+
 def test_of_many_errors_the_newest_are_shown_unless_all_are_asked_for(manager: FakeManager) -> None:
     manager.body = {"errors": [ERROR] * (MOST_ERRORS + 5)}
     assert cep("exceptions").output.count("no such thing") == MOST_ERRORS

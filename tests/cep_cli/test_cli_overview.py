@@ -59,5 +59,10 @@ def test_findings_follow_and_a_critical_one_fails_a_check(told: dict[str, Any]) 
     assert cep("overview", "--check").exit_code == 0
 
 
+def test_what_came_from_outside_does_not_steer_the_terminal(told: dict[str, Any]) -> None:
+    told["findings"] = [{**FINDING, "name": "\x1b[2J", "what": "\x9b2J"}]
+    assert "critical plan \\x1b[2J: \\x9b2J" in cep("overview").output
+
+
 def test_programs_get_it_as_it_is(told: dict[str, Any]) -> None:
     assert json.loads(cep("overview", "--json").output) == told
