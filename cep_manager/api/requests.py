@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 from flask import Request
@@ -51,7 +51,7 @@ def read_query(request: Request, kind: type[Body]) -> Body:
         written = request.args.get(field.encode_name)
         if written is None:
             continue
-        said = _FLAGS.get(written.lower(), written) if field.type is bool else written
+        said = _FLAGS.get(written.lower(), written) if _is_flag(field.type) else written
         try:
             values[field.name] = msgspec.convert(said, field.type, strict=False)
         except msgspec.ValidationError as error:
@@ -64,6 +64,10 @@ def read_query(request: Request, kind: type[Body]) -> Body:
         return kind(**values)
     except TypeError as error:
         raise BadRequestError(f"a parameter is missing: {error}", {"allowed": msgspec.json.schema(kind)}) from error
+
+
+def _is_flag(kind: Any) -> bool:
+    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind) is bool
 
 
 def _words(schema: dict[str, Any]) -> str:
