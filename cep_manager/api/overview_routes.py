@@ -50,10 +50,12 @@ class Recent:
         return before[1]
 
     def keep(self, snapshot: Snapshot, tenant: int, system: bool, told: SystemOverview) -> None:
-        """It was told of `snapshot`."""
-        if len(self._told) >= MOST_KEPT:
-            self._told.clear()
-        self._told[tenant, system] = (snapshot, told)
+        """It was told of `snapshot`. What is too old to be told again goes, with the snapshot that it was made of."""
+        now_ms = snapshot.now_ms
+        kept = {key: one for key, one in tuple(self._told.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        self._told = {**kept, (tenant, system): (snapshot, told)}
 
 
 _recent: WeakKeyDictionary[ManagerView, Recent] = WeakKeyDictionary()

@@ -55,6 +55,22 @@ def test_rates_are_those_of_receivers_and_publishers(world: World) -> None:
     assert plan_figure(world.snapshot(), [OTHER]).received_per_second == 0.0
 
 
+def test_tasks_that_are_not_heard_any_more_receive_nothing(world: World) -> None:
+    world.now_ms += LEASE_MS
+    world.hear(driver(topology("failed")), peer=b"driver")
+    figure = plan_figure(world.snapshot(), [KEY])
+    assert (figure.received_per_second, figure.emitted_per_second, figure.waiting_events) == (0.0, 0.0, 0)
+
+
+def test_the_rates_of_a_lost_worker_are_those_of_now(world: World) -> None:
+    live = worker_details(world.snapshot(), "worker-1")
+    assert live.events_in_per_s == pytest.approx(300, rel=0.02)
+    world.tick(LEASE_MS)
+    lost = worker_details(world.snapshot(), "worker-1")
+    assert (lost.state, lost.events_in_per_s, lost.events_out_per_s) == ("lost", 0.0, 0.0)
+    assert {one.events_per_s for one in lost.plans[0].inflow} == {0.0}
+
+
 def test_traffic_adds_up_to_what_was_counted_and_knows_when_counting_began(world: World) -> None:
     lately = traffic(world.snapshot(), [KEY, OTHER])
     assert len(lately.received_per_second) == STEPS
@@ -117,6 +133,14 @@ def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> No
     for later_ms, known in ((GOOD_FOR_MS - 1, True), (GOOD_FOR_MS, False), (0, False)):
         later = msgspec.structs.replace(first, now_ms=first.now_ms + later_ms)
         assert (recent.at(later, SUPER_TENANT, system=True) is not None) is known
+
+
+def test_what_was_told_is_kept_no_longer_than_it_is_good(world: World) -> None:
+    recent, snapshot = Recent(), world.snapshot()
+    for tenant in range(5):
+        recent.keep(snapshot, tenant, system=False, told=told(world))
+        snapshot = msgspec.structs.replace(snapshot, now_ms=snapshot.now_ms + GOOD_FOR_MS // 2)
+    assert sorted(tenant for tenant, _ in recent._told) == [3, 4]
 
 
 def test_without_plans_the_page_offers_samples_that_open_in_the_editor() -> None:
