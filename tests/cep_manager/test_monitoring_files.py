@@ -17,10 +17,13 @@ from storm_world import running_view
 from cep_common.driver_messages import TopologyReport
 from cep_common.messages import InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
+from cep_manager.members import LOST_SHOWN_MS
 from cep_manager.web import create_app as manager_app
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 from tools.write_dashboard import TARGET, text
+from topology.checkpoint.coordinator import HISTORY
+from topology.spark.config import DriverConfig
 from topology.spark.metrics import DriverFigures, driver_metrics
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +68,29 @@ def exposed() -> dict[str, set[str]]:
 def alerts() -> list[dict[str, Any]]:
     groups = yaml.safe_load((FOLDER / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
+
+
+def alert(name: str) -> dict[str, Any]:
+    (found,) = (rule for rule in alerts() if rule["alert"] == name)
+    return found
+
+
+def seconds(length: str) -> int:
+    return int(length[:-1]) * {"s": 1, "m": 60, "h": 3_600}[length[-1]]
+
+
+def interval_s(name: str) -> int:
+    return seconds(yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))["global"][name])
+
+
+def looks_back_s(rule: dict[str, Any]) -> int:
+    """How old the newest sample may be that the rule looks at."""
+    found = re.search(r"_over_time\(\w+\[(\w+)\]\)", rule["expr"])
+    return seconds(found[1]) if found else 0
+
+
+def threshold_s(rule: dict[str, Any]) -> int:
+    return int(re.findall(r" > (\d+)", rule["expr"])[0])
 
 
 def dashboard() -> dict[str, Any]:
@@ -121,6 +147,26 @@ def test_every_alert_says_what_is_wrong_and_what_to_do(rule: dict[str, Any], exp
 def test_every_alert_has_a_name_of_its_own() -> None:
     known = [rule["alert"] for rule in alerts()]
     assert len(known) == len(set(known)) > 20
+
+
+def test_a_worker_that_is_lost_is_seen_before_the_managers_forget_it() -> None:
+    """And the alert that waits for it afterwards still finds it."""
+    rule = alert("CepWorkerSilent")
+    silent_s, looked_back_s = threshold_s(rule), looks_back_s(rule)
+    assert silent_s + 2 * interval_s("scrape_interval") <= LOST_SHOWN_MS / 1_000
+    assert seconds(rule["for"]) + interval_s("evaluation_interval") < looked_back_s
+    assert seconds(rule["for"]) + silent_s + 2 * interval_s("scrape_interval") < looked_back_s
+
+
+def test_the_newest_checkpoint_is_missed_though_all_that_are_told_of_have_failed() -> None:
+    rule = alert("CepCheckpointOld")
+    told_s = HISTORY * DriverConfig().checkpoint.interval_ms / 1_000
+    assert threshold_s(rule) > told_s, "without looking back, no age is told any more"
+    assert looks_back_s(rule) > threshold_s(rule) + seconds(rule["for"]) + 2 * interval_s("scrape_interval")
+
+
+def test_plans_that_need_more_slots_than_are_free_are_told_of() -> None:
+    assert "cep_slots_free" not in alert("CepNoFreeSlots")["expr"]
 
 
 def test_the_dashboard_is_what_its_script_writes() -> None:
