@@ -50,7 +50,8 @@ def plan_figure(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Figure:
     keys = tuple(keys)
     latencies = _latencies(snapshot, keys)
     reports = [one for key in keys for _, one in worker_reports(snapshot, key, snapshot.plans[key].epoch)]
-    tasks = [task for key in keys for task in snapshot.tasks.get(key, ())]
+    known = [task for key in keys for task in snapshot.tasks.get(key, ())]
+    tasks = [task for task in known if task.live(snapshot.now_ms, snapshot.lease_ms)]  # others do nothing any more
     queued = sum(component.queued_events for task in tasks for component in task.latest.components)
     return Figure(
         received_per_second=round(sum(per_second(task, _received) for task in tasks), 3),

@@ -58,7 +58,7 @@ class WorkerPlanView(msgspec.Struct, frozen=True):
 class WorkerDetails(msgspec.Struct, frozen=True):
     """A worker: one that lives or leaves, or that was `lost` within the last minute. `cpu` is the share of one core
     that its process uses, 1.0: all of it. `errors` counts those of all its plans since it started; rates are of the
-    last seconds. See `RegisterWorker`."""
+    last seconds, 0 of a lost one. See `RegisterWorker`."""
 
     worker: str
     host: str
@@ -109,6 +109,8 @@ def worker_details(snapshot: Snapshot, name: str) -> WorkerDetails:
 
 def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) -> WorkerDetails:
     latest = worker.latest
+    if lost:
+        worker = msgspec.structs.replace(worker, earlier=())  # what it did before tells nothing of now: rates are 0
     return WorkerDetails(
         worker=latest.worker,
         host=latest.host,

@@ -3,7 +3,20 @@
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from manager_world import KEY, LEADER, FakeView, World, components, driver, plan, serves, task, topology, worker
+from manager_world import (
+    KEY,
+    LEADER,
+    LEASE_MS,
+    FakeView,
+    World,
+    components,
+    driver,
+    plan,
+    serves,
+    task,
+    topology,
+    worker,
+)
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
@@ -14,6 +27,7 @@ from cep_manager.manager_view import ElectionView, ManagerInfo
 from cep_manager.plan_figures import STEP_S, STEPS, Traffic, plan_figure, traffic
 from cep_manager.system_overview import SystemOverview, system_overview
 from cep_manager.web import create_app
+from cep_manager.worker_view import worker_details
 
 OTHER = PlanKey(7, "Theirs")
 INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
