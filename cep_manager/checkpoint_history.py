@@ -22,31 +22,40 @@ class KnownCheckpoint(msgspec.Struct, frozen=True):
     report: CheckpointReport
 
 
+_Identity = tuple[int, int]
+"""Epoch and number. Numbers alone do not do: they begin again at 1 in another checkpoint store."""
+
+
 class CheckpointHistory:
     """One thread uses it; what `known` gave may go to others."""
 
     def __init__(self) -> None:
-        self._plans: dict[PlanKey, dict[int, KnownCheckpoint]] = {}
+        self._plans: dict[PlanKey, dict[_Identity, KnownCheckpoint]] = {}
         self._seen: dict[tuple[PlanKey, int], tuple[CheckpointReport, ...]] = {}
         self._known: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
 
     def heard(self, topology: TopologyReport) -> None:
-        """The driver has told of a topology; it gives a number to one checkpoint of a plan alone."""
+        """The driver has told of a topology."""
         run = (topology.key, topology.epoch)
         if not topology.checkpoints or self._seen.get(run) == topology.checkpoints:
             return
         self._seen[run] = topology.checkpoints
         self._known.pop(topology.key, None)
         plan = self._plans.setdefault(topology.key, {})
-        for report in topology.checkpoints:
-            plan[report.checkpoint] = KnownCheckpoint(topology.epoch, report)
-        newest = max(plan)
-        for number, one in plan.items():
-            if one.report.state == "taking" and number < newest:
+        told = {(topology.epoch, report.checkpoint): report for report in topology.checkpoints}
+        plan |= {identity: KnownCheckpoint(topology.epoch, report) for identity, report in told.items()}
+        newest = _age(max(plan.values(), key=_age))
+        for identity, one in plan.items():
+            if one.report.state == "taking" and identity not in told and _age(one) < newest:
                 ended = msgspec.structs.replace(one.report, state="abandoned", error=UNTOLD)
-                plan[number] = KnownCheckpoint(one.epoch, ended)
-        for number in sorted(plan)[:-MOST_CHECKPOINTS]:
-            del plan[number]
+                plan[identity] = KnownCheckpoint(one.epoch, ended)
+        for identity in sorted(plan, key=lambda one: _age(plan[one]))[:-MOST_CHECKPOINTS]:
+            del plan[identity]
+
+    def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has topologies of `epochs` only; what is known of its checkpoints stays."""
+        for run in [one for one in self._seen if one[0] == key and one[1] not in epochs]:
+            del self._seen[run]
 
     def keep(self, plans: Collection[PlanKey]) -> None:
         """There are these plans and no others."""
@@ -58,5 +67,9 @@ class CheckpointHistory:
         """All that are remembered, by plan, oldest first."""
         for key, plan in self._plans.items():
             if key not in self._known:
-                self._known[key] = tuple(plan[number] for number in sorted(plan))
+                self._known[key] = tuple(sorted(plan.values(), key=_age))
         return dict(self._known)
+
+
+def _age(one: KnownCheckpoint) -> tuple[int, int]:
+    return one.report.began_ms, one.report.checkpoint

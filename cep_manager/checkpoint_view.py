@@ -119,7 +119,7 @@ def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointL
         epoch=epoch,
         attempt=found.restarts if found is not None else 0,
         begun_from=found.begun_from if found is not None else 0,
-        last_complete=max((one.checkpoint for one in views if one.state == "complete"), default=0),
+        last_complete=next((one.checkpoint for one in reversed(views) if one.state == "complete"), 0),
         checkpoints=views,
         summary=_summary(views),
         settings=_settings(snapshot),

@@ -164,7 +164,8 @@ class ControlPlane:
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         notes: list[Instruction] = []
-        self._errors.worker_heard(message)
+        plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
+        self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
         if self._members.worker_heard(message, peer, now_ms):
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
@@ -201,8 +202,9 @@ class ControlPlane:
             return Rejected(code="driver-exists", reason=reason), []
         if self._members.was_replaced(message, now_ms):
             return self._driver_replaced(message, now_ms)
-        self._errors.driver_heard(message)
-        for report in message.topologies:
+        topologies = tuple(report for report in message.topologies if self._deployments.speaks_of_plan(report))
+        self._errors.driver_heard(msgspec.structs.replace(message, topologies=topologies))
+        for report in topologies:
             self._attempt_heard(report.key, report.epoch, report.restarts)
             self._checkpoints.heard(report)
         notes: list[Instruction] = []
@@ -311,8 +313,11 @@ class ControlPlane:
         instructions = self._registry.expire(now_ms)
         for worker in self._members.expire_workers(now_ms):
             silence = f"silent_ms={now_ms - worker.heard_ms}"
-            instructions.append(LogLine("warning", f"worker lost worker={worker.latest.worker} {silence}"))
             latest = worker.latest
+            if latest.leaving:
+                instructions.append(LogLine("info", f"worker left worker={latest.worker} {silence}"))
+                continue
+            instructions.append(LogLine("warning", f"worker lost worker={latest.worker} {silence}"))
             text = f"worker {latest.worker} fell silent"
             self._process_lost("worker-lost", text, latest.host, latest.process_id, now_ms)
         driver = self._members.live_driver(now_ms)
@@ -377,6 +382,7 @@ class ControlPlane:
         self._attempts.keep(key, epochs)
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
+        self._checkpoints.keep_epochs(key, epochs)
         if record is None:
             self._errors.keep(self._deployments.plans)
             self._checkpoints.keep(self._deployments.plans)

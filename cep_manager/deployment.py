@@ -14,7 +14,7 @@ import msgspec
 
 from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, PlanCheckpoints
+from cep_common.messages import CheckpointSpan, PlanCheckpoints, WorkerPlanReport
 from cep_common.task_messages import RegisterTask, StatisticsLevel
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
@@ -45,6 +45,8 @@ class Deployments:
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = self._new(plan.former, now_ms)
         record = self._new(plan, now_ms)
+        if before is not None:
+            record = msgspec.structs.replace(record, first_epoch=before.first_epoch)
         what = f"plan={plan.key.topology()} epoch={plan.epoch}"
         version = record.version()
         if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
@@ -74,6 +76,11 @@ class Deployments:
             killed = KillTopology(key=key, drain=drain, forget=max(record.epochs()))
             instructions.append(PushToDriver(driver.peer, killed))
         return instructions
+
+    def speaks_of_plan(self, report: TopologyReport | WorkerPlanReport) -> bool:
+        """False of a report on what ran before its plan was undeployed: it is told of until it has ended."""
+        record = self.plans.get(report.key)
+        return record is not None and report.epoch >= record.first_epoch
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
         """Workers take events in for the plan, or do not."""
@@ -188,6 +195,7 @@ class Deployments:
             trace=plan.trace,
             statistics=plan.statistics,
             restore=plan.restore,
+            first_epoch=0 if plan.sent_before else plan.epoch,
         )
 
     def _change_in_place(

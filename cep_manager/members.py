@@ -124,13 +124,14 @@ class Members:
         return tuple(tasks[task] for task in sorted(tasks) if task[0] == epoch)
 
     def expire_workers(self, now_ms: int) -> list[Member[RegisterWorker]]:
-        """Workers that are silent for a lease are lost; these are those of which that is news."""
+        """Workers that are silent for a lease are lost, or have left as they had said; these are those of which that is
+        news."""
         for name, worker in list(self.lost_workers.items()):
             if now_ms - worker.heard_ms >= LOST_SHOWN_MS:
                 del self.lost_workers[name]
         silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self._lease_ms)]
         gone = {name: self.workers.pop(name) for name in sorted(silent)}
-        self.lost_workers |= gone
+        self.lost_workers |= {name: worker for name, worker in gone.items() if not worker.latest.leaving}
         return list(gone.values())
 
     def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:

@@ -89,7 +89,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
     comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
-    `restore` says what its topology begins from; empty: from the newest checkpoint.
+    `restore` says what its topology begins from; empty: from the newest checkpoint. It was deployed under
+    `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are of another plan of its name.
     """
 
     key: PlanKey
@@ -120,6 +121,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     ran_before: bool = False
     """An earlier manager process may have had it run in its present form."""
     restore: str = ""
+    first_epoch: int = 0
 
     @property
     def slots(self) -> int:

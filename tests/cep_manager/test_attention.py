@@ -26,6 +26,7 @@ from cep_common.messages import InflowReport
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
 from cep_manager.attention import Finding, Picture, Severity, in_order, system_findings
 from cep_manager.attention_plans import BUSY, LASTING_MS, RECENT_MS, plan_findings
+from cep_manager.instructions import LogLine
 from cep_manager.manager_view import ElectionView, ManagerInfo
 from cep_manager.plan_folder import FileProblem
 
@@ -114,6 +115,17 @@ def test_silent_workers_are_told_and_that_none_is_left(world: World) -> None:
     told = found(picture(world))
     assert (told["worker-silent"].name, told["worker-silent"].since_ms) == ("worker-1", NOW_MS - LEASE_MS)
     assert told["no-worker"].severity is Severity.CRITICAL
+
+
+def test_a_worker_that_left_in_order_is_no_failure_and_needs_nobody(world: World) -> None:
+    world.hear(msgspec.structs.replace(worker(serves()), leaving=True))
+    world.taken(LogLine)
+    world.tick(LEASE_MS)
+    snapshot = world.snapshot()
+    assert (snapshot.workers, snapshot.lost_workers) == ((), ())
+    assert [one.code for one in snapshot.errors.get(None, ())] == ["driver-lost"]
+    assert "worker-silent" not in found(picture(world))
+    assert LogLine("info", f"worker left worker=worker-1 silent_ms={LEASE_MS}") in world.taken(LogLine)
 
 
 def test_connections_are_told_only_when_they_lack_for_long(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from manager_world import KEY, World, driver, topology
+from manager_world import KEY, World, driver, plan, topology
 
 from cep_common.driver_messages import CheckpointReport, CheckpointSettings
 from cep_manager.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
@@ -49,6 +49,48 @@ def test_a_checkpoint_whose_end_nobody_told_counts_as_abandoned_once_a_later_one
     tell(world, CheckpointReport(2, "taking", 2_000))
     assert [(one.state, one.error) for one in told(world).checkpoints] == [("abandoned", UNTOLD), ("taking", "")]
     assert told(world).summary.abandoned == 1
+
+
+def test_numbers_that_begin_again_in_another_store_are_newer_than_what_was_before() -> None:
+    world = world_with(*(complete(number) for number in range(1, MOST_CHECKPOINTS + 1)))
+    world.put(plan(epoch=2))
+    began_ms = (MOST_CHECKPOINTS + 10) * 1_000
+    anew = [CheckpointReport(1, "complete", began_ms, 20), CheckpointReport(2, "taking", began_ms + 1_000)]
+    running = msgspec.structs.replace(topology("running", epoch=2), checkpoints=tuple(anew))
+    world.hear(driver(running), peer=b"driver")
+    found = told(world)
+    assert [(one.checkpoint, one.epoch, one.state) for one in found.checkpoints[-3:]] == [
+        (MOST_CHECKPOINTS, 1, "complete"), (1, 2, "complete"), (2, 2, "taking"),
+    ]  # fmt: skip
+    assert (found.last_complete, len(found.checkpoints)) == (1, MOST_CHECKPOINTS)
+
+
+def test_what_the_driver_says_is_being_taken_is_though_its_clock_was_set_back() -> None:
+    world = world_with(complete(5))
+    tell(world, complete(5), CheckpointReport(6, "taking", 1_000))
+    assert {one.checkpoint: one.state for one in told(world).checkpoints} == {5: "complete", 6: "taking"}
+
+
+def test_checkpoints_of_a_plan_that_was_undeployed_are_none_of_the_next_of_its_name() -> None:
+    world = world_with(complete(1))
+    world.instructions += world.plane.remove_plan(KEY, world.now_ms)
+    tell(world, complete(1), complete(2))
+    assert world.snapshot().checkpoints == {}
+    world.put(plan(epoch=2))
+    tell(world, complete(1), complete(2))
+    assert world.snapshot().checkpoints == {}
+    running = msgspec.structs.replace(topology("running", epoch=2), checkpoints=(complete(3),))
+    world.hear(driver(running), peer=b"driver")
+    world.put(plan(epoch=3, text="another"))
+    world.hear(driver(running), peer=b"driver")
+    assert [one.checkpoint for one in told(world).checkpoints] == [3]
+
+
+def test_a_manager_that_begins_to_lead_learns_of_earlier_epochs_too() -> None:
+    world = World()
+    world.put(plan(epoch=2, sent_before=True))
+    tell(world, complete(1))
+    assert [one.checkpoint for one in told(world).checkpoints] == [1]
 
 
 def test_only_the_newest_are_remembered() -> None:

@@ -112,6 +112,26 @@ def test_an_undeployed_plan_is_forgotten_and_others_are_not() -> None:
     assert KEY not in world.snapshot().errors
 
 
+def test_errors_of_a_plan_that_was_undeployed_do_not_come_back_with_what_is_still_told_of_it() -> None:
+    failure = ErrorRecord("ValueError", "no such thing", 5, 6, 1, "storms#1", host="10.0.0.9", process_id=4711)
+    former = driver(msgspec.structs.replace(topology("stopping"), failures=(failure,)))
+    serving = worker(msgspec.structs.replace(serves(), errors=(ErrorRecord("sink", "refused", 5, 6),)))
+    world = World()
+    world.active()
+    world.hear(former, peer=b"driver")
+    world.hear(serving)
+    assert {one.code for one in world.snapshot().errors[KEY]} == {"ValueError", "sink"}
+    world.instructions += world.plane.remove_plan(KEY, world.now_ms)
+    for deploy in (False, True):
+        if deploy:
+            world.put(plan(epoch=2))
+        world.hear(former, peer=b"driver")
+        world.hear(serving)
+        assert KEY not in world.snapshot().errors
+    world.hear(worker(msgspec.structs.replace(serves(epoch=2), errors=(ErrorRecord("source", "gone", 5, 6),))))
+    assert [one.code for one in world.snapshot().errors[KEY]] == ["source"]
+
+
 def test_a_stored_plan_that_cannot_be_compiled_and_lost_processes_are_noted_by_the_manager() -> None:
     world = World()
     world.active()
