@@ -60,6 +60,17 @@ def test_charts_are_drawn_and_the_keys_move_along_them(chromium: Browser, addres
         assert grave_findings(chromium) == []
 
 
+def test_a_range_that_is_chosen_is_shown_although_somebody_reads_the_charts(chromium: Browser, address: str) -> None:
+    chromium.open(f"{address}/plans/Storms")
+    chromium.until(f"{PLOT} !== null")
+    chromium.evaluate(f"window.before = {PLOT}; before.focus()")
+    chromium.evaluate(
+        "(() => { const range = document.getElementById('history-range'); range.value = '3600000';"
+        "range.dispatchEvent(new Event('change')) })()"
+    )
+    chromium.until(f"{PLOT} !== window.before")
+
+
 def test_the_level_of_statistics_is_set_from_the_page(chromium: Browser, address: str, view: FakeView) -> None:
     chromium.open(f"{address}/plans/Storms")
     chromium.until(f"{PLOT} !== null")

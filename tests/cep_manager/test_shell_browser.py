@@ -1,5 +1,6 @@
 """The console's shell in a real browser: every page for everybody, light and dark; by keyboard; asking before deeds."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -114,10 +115,12 @@ def test_a_menu_stays_open_while_its_list_is_renewed_and_a_deed_asks_once(
     page.evaluate("document.getElementById('more-Storms').click()")
     menu = "document.getElementById('menu-Storms')"
     page.until(f"{menu}.matches(':popover-open')")
+    row = "document.getElementById('row-Storms').textContent"
+    box, before = page.evaluate(f"{menu}.getBoundingClientRect().toJSON()"), page.evaluate(row)
     view.world.tick(1_000)
-    page.evaluate("new Promise((resolve) => setTimeout(resolve, 1200))")
+    page.until(f"{row} !== {json.dumps(before)}")
     assert page.evaluate(f"{menu}.matches(':popover-open')")
-    box = page.evaluate(f"{menu}.getBoundingClientRect().toJSON()")
+    assert page.evaluate(f"{menu}.getBoundingClientRect().toJSON()") == box
     assert 0 <= box["left"] < box["right"] <= page.evaluate("innerWidth")
     deactivate = f"[...{menu}.querySelectorAll('button')].find((one) => one.textContent === 'Deactivate')"
     page.evaluate(f"{deactivate}.click()")

@@ -66,5 +66,4 @@ async function refresh() {
   }
 }
 
-await refresh();
-repeat(refresh, Number(area.dataset.everyMs));
+repeat(refresh, Number(area.dataset.everyMs), { atOnce: true });

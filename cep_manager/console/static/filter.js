@@ -30,5 +30,5 @@ field.addEventListener("input", () => {
   }
   history.replaceState(null, "", address);
 });
-new MutationObserver(apply).observe(list, { childList: true, subtree: true });
+new MutationObserver(apply).observe(list, { attributeFilter: ["data-words"], childList: true, subtree: true });
 apply();

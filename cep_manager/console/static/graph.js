@@ -18,7 +18,7 @@ let latest = null;
 async function refresh() {
   const sent = picture();
   if (sent !== null) {
-    latest = { ...sent, nodes: Object.values(sent.nodes), edges: Object.values(sent.edges) };
+    latest = whole(sent);
     show();
     return;
   }
@@ -32,6 +32,15 @@ async function refresh() {
   } else if (latest === null || answer.status === 404) {
     view.say((await answer.json()).message);
   }
+}
+
+/** What is sent as it changes, as what is asked for: there a member that is null is one that is gone. */
+function whole(sent) {
+  return {
+    ...sent,
+    nodes: Object.values(sent.nodes).map((node) => ({ process_ms: null, ...node })),
+    edges: Object.values(sent.edges).map((edge) => ({ events: null, events_per_second: null, ...edge })),
+  };
 }
 
 function show() {
@@ -98,5 +107,4 @@ tool("svg").addEventListener("click", () => {
   }
 });
 
-await refresh();
-repeat(refresh, Number(area.dataset.everyMs));
+repeat(refresh, Number(area.dataset.everyMs), { atOnce: true });

@@ -1,6 +1,6 @@
 // Charts of what a plan did over time: lines with a cursor that the mouse and the arrow keys move.
 
-import { ask, repeat } from "./refresh.js";
+import { ask, attempt, repeat } from "./refresh.js";
 import { html } from "./elements.js";
 import { short } from "./numbers.js";
 
@@ -181,8 +181,9 @@ function follow({ chart, lines, keys, plot, cursor, times, x, y, width }) {
   show();
 }
 
-async function refresh() {
-  if (place.querySelector(".plot:focus, .plot:hover") !== null) {
+/** The charts are those of now, and of the chosen range; while somebody reads them they stay, unless that was chosen anew. */
+async function refresh(chosen = false) {
+  if (!chosen && place.querySelector(".plot:focus, .plot:hover") !== null) {
     return; // somebody reads it
   }
   const asked = range.value;
@@ -201,6 +202,5 @@ async function refresh() {
   told.textContent = any.problem ? `${from} ${any.problem}` : from;
 }
 
-range.addEventListener("change", refresh);
-repeat(refresh, Number(place.dataset.everyMs));
-refresh();
+range.addEventListener("change", () => attempt(() => refresh(true)));
+repeat(refresh, Number(place.dataset.everyMs), { atOnce: true });

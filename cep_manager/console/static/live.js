@@ -25,14 +25,18 @@ function open() {
   source = new EventSource(address);
   source.addEventListener("picture", (event) => show(JSON.parse(event.data)));
   source.addEventListener("change", (event) => show(merged(known, JSON.parse(event.data))));
-  source.addEventListener("ended", close);
+  source.addEventListener("ended", again); // so it does when the manager is started again
   source.addEventListener("error", () => {
     known = null; // it may come back by itself; till then the page asks
     if (source?.readyState === EventSource.CLOSED) {
-      close();
-      setTimeout(open, TRY_AGAIN_MS);
+      again();
     }
   });
+}
+
+function again() {
+  close();
+  setTimeout(open, TRY_AGAIN_MS);
 }
 
 /** A page that nobody sees takes no stream: a browser has only few connections to one server. */

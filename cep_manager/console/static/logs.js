@@ -11,6 +11,7 @@ const AT_ONCE = 200;
 const MOST_LINES = 3000;
 const NEAR_END_PX = 40;
 const TYPING_MS = 250;
+const LONGEST_MS = 10_000; // an answer takes so long at most
 
 const area = document.getElementById("log");
 const lines = document.getElementById("log-lines");
@@ -127,17 +128,18 @@ async function step(always = false) {
 async function read(address) {
   let answer;
   try {
-    answer = await call(address, { cache: "no-store", headers: { Accept: "application/json" } });
+    const signal = AbortSignal.timeout(LONGEST_MS);
+    answer = await call(address, { cache: "no-store", headers: { Accept: "application/json" }, signal });
   } catch {
     tell("bad", "The manager does not answer");
     return null;
   }
-  const told = await answer.json().catch(() => ({ message: `the manager answered ${answer.status}` }));
-  if (answer.ok) {
+  const told = await answer.json().catch(() => null);
+  if (answer.ok && told !== null) {
     return told;
   }
-  tell("bad", told.code === "process-silent" ? "No answer" : "Not read");
-  problems.textContent = told.message;
+  tell("bad", told?.code === "process-silent" ? "No answer" : "Not read");
+  problems.textContent = told?.message ?? `what the manager answered cannot be read (${answer.status})`;
   return null;
 }
 
@@ -189,7 +191,10 @@ function idOf(record) {
 
 async function readEarlier() {
   const mine = generation;
+  const button = older.querySelector("button");
+  button.disabled = true;
   const told = await read(asked({ before: earliest }));
+  button.disabled = false;
   if (told === null || mine !== generation) {
     return;
   }

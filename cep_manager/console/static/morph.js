@@ -1,7 +1,10 @@
 // Changes a part of the page into what the server says now, touching only what differs: focus, open menus, selected text
 // and the place that was scrolled to stay.
 
-const OWN = { DETAILS: ["open"], DIALOG: ["open"], TR: ["hidden"] }; // attributes that belong to the reader, not to the server
+// Attributes that belong to the reader and to scripts, not to the server: its pages have no style attributes, which the
+// content policy forbids.
+const OWN = { DETAILS: ["open"], DIALOG: ["open"], TR: ["hidden"], LI: ["hidden"] };
+const SCRIPTS_OWN = ["style"];
 
 /** The children of `old` are like those of `made`, which is used up. */
 export function morph(old, made) {
@@ -44,7 +47,7 @@ function patch(old, made) {
     }
     return;
   }
-  const own = OWN[old.nodeName] ?? [];
+  const own = [...SCRIPTS_OWN, ...(OWN[old.nodeName] ?? [])];
   for (const { name, value } of made.attributes) {
     if (!own.includes(name) && old.getAttribute(name) !== value) {
       old.setAttribute(name, value);

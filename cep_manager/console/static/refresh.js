@@ -6,13 +6,16 @@ import { morph } from "./morph.js";
 import "./times.js";
 
 const SELDOM_MS = 10_000;
+const LONGEST_MS = 10_000; // an answer takes so long at most
+const SILENT = "The manager does not answer";
 
 const pulse = document.getElementById("pulse");
 let failedSince = null;
 
-/** Asks for `address`; says so in the page's head when the manager cannot be reached. Null when it cannot. */
+/** Asks for `address`; says so in the page's head when the manager cannot be reached or hangs. Null when it does not answer. */
 export function ask(address) {
-  return reach(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store" });
+  const signal = AbortSignal.timeout(LONGEST_MS);
+  return reach(address, { headers: { Accept: "text/html, application/json" }, cache: "no-store", signal });
 }
 
 /** Sends `body`, a text or something to be said as JSON, to `address`; else as `ask`. `type` is the media type of a text. */
@@ -25,19 +28,20 @@ export function send(address, body, { type = "text/plain; charset=utf-8" } = {})
 async function reach(address, options) {
   try {
     const answer = await call(address, options);
-    tell(answer.status < 500 || answer.status === 503);
+    tell(answer.status < 500 || answer.status === 503 ? "" : "The manager failed; its log says more");
     return answer;
   } catch {
-    tell(false);
+    tell(SILENT);
     return null;
   }
 }
 
 /**
  * Calls `step` again and again, `everyMs` after it has ended, as long as the page is visible and asks nothing. While the
- * manager tells by itself what changes, only when something has, and else seldom, for what time alone changes.
+ * manager tells by itself what changes, only when something has, and else seldom, for what time alone changes. `atOnce` is
+ * for what is not on the page yet.
  */
-export function repeat(step, everyMs) {
+export function repeat(step, everyMs, { atOnce = false } = {}) {
   let seen = -1;
   let next = 0;
   const run = async () => {
@@ -45,28 +49,48 @@ export function repeat(step, everyMs) {
     if (due && !document.hidden && document.querySelector("dialog[open]") === null) {
       seen = version();
       next = Date.now() + SELDOM_MS;
-      await step();
+      await attempt(step);
     }
     setTimeout(run, everyMs);
   };
-  setTimeout(run, everyMs);
+  setTimeout(run, atOnce ? 0 : everyMs);
 }
 
-function tell(reached) {
-  if (reached) {
+/** Calls `step`; when it fails, as with an answer that breaks off, the page's head says so, and the browser's console why. */
+export async function attempt(step) {
+  try {
+    await step();
+  } catch (error) {
+    tell("The manager's answer could not be read");
+    console.error(error);
+  }
+}
+
+/** The page's head says `problem`, and of when the page is since; nothing any more when that is empty. */
+function tell(problem) {
+  if (problem === "") {
     failedSince = null;
     pulse.textContent = "";
-  } else if (failedSince === null) {
-    failedSince = new Date();
-    pulse.textContent = `The manager does not answer; this is as of ${failedSince.toLocaleTimeString()}`;
+    return;
   }
+  failedSince ??= new Date();
+  const text = `${problem}; this is as of ${failedSince.toLocaleTimeString()}`;
+  if (pulse.textContent !== text) {
+    pulse.textContent = text;
+  }
+}
+
+/** True of a part of a page, also of one that says why it cannot be shown now; not of a failure that nobody expected. */
+function isPart(answer) {
+  const expected = answer.status < 500 || answer.status === 503;
+  return expected && (answer.headers.get("Content-Type") ?? "").startsWith("text/html");
 }
 
 function keepUp(region) {
   let shown = null;
   repeat(async () => {
     const answer = await ask(region.dataset.refresh);
-    if (answer === null || answer.status === NOT_LOGGED_IN) {
+    if (answer === null || answer.status === NOT_LOGGED_IN || !isPart(answer)) {
       return; // what is there stays to be read
     }
     const text = await answer.text();

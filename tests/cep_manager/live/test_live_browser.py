@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from browser import CHROMIUM, Browser
-from manager_world import FakeView, World, free_port, serves, task, worker
+from manager_world import COMPILED, FakeView, World, free_port, plan, serves, task, worker
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
+from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.live.broadcaster import Broadcaster
 from cep_manager.web import create_app
 
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 GRAPH = "document.getElementById('graph').textContent"
 DRAWN = "document.querySelectorAll('#graph [data-node]').length > 0"
 SENT = "import('/static/live.js').then((module) => module.picture() !== null)"
+NOT_SENT = "import('/static/live.js').then((module) => module.picture() === null)"
 ASKED = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/topology')).length"
 
 
@@ -58,6 +61,32 @@ def test_the_graph_moves_without_being_asked_for(chromium: Browser, address: str
     pass_events(world)
     chromium.until(f"{GRAPH} !== {json.dumps(before)}")
     assert chromium.evaluate(ASKED) == asked
+
+
+def test_what_is_not_known_of_new_stages_is_not_told_as_a_number(chromium: Browser, address: str, world: World) -> None:
+    chromium.open(f"{address}/plans/Storms")
+    chromium.until(DRAWN)
+    chromium.until(SENT)
+    calms = PlannedComponent("calms", "processor", 2, ("Late",), ("AirportStorms",))
+    components = (*COMPILED.components, calms)  # each instance of one stage feeds each of the other
+    world.put(plan(epoch=2, compiled=msgspec.structs.replace(COMPILED, components=components)))
+    world.tick()
+    chromium.until(f"{GRAPH}.includes('calms#1')")
+    assert "NaN" not in chromium.evaluate(GRAPH)
+
+
+def test_a_page_is_sent_changes_again_after_its_stream_has_ended(
+    chromium: Browser, address: str, view: FakeView
+) -> None:
+    hurry = "(() => { const wait = setTimeout; window.setTimeout = (step, ms) => wait(step, Math.min(ms, 1000)); })()"
+    added = chromium.call("Page.addScriptToEvaluateOnNewDocument", source=hurry)["identifier"]
+    chromium.open(f"{address}/plans/Storms")
+    chromium.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+    chromium.until(SENT)
+    ended, view.broadcaster = view.broadcaster, Broadcaster(2)
+    ended.close()
+    chromium.until(NOT_SENT)
+    chromium.until(SENT)
 
 
 def test_a_page_asks_when_too_many_watch(chromium: Browser, address: str, world: World, view: FakeView) -> None:

@@ -84,10 +84,13 @@ def test_a_log_is_paged_backwards_to_its_beginning(chromium: Browser, address: s
         processes.log("run-3", f"record {number}")
     chromium.open(f"{address}/logs?process={TASK}")
     chromium.until("document.querySelectorAll('.log-line').length === 200")
-    chromium.evaluate("document.querySelector('#log-older button').click()")
+    earlier = "document.querySelector('#log-older button')"
+    chromium.evaluate(f"{earlier}.click(); {earlier}.click()")
     chromium.until("document.querySelectorAll('.log-line').length === 252")
     assert texts(chromium) == ["task works", "task sends", *(f"record {number}" for number in range(250))]
     assert chromium.evaluate("document.getElementById('log-older').hidden")
+    asked = "performance.getEntriesByType('resource').filter((one) => one.name.includes('before=')).length"
+    assert chromium.evaluate(asked) == 1
 
 
 def test_all_that_has_to_do_with_a_plan_is_followed_and_who_is_silent_is_named(
@@ -133,6 +136,26 @@ def test_processes_and_keys_are_found_by_words(chromium: Browser, address: str) 
         )
         chromium.until(f"{shown.format(region)} === 1")
     assert chromium.problems == []
+
+
+def test_a_search_for_processes_holds_while_their_list_is_renewed(chromium: Browser, address: str) -> None:
+    chromium.open(f"{address}/logs")
+    chromium.evaluate(
+        "(() => { const field = document.getElementById('filter'); field.value = 'storms task';"
+        "field.dispatchEvent(new Event('input')) })()"
+    )
+    renew = (
+        "(async () => { const region = document.getElementById('processes');"
+        "const made = document.createElement('template');"
+        "const [{ morph }, answer] = await Promise.all([import('/static/morph.js'), fetch(region.dataset.refresh)]);"
+        "made.innerHTML = (await answer.text()).replace(%s, %s); morph(region, made.content); })()"
+    )
+    shown = "[...document.querySelectorAll('#processes [data-words]')].filter((row) => !row.hidden).length"
+    assert chromium.until(shown) == 1
+    chromium.evaluate(renew % ("''", "''"))
+    assert chromium.evaluate(shown) == 1
+    chromium.evaluate(renew % ("'all processes'", "'all storms task processes'"))  # a row has other words now
+    assert chromium.evaluate(shown) == 2
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
