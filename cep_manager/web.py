@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from flask import Flask, Response, make_response, redirect, render_template, request, url_for
 
-from cep_common.errors import CepError
 from cep_common.security.web import Gate, Refuse, guard, open_gate
 from cep_manager.access import CALLS
 from cep_manager.accounts.account_callers import AccountCallers
@@ -17,7 +14,7 @@ from cep_manager.accounts.checks import SAFE_METHODS, ask_for_password, refuse_f
 from cep_manager.accounts.next_page import is_page
 from cep_manager.accounts.page_context import add_page_context
 from cep_manager.api.blueprint import api_blueprint
-from cep_manager.api.failures import answer_failures, answer_known, failure, status_of
+from cep_manager.api.failures import answer_failures, failure
 from cep_manager.console.views import console_blueprint
 from cep_manager.manager_view import ManagerView
 from cep_manager.metrics.blueprint import metrics_blueprint
@@ -55,7 +52,6 @@ def create_app(
         app.after_request(write_down(accounts))
         app.after_request(callers.end_with_caller)
     answer_failures(app)
-    app.register_error_handler(CepError, _answer_known)
     add_page_context(app)
     app.register_blueprint(api_blueprint(view, accounts))
     app.register_blueprint(console_blueprint(view))
@@ -86,19 +82,12 @@ def _refuse_program(status: int, code: str, message: str) -> Response:
     return storm_refusal(status, message) if request.path.startswith(f"{STORM}/") else failure(status, code, message)
 
 
-def _answer_known(error: CepError) -> Response:
-    """Errors that no view has dealt with."""
-    if not is_page(request.path):
-        return answer_known(error)
-    return make_response(render_template("failure.html", code=error.code, message=error.message), status_of(error))
-
-
 def _refuse_other_sites() -> Response | None:
     """A page of another site may not change anything in its visitor's name: browsers say where requests come from."""
     if request.method in SAFE_METHODS:
         return None
     origin = request.headers.get("Origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.host
+    foreign = origin is not None and origin.partition("://")[2] != request.host
     if foreign or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         return _refuse_program(
             403, "cross-site", "changes are taken from the console's own pages and from scripts only"

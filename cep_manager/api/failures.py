@@ -1,4 +1,4 @@
-"""Errors as HTTP: one table, one form of body, `{code, message, details}`."""
+"""Errors as HTTP: one table, one form of body, `{code, message, details}`; pages for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import msgspec
-from flask import Flask, Response, request
+from flask import Flask, Response, make_response, render_template, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from cep_common.errors import CepError
@@ -20,6 +20,7 @@ from cep_manager.accounts.errors import (
     UnknownAccountError,
     WrongPasswordError,
 )
+from cep_manager.accounts.next_page import is_page
 from cep_manager.errors import (
     BadRequestError,
     ChangeUnderWayError,
@@ -120,8 +121,8 @@ def failure(status: int, code: str, message: str, details: dict[str, Any] | None
 
 
 def answer_failures(app: Flask) -> None:
-    """Every error of `app` is answered in the API's form; what nobody expected is logged once."""
-    app.register_error_handler(CepError, answer_known)
+    """Every error of `app` is answered, in the form of what was called; what nobody expected is logged once."""
+    app.register_error_handler(CepError, _answer_known)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(Exception, _answer_unexpected)
 
@@ -132,10 +133,10 @@ def status_of(error: CepError | type[CepError]) -> int:
     return next((HTTP_STATUS[kind] for kind in kinds if kind in HTTP_STATUS), 500)
 
 
-def answer_known(error: CepError) -> Response:
+def _answer_known(error: CepError) -> Response:
     """The answer to an error that its caller can act on."""
     details = error.details if isinstance(error, ManagerError) else {}
-    answer = failure(status_of(error), error.code, error.message, details)
+    answer = _fitting(status_of(error), error.code, error.message, details)
     if isinstance(error, BUSY):
         answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
     if isinstance(error, TooManyAttemptsError):
@@ -152,11 +153,18 @@ def answer_http(error: HTTPException) -> Response:
         details = {"allowed": sorted(error.valid_methods or ())}
     if isinstance(error, RequestEntityTooLarge):
         details = {"config": "http.body_bytes", "most_bytes": request.max_content_length}
-    answer = failure(status, code, message, details)
+    answer = _fitting(status, code, message, details)
     answer.headers.extend((name, value) for name, value in error.get_headers() if name == "Allow")
     return answer
 
 
 def _answer_unexpected(error: Exception) -> Response:
     logger.error("request failed method=%s path=%s", request.method, request.path, exc_info=error)
-    return failure(500, "internal", "the manager failed; its log says more")
+    return _fitting(500, "internal", "the manager failed; its log says more")
+
+
+def _fitting(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> Response:
+    """A page for what people look at, else the API's form."""
+    if is_page(request.path):
+        return make_response(render_template("failure.html", code=code, message=message), status)
+    return failure(status, code, message, details)

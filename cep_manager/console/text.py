@@ -104,6 +104,11 @@ def coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
 
 
+def sentence(text: str) -> str:
+    """A text with its first letter large; all others, as those of names, are as they were."""
+    return text[:1].upper() + text[1:]
+
+
 def _digits(number: float) -> str:
     """To three digits, without zeros behind the point."""
     places = 0 if abs(number) >= 99.95 else 1 if abs(number) >= 9.995 else 2
@@ -122,6 +127,8 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "utc": utc,
     "iso": iso,
     "coded": coded,
+    "sentence": sentence,
 }
 """By name in templates: `duration` and `latency` of milliseconds, `whole` and `short` of counts, `rate` of events per
-second, `size` of bytes, `percent` of a share of one, `utc` and `iso` of times of day, `coded` of texts."""
+second, `size` of bytes, `percent` of a share of one, `utc` and `iso` of times of day, `coded` and `sentence` of texts.
+"""

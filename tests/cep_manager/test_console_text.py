@@ -7,7 +7,7 @@ from manager_world import KEY, FakeView, World, driver, plan, topology
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.console.plan_list_texts import present_plans
-from cep_manager.console.text import FILTERS, coded, latency, percent, rate, short, size
+from cep_manager.console.text import FILTERS, coded, latency, percent, rate, sentence, short, size
 from cep_manager.web import create_app
 
 
@@ -51,11 +51,16 @@ def test_sizes_count_in_powers_of_two_and_shares_in_hundredths() -> None:
 
 
 def test_what_is_not_known_is_a_dash() -> None:
-    assert {FILTERS[name](None) for name in FILTERS if name not in ("utc", "iso", "coded")} == {"–"}
+    assert {FILTERS[name](None) for name in FILTERS if name not in ("utc", "iso", "coded", "sentence")} == {"–"}
 
 
 def test_what_stands_in_backquotes_is_code_and_all_else_stays_text() -> None:
     assert coded("start `cep <driver>` & wait") == "start <code>cep &lt;driver&gt;</code> &amp; wait"
+
+
+def test_a_sentence_begins_large_and_leaves_names_as_they_are() -> None:
+    assert sentence("driver Alpha on Host-B is silent") == "Driver Alpha on Host-B is silent"
+    assert sentence("") == ""
 
 
 @pytest.fixture

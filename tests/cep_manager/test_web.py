@@ -250,6 +250,25 @@ def test_an_unexpected_error_is_logged_once_and_tells_the_client_nothing(
     assert len(caplog.records) == 1
 
 
+def test_people_are_told_of_every_failure_on_a_page(client: FlaskClient, view: FakeView) -> None:
+    client.application.config["PROPAGATE_EXCEPTIONS"] = False
+    refused = client.post("/cluster")
+    too_large = client.post("/deploy", data={"text": "x" * (BODY_BYTES + 1)})
+    view.failure = RuntimeError("a secret path")
+    failed = client.get("/plans")
+    for answer, status, words in (
+        (refused, 405, "this address does not take that method"),
+        (too_large, 413, "http.body_bytes"),
+        (failed, 500, "the manager failed; its log says more"),
+    ):
+        page = answer.get_data(as_text=True)
+        assert (answer.status_code, answer.mimetype) == (status, "text/html")
+        assert "This cannot be shown" in page
+        assert words in page
+    assert "GET" in refused.headers["Allow"]
+    assert b"secret" not in failed.data
+
+
 def test_every_error_of_the_manager_has_a_status() -> None:
     assert {kind for kind in ManagerError.__subclasses__() if kind not in HTTP_STATUS} == set()
     assert status_of(CepError("anything else")) == 500
@@ -351,9 +370,15 @@ def test_a_name_clash_says_how_to_replace(client: FlaskClient) -> None:
     assert client.post("/deploy", data={"text": "clash", "action": "deploy", "replace": "yes"}).status_code == 303
 
 
+def test_the_cluster_page_leads_to_plans_of_their_own_tenant(client: FlaskClient) -> None:
+    assert 'href="/plans/Storms?tenant=-1234"' in client.get("/cluster?tenant=7").get_data(as_text=True)
+
+
 def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: FakeView) -> None:
     page = client.get("/plans/Storms/undeploy").get_data(as_text=True)
     assert "what its windows and patterns remember is lost" in page
+    assert "its checkpoints. Its savepoints stay." in page
+    assert re.search(r'<input type="checkbox" name="drain" value="yes" checked>', page)
     assert view.undeployed == []
     answer = client.post("/plans/Storms/undeploy")
     assert answer.headers["Location"] == "/plans?notice=undeployed&plan=Storms"
