@@ -124,6 +124,22 @@ def test_the_flow_and_the_query_plan_are_previewed_and_changes_shown(page: Brows
     page.until("document.querySelector('.merge')?.shadowRoot.querySelectorAll('.cm-changedLine').length === 2")
 
 
+def test_all_of_a_plan_that_is_not_deployed_is_new(page: Browser, address: str) -> None:
+    page.open(f"{address}/deploy")
+    page.until("document.getElementById('verdict').textContent")
+    write(page, TEXT.replace("KnockOnDelays", "Fresh"))
+    page.until("document.getElementById('verdict').textContent.startsWith('Fresh can be deployed')")
+    page.evaluate("document.getElementById('tab-changes').click()")
+    page.until("document.getElementById('panel-changes').textContent.startsWith('No plan named Fresh is deployed')")
+
+
+def test_text_over_several_lines_is_typed_over_without_a_complaint(page: Browser) -> None:
+    page.evaluate(f"{CONTENT}.focus()")
+    page.press("a", 65, control=True)
+    page.type("x")
+    page.until(f"{CONTENT}.textContent === 'x'")
+
+
 def test_tabs_are_moved_by_keyboard(page: Browser) -> None:
     page.evaluate("document.getElementById('tab-problems').focus()")
     page.press("ArrowRight", 39)

@@ -55,6 +55,9 @@ def test_results_are_watched_with_a_filter_until_the_end(chromium: Browser, addr
     chromium.until("document.getElementById('tail-told').textContent === 'that was all'")
     assert chromium.evaluate("document.querySelectorAll('#tail-rows tr').length") == 2
     assert chromium.evaluate("document.querySelector('#tail-rows td:nth-child(2)').textContent") == "<b>x</b>"
+    time = chromium.evaluate("document.querySelector('#tail-rows time').outerHTML")
+    assert 'datetime="2026-01-01T00:00:00.000Z"' in time
+    assert 'title="2026-01-01 00:00:00 UTC"' in time
     chromium.evaluate("document.getElementById('tail-attribute').value = 'tailnum'")
     chromium.evaluate("document.getElementById('tail-value').value = 'N1'")
     chromium.evaluate("document.getElementById('tail-value').dispatchEvent(new Event('change'))")
@@ -102,6 +105,11 @@ def test_a_file_is_fed_at_its_rate_and_a_refusal_ends_it_with_its_reason(
     assert (
         b"\n".join(body for _, body, _, _ in view.sent) == b'{"tailnum":"N,1","delay":5}\n{"tailnum":"N2","delay":null}'
     )
+    view.sent.clear()
+    chromium.evaluate("document.getElementById('feed-start').click(); document.getElementById('feed-start').click()")
+    chromium.until("document.getElementById('feed-told').textContent.startsWith('Done')")
+    chromium.evaluate("new Promise((resolve) => setTimeout(resolve, 400))")
+    assert sum(len(body.splitlines()) for _, body, _, _ in view.sent) == 2  # pressed twice, sent once
     choose_file(chromium, "bad.ndjson", b'{"tailnum": "broken"}\n')
     chromium.evaluate("document.getElementById('feed-start').click()")
     chromium.until("document.getElementById('feed-told').textContent.startsWith('After 0 events')")
@@ -123,3 +131,8 @@ def test_a_parquet_file_is_fed_with_every_digit_and_one_that_is_none_is_refused(
     choose_file(chromium, "none.parquet", b"no such file")
     chromium.evaluate("document.getElementById('feed-start').click()")
     chromium.until("document.getElementById('feed-told').textContent.startsWith('none.parquet cannot be read')")
+    chromium.evaluate("window.fetch = () => Promise.reject(new TypeError('no network'))")
+    chromium.evaluate("document.getElementById('feed-start').click()")
+    reason = "the manager, which reads Parquet, does not answer."
+    chromium.until(f"document.getElementById('feed-told').textContent === 'none.parquet cannot be read: {reason}'")
+    assert not chromium.evaluate("document.getElementById('feed-start').disabled")

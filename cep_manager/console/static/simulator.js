@@ -67,12 +67,14 @@ feedForm.addEventListener("submit", async (submitted) => {
   submitted.preventDefault();
   const [file] = document.getElementById("feed-file").files;
   let events;
+  startButton.disabled = true; // until this file is read, and then until it is sent: else it would be sent twice
   tell("feed-told", "busy", `Reading ${file.name}…`);
   try {
     events = /\.parquet$/i.test(file.name) ? await fromParquet(file) : eventsOf(file.name, await file.text(), { attributes });
   } catch (error) {
     const reason = error instanceof FileError ? error.message : "it must be CSV with a line of names, JSON objects, one a line, or Parquet";
     tell("feed-told", "bad", `${file.name} cannot be read: ${reason}.`);
+    startButton.disabled = false;
     return;
   }
   feed = { events, sent: 0, paused: false, stopped: false };
@@ -91,15 +93,30 @@ class FileError extends Error {}
 
 /** The events of a Parquet file, which the manager reads, as lines of JSON. Throws FileError with the manager's words. */
 async function fromParquet(file) {
-  const answer = await call(simulator.dataset.parquet, {
-    method: "POST",
-    headers: { Accept: "application/x-ndjson, application/json", "Content-Type": "application/vnd.apache.parquet" },
-    body: file,
-  });
-  if (!answer.ok) {
-    throw new FileError((await answer.json()).message);
+  let answer;
+  let text;
+  try {
+    answer = await call(simulator.dataset.parquet, {
+      method: "POST",
+      headers: { Accept: "application/x-ndjson, application/json", "Content-Type": "application/vnd.apache.parquet" },
+      body: file,
+    });
+    text = await answer.text();
+  } catch {
+    throw new FileError("the manager, which reads Parquet, does not answer");
   }
-  return (await answer.text()).split("\n").filter(Boolean);
+  if (!answer.ok) {
+    throw new FileError(messageOf(text) ?? `the manager, which reads Parquet, answered ${answer.status}`);
+  }
+  return text.split("\n").filter(Boolean);
+}
+
+function messageOf(text) {
+  try {
+    return JSON.parse(text).message;
+  } catch {
+    return undefined;
+  }
 }
 
 async function run(mine) {
@@ -166,7 +183,10 @@ async function post(events) {
   if (answer === null) {
     return { ok: false, text: "the manager does not answer", told: null };
   }
-  const told = await answer.json();
+  const told = await answer.json().catch(() => null);
+  if (told === null) {
+    return { ok: false, text: `what the manager answered cannot be read (${answer.status})`, told };
+  }
   return { ok: answer.ok, told, text: answer.ok ? "" : reasonOf(told) };
 }
 

@@ -2,6 +2,7 @@
 
 import { html } from "./elements.js";
 import { ask } from "./refresh.js";
+import { timeElement } from "./times.js";
 
 const MOST_ROWS = 200;
 const LOOK_AGAIN_MS = 1000;
@@ -95,8 +96,8 @@ async function look() {
     if (mine !== looking) {
       return;
     }
-    const told = answer === null ? null : await answer.json();
-    if (answer?.ok) {
+    const told = answer && (await answer.json().catch(() => null));
+    if (told !== null && answer.ok) {
       show(told);
     } else if (told?.code !== "tails-busy") {
       stop(told === null ? "The manager does not answer" : told.message, "bad");
@@ -129,10 +130,7 @@ function show(report) {
 }
 
 function rowOf(event) {
-  const moment = new Date(event._timestamp);
-  const time = html("td", "nowrap", moment.toLocaleString());
-  time.title = moment.toISOString();
-  return html("tr", "", time, ...attributes.map(([name, type]) => cell(event[name], type)));
+  return html("tr", "", html("td", "nowrap", timeElement(event._timestamp)), ...attributes.map(([name, type]) => cell(event[name], type)));
 }
 
 function cell(content, type) {

@@ -29,7 +29,7 @@ export function timeElement(epochMs, relative = false) {
 }
 
 function utc(moment) {
-  return moment.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
+  return moment.toISOString().replace("T", " ").replace(/(\.000)?Z$/, " UTC");
 }
 
 function show(time) {
