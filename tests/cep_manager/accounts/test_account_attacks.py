@@ -64,6 +64,17 @@ def test_the_proof_of_a_session_does_not_use_up_a_body_that_looks_like_a_form(ac
     assert [text for _, text, _ in accounts_at_work.view.deployed] == ["@Plan:name('Storms') = text"]
 
 
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://[::1", "null", "", "localhost", "http://localhost.evil.example"]
+)
+def test_an_origin_that_is_another_or_none_at_all_is_refused(accounts_at_work: AccountWorld, origin: str) -> None:
+    client = accounts_at_work.app.test_client()
+    for headers in ({}, accounts_at_work.token("otto", AccessRole.OPERATOR)):
+        answer = client.post("/login", data={}, headers={"Origin": origin, **headers})
+        assert (answer.status_code, answer.get_json()["code"]) == (403, "cross-site")
+    assert client.post("/login", data={}, headers={"Origin": "http://localhost"}).status_code == 401
+
+
 @pytest.mark.parametrize("shown", ["Bearer bogus", "Bearer", "Basic Ym9ndXM6Ym9ndXM=", "Basic !", "Digest x", "", "x"])
 def test_a_cookie_counts_for_nothing_beside_an_authorization_header(accounts_at_work: AccountWorld, shown: str) -> None:
     """Else a header that is nobody's would spare the proof, and the cookie would let the request in."""
