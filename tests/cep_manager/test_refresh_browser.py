@@ -17,7 +17,10 @@ from cep_common.web_server import WebServer
 from cep_manager.manager_view import PlanSummary
 from cep_manager.web import create_app
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 PULSE = "document.getElementById('pulse').textContent"
 ROW = "document.getElementById('row-Storms').textContent"
@@ -110,7 +113,7 @@ def test_a_manager_that_hangs_is_told_and_one_that_answers_again_is_shown(
 def test_a_failure_of_the_manager_leaves_what_was_there(chromium: Browser, address: str, view: SlowView) -> None:
     chromium.open(f"{address}/plans")
     view.failure = RuntimeError("nobody expected this")
-    chromium.until(f"{PULSE}.startsWith('The manager failed; its log says more')")
+    chromium.until(f"{PULSE}.startsWith('The manager failed (its log says more); this is as of')")
     assert "active" in chromium.evaluate(ROW)
     assert "internal" not in chromium.evaluate("document.querySelector('[data-refresh]').textContent")
     view.failure = None

@@ -28,7 +28,7 @@ export function send(address, body, { type = "text/plain; charset=utf-8" } = {})
 async function reach(address, options) {
   try {
     const answer = await call(address, options);
-    tell(answer.status < 500 || answer.status === 503 ? "" : "The manager failed; its log says more");
+    tell(answer.status < 500 || answer.status === 503 ? "" : "The manager failed (its log says more)");
     return answer;
   } catch {
     tell(SILENT);
