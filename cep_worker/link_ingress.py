@@ -16,7 +16,7 @@ from cep_common.link_messages import Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
-from cep_worker.object_values import unreadable_object
+from cep_worker.object_values import WRONG_JSON, unreadable_object
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
@@ -229,4 +229,4 @@ def _problem(batch: pa.RecordBatch) -> str:
     if kinds.to_numpy(zero_copy_only=True).any():  # CURRENT is 0
         return f"{KIND} must be {CURRENT}"
     found = unreadable_object(batch)
-    return f"{found[1]} of row {found[0]} is no JSON, as objects must be" if found is not None else ""
+    return f"{found[1]} of row {found[0]} {WRONG_JSON}" if found is not None else ""

@@ -1,27 +1,30 @@
-"""Values of type `object` are JSON: the engine reads them when a query asks for them, and cannot go on otherwise."""
+"""Values of type `object` are JSON that nests only so deeply: the engine reads them when a query asks for them, walks
+them, and cannot go on otherwise."""
 
 from __future__ import annotations
 
-import msgspec
 import pyarrow as pa
 
-WRONG_OBJECT = "must be object: JSON in base64"
+from siddhi.nesting import DEEPEST, ObjectError, read_object
+
+WRONG_JSON = f"must be JSON with at most {DEEPEST} lists and maps within each other"
+WRONG_OBJECT = f"must be object: JSON in base64, at most {DEEPEST} lists and maps within each other"
 
 
-def is_json(value: bytes) -> bool:
-    """True when the engine can read the value."""
+def is_readable(value: bytes) -> bool:
+    """True when the engine can work with the value."""
     try:
-        msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        read_object(value)
+    except ObjectError:
         return False
     return True
 
 
 def unreadable_object(batch: pa.RecordBatch) -> tuple[int, str] | None:
-    """Row and attribute of the first object that is not JSON, or None."""
+    """Row and attribute of the first object that the engine cannot work with, or None."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if pa.types.is_binary(field.type):
             for row, value in enumerate(column.to_pylist()):
-                if value is not None and not is_json(value):
+                if value is not None and not is_readable(value):
                     return row, field.name
     return None

@@ -6,14 +6,18 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from siddhi.analysis import model
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import Int8Array, Int64Array
 from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator, numbered_on
 from siddhi.engine.expressions.evaluation import Value, to_column
 from siddhi.engine.functions.calls import from_list
-from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.kinds import CURRENT, EXPIRED, TIMER
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
+from siddhi.language.ast import AttributeType
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 Group = TypeVar("Group")
 
@@ -22,7 +26,7 @@ class RowAggregator(Aggregator, Generic[Group]):
     """Keeps a `Group` for each group of the query; values come as Python objects, null as None.
 
     An item is the value of the first argument, or, with `whole_rows`, the tuple of all arguments. `constants` are the
-    plain values of the arguments behind the first.
+    plain values of the arguments behind the first. A row with an object that nests too deeply fails.
     """
 
     whole_rows = False
@@ -35,6 +39,8 @@ class RowAggregator(Aggregator, Generic[Group]):
             argument.value if isinstance(argument, model.ConstantValue) else None for argument in call.arguments[1:]
         ]
         self.groups: dict[int, Group] = {}
+        self.can_fail = AttributeType.OBJECT in self.argument_types
+        self.title = f"{call.namespace}:{call.name}" if call.namespace else call.name
 
     @abstractmethod
     def empty(self) -> Group:
@@ -63,7 +69,9 @@ class RowAggregator(Aggregator, Generic[Group]):
     def update(self, rows: AggregateInput) -> Value:
         fresh = None if rows.fresh is None else rows.fresh.tolist()
         results: list[object] = []
-        lines = zip(rows.kinds.tolist(), rows.groups.tolist(), self._items(rows), strict=True)
+        lists = self._lists(rows)
+        items = list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
+        lines = zip(self._kinds(rows, lists).tolist(), rows.groups.tolist(), items, strict=True)
         for row, (kind, number, item) in enumerate(lines):
             if number not in self.groups or (fresh is not None and fresh[row]):
                 self.groups[number] = self.empty()
@@ -75,14 +83,27 @@ class RowAggregator(Aggregator, Generic[Group]):
             results.append(self.result(group))
         return from_list(results, self.type, self.pool)
 
-    def _items(self, rows: AggregateInput) -> list[object]:
+    def _lists(self, rows: AggregateInput) -> list[list[object]]:
+        """The values of each argument."""
         values = [Value(rows.values, rows.valid), *rows.others]
         size = len(rows.kinds)
-        lists = [
+        return [
             to_column(value, type_, self.pool, size).to_list()
             for value, type_ in zip(values, self.argument_types, strict=True)
         ]
-        return list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
+
+    def _kinds(self, rows: AggregateInput, lists: list[list[object]]) -> Int8Array:
+        """The kinds of the rows; those with an object that nests too deeply fail, and are left alone. What a group
+        makes of the others nests but a little deeper."""
+        if not self.can_fail:
+            return rows.kinds
+        counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)
+        deep = np.zeros(len(rows.kinds), dtype=np.bool_)
+        for items, type_ in zip(lists, self.argument_types, strict=True):
+            if type_ is AttributeType.OBJECT:
+                deep |= np.array([nests_too_deeply(item) for item in items], dtype=np.bool_)
+        rows.evaluation.fail(counted & deep, f"'{self.title}': {TOO_DEEP}")
+        return np.where(deep & counted, np.int8(TIMER), rows.kinds)
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}

@@ -18,6 +18,7 @@ from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable, key_bits
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 _NULL = np.iinfo(np.int64).min
 _SMALL_BATCH = 16
@@ -78,8 +79,8 @@ class RowFunction(CallNode):
     """`compute` over the values of one row, once for each distinct combination of them in a batch.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
-    returns one, None for null. `RowError` makes the row fail. Objects are compared to nothing: with one among the
-    arguments every row is computed.
+    returns one, None for null. `RowError` makes the row fail, and so does an object that nests too deeply. Objects are
+    compared to nothing: with one among the arguments every row is computed.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class RowFunction(CallNode):
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
         results: list[object] = [None] * len(rows)
-        for place, given in enumerate(zip(*columns, strict=True)):
+        for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
             if self.nulls is not Nulls.PASS and None in given:
                 if self.nulls is Nulls.FAIL:
                     position = given.index(None) + 1
@@ -115,12 +116,19 @@ class RowFunction(CallNode):
                     evaluation.fail(places == place, message)
                 continue
             try:
-                results[place] = self.compute(*given)
+                results[place] = self._result(given)
             except RowError as error:
                 evaluation.fail(places == place, f"'{self.title}': {error}")
         made = broadcast(from_list(results, self.type, self.pool), len(rows))
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
         return never_null(value, size) if self.type is AttributeType.BOOL else value
+
+    def _result(self, given: tuple[object, ...]) -> object:
+        """What `compute` gives for the values of a row. Raises RowError."""
+        result = self.compute(*given)
+        if self.type is AttributeType.OBJECT and nests_too_deeply(result):
+            raise RowError(TOO_DEEP)
+        return result
 
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
         """One row for each distinct combination of arguments, and for each row of the batch the place of its own."""

@@ -13,6 +13,7 @@ from siddhi.engine.batch import TIMESTAMP
 from siddhi.engine.column import ARROW_TYPES
 from siddhi.errors import did_you_mean
 from siddhi.language.ast import AttributeType
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
 from siddhi.trial.messages import TrialEvent
 
 _BOUNDS = {AttributeType.INT: 2**31, AttributeType.LONG: 2**63}
@@ -51,6 +52,8 @@ def _value(value: Any, type_: AttributeType, name: str) -> Any:
     """`value` as `type_`: numbers may be whole where fractions are asked for, nothing else is converted."""
     if value is None:
         return None
+    if nests_too_deeply(value):
+        raise MisfitError(f"'{name}': {TOO_DEEP}")
     fitted = _fitted(value, type_)
     if fitted is None:
         raise MisfitError(f"'{name}' must be {type_.value}, not {json.dumps(value)[:80]}")

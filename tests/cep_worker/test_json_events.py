@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ from worker_world import values
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.json_events import EventsRefusedError, JsonEvents, Misfit
+from cep_worker.object_values import WRONG_OBJECT
 
 SCHEMA = StreamSchema(
     "Everything",
@@ -103,10 +105,11 @@ def test_a_misfit_is_named_by_event_and_attribute(body: bytes, misfit: Misfit) -
         (b'{"d":true}', "must be double, not true or false"),
         (b'{"b":1}', "must be bool, not a number"),
         (b'{"b":"true"}', "must be bool, not text"),
-        (b'{"o":"?"}', "must be object: JSON in base64"),
+        (b'{"o":"?"}', WRONG_OBJECT),
         (b'{"o":5}', "must be object, not a number"),
-        (b'{"o":"YQ=="}', "must be object: JSON in base64"),
-        (b'{"o":"/w=="}', "must be object: JSON in base64"),
+        (b'{"o":"YQ=="}', WRONG_OBJECT),
+        (b'{"o":"/w=="}', WRONG_OBJECT),
+        (b'{"o":"%s"}' % base64.b64encode(b"[" * 65 + b"]" * 65), WRONG_OBJECT),
     ],
 )
 def test_every_type_refuses_what_is_not_of_it(value: bytes, problem: str) -> None:

@@ -10,18 +10,19 @@ import msgspec
 from siddhi.engine.java_text import parse_floating, parse_integer
 from siddhi.extensions.json.path import JsonPath, PathError, json_path
 from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.nesting import ObjectError, read_object
 
 _MISSING = object()
 
 
 def parsed(value: object) -> object:
-    """The value that a JSON text tells; an object stands for itself. `RowError` for a text that is no JSON."""
+    """The value that a JSON text tells; an object stands for itself. `RowError` for a text that is no object."""
     if not isinstance(value, str):
         return value
     try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError as error:
-        raise RowError(f"not JSON: {error}") from error
+        return read_object(value)
+    except ObjectError as error:
+        raise RowError(str(error)) from error
 
 
 def written(value: object) -> str:

@@ -9,12 +9,13 @@ from siddhi.engine.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
 from siddhi.extensions.groups import RowAggregator
+from siddhi.nesting import ObjectError, read_object
 
 
 @AGGREGATORS.register("groupAsObject", "json")
 class GroupAsObject(RowAggregator[list[object]]):
     """The values held, in the order in which they came, in an object around them if it has a name. Nulls are ignored; a
-    text that is no JSON stays a text."""
+    text that is no object stays a text."""
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         super().__init__(call, context)
@@ -50,8 +51,8 @@ def _read(item: object) -> object:
     if not isinstance(item, str):
         return item
     try:
-        return msgspec.json.decode(item)
-    except msgspec.DecodeError:
+        return read_object(item)
+    except ObjectError:
         return item
 
 

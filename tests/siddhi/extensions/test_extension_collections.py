@@ -14,6 +14,9 @@ M = {"a": 1, "b": None}
 L = [3, 1, 3]
 CASES: list[tuple[str, Any, Any]] = [
     ("map:create('x', 1, 'y', o)", None, {"x": 1, "y": None}),
+    ("map:create()", None, {}),
+    ("map:put(map:create(), 'a', o)", M, {"a": M}),
+    ("list:add(list:create(), o)", M, [M]),
     ("map:createFromJSON(json:toString(o))", M, M),
     ("map:createFromJSON('[1]')", None, DROPPED),
     ("map:get(o, 'a')", M, 1),

@@ -84,6 +84,13 @@ def test_numbers_that_json_lacks_and_objects_come_as_json() -> None:
     assert math.isnan(float(values[2]))
 
 
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -94,6 +101,8 @@ def test_numbers_that_json_lacks_and_objects_come_as_json() -> None:
         (TrialEvent("B", ["x", 2**31]), "'v' must be int, not 2147483648"),
         (TrialEvent("B", ["x", True]), "'v' must be int, not true"),
         (TrialEvent("A", {"b": 1}), "'b' must be bool, not 1"),
+        (TrialEvent("A", {"o": nested(65)}), "'o': more than 64 lists and maps stand within each other"),
+        (TrialEvent("A", {"b": nested(900)}), "'b': more than 64 lists and maps stand within each other"),
         (TrialEvent("B", ["x", 1], -1), "timestamp must be milliseconds since 1970"),
     ],
 )
