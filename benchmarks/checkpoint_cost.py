@@ -38,6 +38,9 @@ from Readings#window.length(1000000) select sensor, value, avg(value) as average
 BATCH_ROWS = 4_096
 SENSORS = 10_000
 BATCHES = 64
+SAVEPOINT = "between-turns"
+SAVED_WITHIN_S = 60.0
+LOOK_S = 0.1
 FILL_ROWS = 1_200_000
 """So many events fill the window before anything is measured."""
 
@@ -61,34 +64,56 @@ class Side:
         rows = self._through(lambda _: time.perf_counter() - begun_s >= seconds)
         rate = rows / (time.perf_counter() - begun_s)
         if self._takes_none:
-            self._system.client.take_savepoint("Cost", "between-turns")
+            self._take_savepoint()
         return rate
+
+    def _take_savepoint(self) -> None:
+        """It is stored, so that nothing of it falls into the other side's turn."""
+        client = self._system.client
+        before = [one for one in client.savepoints("Cost") if one["name"] == SAVEPOINT]
+        client.take_savepoint("Cost", SAVEPOINT)
+        deadline_s = time.monotonic() + SAVED_WITHIN_S
+        while True:
+            found = [one for one in client.savepoints("Cost") if one["name"] == SAVEPOINT]
+            if found and found != before and found[0]["state"] != "taking":
+                break
+            if time.monotonic() > deadline_s:
+                raise SystemExit(f"no savepoint was stored within {SAVED_WITHIN_S:.0f} s")
+            time.sleep(LOOK_S)
+        if found[0]["state"] == "failed":
+            raise SystemExit(f"the savepoint between turns failed: {found[0]['error']}")
 
     def checkpoints(self) -> int:
         """How many complete ones are known."""
         return sum(one["state"] == "complete" for one in self._system.client.checkpoints("Cost")["checkpoints"])
 
     def _through(self, enough: Callable[[int], bool]) -> int:
-        """Events have been sent until there were `enough`, and all of them have come out; gives how many."""
-        sent = threading.Event()
+        """Events have been sent until there were `enough`, and all of them have come out; gives how many. Raises
+        SystemExit when not all could be sent, or some did not come out."""
+        ended, sent = threading.Event(), threading.Event()
         counts = [0, 0]
         with EventListener(self._system.egress, "Averages") as listener:
 
             def send() -> None:
-                with EventSender(self._system.ingress, self._schema) as sender:
-                    while not enough(counts[0]):
-                        sender.send(self._batches[counts[0] // BATCH_ROWS % BATCHES])
-                        counts[0] += BATCH_ROWS
-                sent.set()
+                try:
+                    with EventSender(self._system.ingress, self._schema) as sender:
+                        while not enough(counts[0]):
+                            sender.send(self._batches[counts[0] // BATCH_ROWS % BATCHES])
+                            counts[0] += BATCH_ROWS
+                    sent.set()
+                finally:
+                    ended.set()
 
             thread = threading.Thread(target=send, daemon=True)
             thread.start()
-            while not sent.is_set() or counts[1] < counts[0]:
+            while not ended.is_set() or (sent.is_set() and counts[1] < counts[0]):
                 batch = listener.receive(1_000)
                 counts[1] += 0 if batch is None else batch.num_rows
                 if batch is None and sent.is_set() and counts[1] < counts[0]:
                     raise SystemExit(f"{counts[0] - counts[1]} events did not come out")
             thread.join()
+            if not sent.is_set():
+                raise SystemExit(f"after {counts[0]:,} events no more could be sent; the error stands above")
         return counts[1]
 
 

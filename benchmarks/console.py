@@ -11,6 +11,7 @@ long page data and heartbeats take, the latter also with no page open, and besid
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import multiprocessing
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +46,20 @@ PLAN = """
 """
 SETTLE_S = 30.0
 WARM_S = 5.0
+PATIENCE_S = 10.0
+"""What has said nothing for so long has failed; streams say every five seconds that they are there."""
+AGAIN_S = 1.0
+PAGE_EVERY_S = 10.0
+"""So often somebody opens each page anew."""
+PAGES_A_ROUND = 20
 YARDSTICK = "a call that does nothing"
 """How long it takes says how long this machine lets everybody wait."""
 
 
 class Pages:
     """Open pages; each asks as its scripts do. `told_ms` are the times of the answers by kind, `gaps_ms` those between
-    two changes that a page was sent."""
+    two changes that a page was sent. `failed` are the addresses that were refused or did not answer, and those of
+    streams that broke off, each time; they are asked again, and have no time."""
 
     def __init__(self, address: str, plans: list[str], pages: int, poll: bool) -> None:
         self._host = address.removeprefix("http://")
@@ -58,7 +67,7 @@ class Pages:
         self._closing = threading.Event()
         self.told_ms: dict[str, list[float]] = {}
         self.gaps_ms: list[float] = []
-        self.failed = 0
+        self.failed: list[str] = []
         for number in range(pages):
             self._open(number, plans[number % len(plans)])
         threading.Thread(target=self._ask, args=(YARDSTICK, "/api/v1/health", 0.1), daemon=True).start()
@@ -71,50 +80,74 @@ class Pages:
         are plans."""
         match number % 10:
             case 0:
-                self._page("overview", "/", "/api/v1/overview/live", [("/fragments/overview", 1.0)])
+                self._page(number, "overview", "/", "/api/v1/overview/live", [("/fragments/overview", 1.0)])
             case 1:
-                self._page("plans", "/plans", None, [("/fragments/plans", 1.0)])
+                self._page(number, "plans", "/plans", None, [("/fragments/plans", 1.0)])
             case 2 if number % 20 == 2:
-                self._page("cluster", "/cluster", None, [("/fragments/cluster", 1.0)])
+                self._page(number, "cluster", "/cluster", None, [("/fragments/cluster", 1.0)])
             case 2:
-                self._page("event flow", "/event-flow", None, [("/api/v1/event-flow", 2.0)])
+                self._page(number, "event flow", "/event-flow", None, [("/api/v1/event-flow", 2.0)])
             case _:
                 parts = [(f"/fragments/plans/{plan}/head", 2.0), (f"/fragments/plans/{plan}", 2.0)]
                 graph = [(f"/api/v1/plans/{plan}/topology", 2.0)] if self._poll else []
-                self._page("plan", f"/plans/{plan}", f"/api/v1/plans/{plan}/live", parts + graph)
+                self._page(number, "plan", f"/plans/{plan}", f"/api/v1/plans/{plan}/live", parts + graph)
 
-    def _page(self, kind: str, page: str, stream: str | None, parts: list[tuple[str, float]]) -> None:
-        threading.Thread(target=self._ask, args=("the page itself", page, 0.0), daemon=True).start()
+    def _page(self, number: int, kind: str, page: str, stream: str | None, parts: list[tuple[str, float]]) -> None:
+        """The page itself is opened time and again, not all pages at the same moment."""
+        first_s = PAGE_EVERY_S * (number % PAGES_A_ROUND) / PAGES_A_ROUND
+        self._begin(self._ask, "the page itself", page, PAGE_EVERY_S, first_s)
         if stream is not None and not self._poll:
-            threading.Thread(target=self._watch, args=(stream,), daemon=True).start()
+            self._begin(self._watch, stream)
         for path, every_s in parts:
-            threading.Thread(target=self._ask, args=(kind, path, every_s), daemon=True).start()
+            self._begin(self._ask, kind, path, every_s)
 
-    def _ask(self, kind: str, path: str, every_s: float) -> None:
-        connection = http.client.HTTPConnection(self._host, timeout=30)
+    def _begin(self, work: Callable[..., None], *arguments: object) -> None:
+        threading.Thread(target=work, args=arguments, daemon=True).start()
+
+    def _ask(self, kind: str, path: str, every_s: float, first_s: float = 0.0) -> None:
+        connection = http.client.HTTPConnection(self._host, timeout=PATIENCE_S)
+        self._closing.wait(first_s)
         while not self._closing.is_set():
             asked = time.perf_counter()
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            answer.read()
-            self.told_ms.setdefault(kind, []).append((time.perf_counter() - asked) * 1_000)
-            self.failed += answer.status != 200
-            if not every_s or self._closing.wait(every_s):
-                break
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                answer.read()
+            except (OSError, http.client.HTTPException):
+                connection.close()  # the next request opens it again
+                self.failed.append(path)
+            else:
+                if answer.status == HTTPStatus.OK:
+                    self.told_ms.setdefault(kind, []).append((time.perf_counter() - asked) * 1_000)
+                else:
+                    self.failed.append(path)
+            self._closing.wait(every_s)
         connection.close()
 
     def _watch(self, path: str) -> None:
-        connection = http.client.HTTPConnection(self._host, timeout=30)
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        self.failed += answer.status != 200
-        before = None
-        while not self._closing.is_set() and (line := answer.readline()):
-            if line.startswith(b"event: change"):
-                now = time.perf_counter()
-                self.gaps_ms += [] if before is None else [(now - before) * 1_000]
-                before = now
-        connection.close()
+        while not self._closing.is_set():
+            try:
+                self._watch_once(path)
+            except (OSError, http.client.HTTPException):
+                self.failed.append(path)
+                self._closing.wait(AGAIN_S)
+
+    def _watch_once(self, path: str) -> None:
+        """Follows the stream until the pages close. Raises OSError and HTTPException when it is refused or ends."""
+        with contextlib.closing(http.client.HTTPConnection(self._host, timeout=PATIENCE_S)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            if answer.status != HTTPStatus.OK:
+                raise http.client.HTTPException(f"{path}: {answer.status}")
+            before = None
+            while not self._closing.is_set():
+                line = answer.readline()
+                if not line:
+                    raise http.client.HTTPException(f"{path}: broken off")
+                if line.startswith(b"event: change"):
+                    now = time.perf_counter()
+                    self.gaps_ms += [] if before is None else [(now - before) * 1_000]
+                    before = now
 
 
 def hold_pages(address: str, plans: list[str], pages: int, poll: bool, seconds: float, boss: Any) -> None:
@@ -124,7 +157,7 @@ def hold_pages(address: str, plans: list[str], pages: int, poll: bool, seconds: 
     held.told_ms, held.gaps_ms = {}, []
     time.sleep(seconds)
     held.close()
-    boss.send((held.told_ms, held.gaps_ms, held.failed))
+    boss.send((held.told_ms, held.gaps_ms, len(held.failed)))
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -140,8 +141,9 @@ class LoadListener(threading.Thread):
 
 
 def p99_of(counted: Iterable[Mapping[int, int]]) -> float:
-    """Within which time 99 of 100 results came, of those `counted` by bucket."""
+    """Within which time (ms) 99 of 100 results came, of those `counted` by bucket; infinity when there was none."""
     total: Counter[int] = Counter()
     for counts in counted:
         total.update(counts)
-    return percentile_ms(total, 0.99) or 0.0
+    p99_ms = percentile_ms(total, 0.99)
+    return math.inf if p99_ms is None else p99_ms

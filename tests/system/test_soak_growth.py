@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 
 import pytest
 from soak_growth import WARM_UP_S, Holding, descendants, growth, holding, slope
+from soak_load import p99_of
+
+from cep_common.latency import bucket
 
 MEBIBYTE = 2**20
 
@@ -70,3 +74,11 @@ def test_a_process_is_seen_as_it_is() -> None:
     assert during.memory_bytes > MEBIBYTE
     assert os.getpid() in descendants(os.getppid())
     assert holding(2**22 + 1, 1.0) is None
+
+
+def test_a_soak_without_results_is_not_a_fast_one() -> None:
+    assert p99_of([]) == math.inf
+    assert p99_of([{}, {}]) == math.inf
+    assert p99_of([{bucket(5_000_000): 60}, {bucket(5_000_000): 39, bucket(90_000_000): 1}]) == pytest.approx(
+        5, rel=0.05
+    )
