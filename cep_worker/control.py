@@ -94,12 +94,14 @@ class ControlLoop:
         self._time = TaskTime()
 
     def run(self) -> None:
-        """Speaks with the managers until `stop`."""
+        """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
         try:
             while not self._stopping:
                 self._woken.clear()
                 self._attend(self._clock.monotonic_ms())
                 self._woken.wait(self._wait_ms() / 1000)
+            if self._flows.parts().leaving and not self._problem:
+                self._take_leave()
         finally:
             self._client.close()
 
@@ -140,6 +142,13 @@ class ControlLoop:
             if self._problem:
                 logger.info("a manager answers again: manager=%s", self._client.manager().url())
                 self._problem = ""
+
+    def _take_leave(self) -> None:
+        """Managers know that the worker has not died."""
+        try:
+            self._register_worker()
+        except PeerError as error:
+            self._note(error)
 
     def _register_worker(self) -> None:
         config = self._config

@@ -56,6 +56,17 @@ def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(
     assert beat.cpu_ms > 0
 
 
+def test_a_worker_that_leaves_says_so_however_fast_it_has_left(world: World) -> None:
+    world.manager.heartbeat_ms = 600_000
+    world.start()
+    until(lambda: world.manager.last(RegisterWorker) is not None)
+    assert not world.manager.last(RegisterWorker).leaving
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    assert world.manager.last(RegisterWorker).leaving
+
+
 def test_plans_are_asked_for_when_the_revision_differs_and_only_then(world: World) -> None:
     world.start(PLAN)
     until(lambda: world.manager.last(RegisterWorker).revision == world.manager.revision)
