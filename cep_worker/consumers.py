@@ -33,6 +33,10 @@ class FrameId:
     group: GroupId
     number: int
 
+    def follows(self, former: FrameId) -> bool:
+        """It goes on behind `former`; otherwise its group, or another one of the log, begins or comes anew."""
+        return self.group == former.group and self.number > former.number
+
 
 class Consumer(Protocol):
     """Whoever takes the events of an exported stream. All methods are called on the reactor's thread; a receipt is

@@ -50,9 +50,9 @@ class _FileWriter:
             self._write_all(self._lines(batch), self._file.write, stopping)
             return
         groups = self._try(self._open_groups, stopping)
-        group = frame.group
-        if not groups.has(group):
-            self._write_all(self._lines(batch), lambda text: groups.write(group, text), stopping)
+        if not groups.has(frame.group):
+            self._try(lambda: groups.begin(frame), stopping)
+            self._write_all(self._lines(batch), lambda text: groups.write(frame.group.log, text), stopping)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         groups = self._try(self._open_groups, stopping)

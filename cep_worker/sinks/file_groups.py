@@ -15,12 +15,13 @@ import fcntl
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
 import msgspec
 
-from cep_worker.consumers import GroupId
+from cep_worker.consumers import FrameId, GroupId
 
 MOST_LOGS = 1_000
 """Of so many logs (one for each publisher instance and epoch) the newest group is remembered."""
@@ -45,6 +46,14 @@ class Commits(msgspec.Struct, frozen=True):
     pending: Pending | None = None
 
 
+@dataclass(slots=True)
+class _Begun:
+    """The frames of a group up to `frame`."""
+
+    frame: FrameId
+    file: IO[bytes]
+
+
 class FileGroups:
     """Brings groups into the file at `path`. Belongs to one thread, and is the only one for its file while it is open.
     After an OSError the call may be repeated."""
@@ -61,23 +70,27 @@ class FileGroups:
         except BaseException:
             self._staging.close()
             raise
-        self._begun: dict[str, tuple[GroupId, IO[bytes]]] = {}
-        """The group of each log that was begun and not committed, and its frames."""
+        self._begun: dict[str, _Begun] = {}
+        """The group of each log that was begun and not committed."""
 
     def has(self, group: GroupId) -> bool:
         """The file holds the group already."""
         newest = self._commits.newest.get(group.log)
         return newest is not None and newest >= _checkpoint(group)
 
-    def write(self, group: GroupId, text: memoryview) -> int:
-        """How many bytes of `text` belong to the group now, the others must be written again; a group of the same log
-        that was begun and not committed is forgotten."""
-        begun = self._begun.get(group.log)
-        if begun is None or begun[0] != group:
-            self._forget(group.log)
-            begun = group, tempfile.TemporaryFile(dir=self._path.parent, buffering=0)  # noqa: SIM115 - closed by _forget
-            self._begun[group.log] = begun
-        return begun[1].write(text)
+    def begin(self, frame: FrameId) -> None:
+        """What is written from now on is `frame`, behind the former frames of its group. They are forgotten when the
+        group comes anew, and so is another group of the log that was begun and not committed."""
+        begun = self._begun.get(frame.group.log)
+        if begun is None or not frame.follows(begun.frame):
+            self._forget(frame.group.log)
+            file = tempfile.TemporaryFile(dir=self._path.parent, buffering=0)  # noqa: SIM115 - closed by _forget
+            begun = self._begun[frame.group.log] = _Begun(frame, file)
+        begun.frame = frame
+
+    def write(self, log: str, text: memoryview) -> int:
+        """How many bytes of `text` belong to the frame of `log` that was begun, the others must be written again."""
+        return self._begun[log].file.write(text)
 
     def commit(self, group: GroupId) -> None:
         """The file holds the group, as written since its beginning; nothing happens when it did before."""
@@ -102,11 +115,11 @@ class FileGroups:
     def _stage(self, group: GroupId) -> int:
         """The pending file holds the group's frames and nothing else; gives their size."""
         self._staging.truncate(0)
-        known, frames = self._begun.get(group.log, (None, None))
-        if frames is None or known != group:
+        begun = self._begun.get(group.log)
+        if begun is None or begun.frame.group != group:
             return 0
-        frames.seek(0)
-        while text := frames.read(COPIED_BYTES):
+        begun.file.seek(0)
+        while text := begun.file.read(COPIED_BYTES):
             rest = memoryview(text)
             while rest:
                 rest = rest[self._staging.write(rest) :]
@@ -115,7 +128,7 @@ class FileGroups:
     def _forget(self, log: str) -> None:
         begun = self._begun.pop(log, None)
         if begun is not None:
-            begun[1].close()
+            begun.file.close()
 
     def _redo(self) -> None:
         """What was committed and may not be in the file yet is in it."""

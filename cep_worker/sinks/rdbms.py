@@ -49,9 +49,9 @@ class RdbmsOptions(
 
 @dataclass(slots=True)
 class _Staged:
-    """The frames of a group that is not committed, in a temporary file: (first byte, length) each."""
+    """The frames up to `last` of a group that is not committed, in a temporary file: (first byte, length) each."""
 
-    group: GroupId
+    last: FrameId
     file: IO[bytes] | None = None
     frames: list[tuple[int, int]] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class _RdbmsWriter:
         if frame is None:
             _say_refused(self._try(lambda connection: self._insert(connection, [batch]), stopping))
         else:
-            self._stage(batch, frame.group, stopping)
+            self._stage(batch, frame, stopping)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         _say_refused(self._try(lambda connection: self._commit(connection, group), stopping))
@@ -91,12 +91,14 @@ class _RdbmsWriter:
             self._forget(log)
         self._engine.dispose()
 
-    def _stage(self, batch: pa.RecordBatch, group: GroupId, stopping: threading.Event) -> None:
+    def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
         """A group waits in a temporary file: its transaction is short, and can be tried again from its beginning."""
-        staged = self._staged.get(group.log)
-        if staged is None or staged.group != group:
-            self._forget(group.log)
-            staged = self._staged[group.log] = _Staged(group)
+        log = frame.group.log
+        staged = self._staged.get(log)
+        if staged is None or not frame.follows(staged.last):
+            self._forget(log)
+            staged = self._staged[log] = _Staged(frame)
+        staged.last = frame
         body = batch.serialize()
         start = sum(staged.frames[-1]) if staged.frames else 0
         while True:
@@ -124,7 +126,7 @@ class _RdbmsWriter:
             return 0
         refused = 0
         staged = self._staged.get(group.log)
-        if staged is not None and staged.group == group:
+        if staged is not None and staged.last.group == group:
             refused = self._insert(connection, staged.batches(self._schema))
         note_commit(connection, self._table.name, self._stream, group)
         return refused

@@ -39,8 +39,8 @@ class Writer(Protocol):
         sees fit until `stopping` is set. Raises WriteError when these events cannot be delivered."""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """The group is delivered, as its frames were written; nothing happens when it was before. Frames of groups of
-        other logs may come in between. Raises WriteError when it cannot be."""
+        """The group is delivered, as its frames were written since it came last; nothing happens when it was before.
+        Frames of groups of other logs may come in between. Raises WriteError when it cannot be."""
 
     def close(self) -> None:
         """Nothing more will be written; frames without their commit are forgotten."""
@@ -72,8 +72,8 @@ class ThreadedSink:
         self._unsettled = 0
         self._ended = False
         self._stopping = threading.Event()
-        self._group_rows: dict[str, int] = {}
-        """By log: the rows that were written of the group that was begun and not committed."""
+        self._group_rows: dict[str, tuple[FrameId, int]] = {}
+        """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
         self._error = ""
         self.dropped_events = 0
         self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
@@ -143,7 +143,7 @@ class ThreadedSink:
 
     def _do(self, work: _Work) -> None:
         """Writes; what fails for good is dropped, a whole group when its commit does."""
-        rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, 0)
+        rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, (None, 0))[1]
         try:
             if work.batch is not None:
                 self._writer.write(work.batch, work.frame, self._stopping)
@@ -156,8 +156,9 @@ class ThreadedSink:
         else:
             self._error = ""
             if work.frame is not None:
-                log = work.frame.group.log
-                self._group_rows[log] = self._group_rows.get(log, 0) + rows
+                former, before = self._group_rows.get(work.frame.group.log, (work.frame, 0))
+                before = before if work.frame.follows(former) else 0
+                self._group_rows[work.frame.group.log] = work.frame, before + rows
 
     def _drop(self, rows: int, reason: str) -> None:
         self.dropped_events += rows

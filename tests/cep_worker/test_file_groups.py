@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worker_world import KEY
 
-from cep_worker.consumers import GroupId
+from cep_worker.consumers import FrameId, GroupId
 from cep_worker.sinks.file_groups import FileGroups
 
 FIRST, SECOND = (GroupId(KEY, "publisher#0", 7, 0, checkpoint, "log") for checkpoint in (3, 5))
@@ -21,7 +21,8 @@ def put(file: Path, *texts: tuple[GroupId, bytes]) -> None:
     try:
         for group, text in texts:
             if not groups.has(group):
-                groups.write(group, memoryview(text))
+                groups.begin(FrameId(group, 1))
+                groups.write(group.log, memoryview(text))
             groups.commit(group)
     finally:
         groups.close()
@@ -37,7 +38,8 @@ def test_groups_stand_in_order_and_those_that_come_again_once(tmp_path: Path) ->
 def test_a_group_that_was_begun_and_not_committed_is_forgotten(tmp_path: Path) -> None:
     file = tmp_path / "alerts"
     groups = FileGroups(file)
-    groups.write(FIRST, memoryview(b"half"))
+    groups.begin(FrameId(FIRST, 1))
+    groups.write(FIRST.log, memoryview(b"half"))
     groups.close()
     put(file, (OTHER, b"2\n"), (FIRST, b"1\n"))
     assert file.read_text() == "2\n1\n"
@@ -46,13 +48,25 @@ def test_a_group_that_was_begun_and_not_committed_is_forgotten(tmp_path: Path) -
 def test_groups_of_several_publishers_may_come_at_the_same_time(tmp_path: Path) -> None:
     file = tmp_path / "alerts"
     groups = FileGroups(file)
-    for group, text in ((FIRST, b"1\n"), (OTHER, b"2\n"), (FIRST, b"3\n"), (OTHER, b"4\n")):
-        assert groups.write(group, memoryview(text)) == 2
+    for number, group, text in ((1, FIRST, b"1\n"), (1, OTHER, b"2\n"), (2, FIRST, b"3\n"), (2, OTHER, b"4\n")):
+        groups.begin(FrameId(group, number))
+        assert groups.write(group.log, memoryview(text)) == 2
     groups.commit(OTHER)
     groups.commit(FIRST)
     groups.close()
     assert file.read_text() == "2\n4\n1\n3\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alerts", "alerts.commits", "alerts.pending"]
+
+
+def test_a_group_that_comes_anew_before_it_was_committed_stands_once(tmp_path: Path) -> None:
+    file = tmp_path / "alerts"
+    groups = FileGroups(file)
+    for number, text in ((1, b"1\n"), (2, b"2\n"), (1, b"1\n"), (2, b"2\n"), (3, b"3\n")):
+        groups.begin(FrameId(FIRST, number))
+        groups.write(FIRST.log, memoryview(text))
+    groups.commit(FIRST)
+    groups.close()
+    assert file.read_text() == "1\n2\n3\n"
 
 
 def test_of_the_newest_logs_a_group_is_remembered_and_no_sooner_forgotten(

@@ -148,6 +148,16 @@ def test_a_group_takes_effect_with_its_commit_and_not_before(desk: Desk) -> None
     assert desk.late() == [1, 2]
 
 
+def test_a_group_that_comes_anew_before_it_was_committed_is_inserted_once(desk: Desk) -> None:
+    desk.run(TABLE)
+    sink = desk.sink()
+    for number, late in enumerate([1, 2], 1):
+        desk.offer(sink, late, frame=FrameId(FIRST, number))
+    desk.until_settled(2)
+    desk.give(sink, FIRST, [1], [2], [3])
+    assert desk.late() == [1, 2, 3]
+
+
 def test_groups_of_several_publishers_may_come_at_the_same_time(desk: Desk) -> None:
     desk.run(TABLE)
     sink = desk.sink()

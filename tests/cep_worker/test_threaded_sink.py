@@ -57,9 +57,9 @@ class Desk:
         self.where = surroundings.where()
         self.sink = ThreadedSink(surroundings, self.writer)
 
-    def frame(self, group: GroupId, rows: int) -> None:
+    def frame(self, group: GroupId, number: int, rows: int) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
-        self.sink.offer(batch, None, self._receipt(), FrameId(group, 1))
+        self.sink.offer(batch, None, self._receipt(), FrameId(group, number))
 
     def dropped_by(self, group: GroupId) -> int:
         """How many events the commit of `group` drops."""
@@ -95,9 +95,9 @@ def desk(context: zmq.Context[Any]) -> Iterator[Desk]:
 
 
 def test_a_commit_that_fails_drops_the_events_of_its_own_group_when_groups_come_at_the_same_time(desk: Desk) -> None:
-    desk.frame(FIRST, 2)
-    desk.frame(OTHER, 5)
-    desk.frame(FIRST, 1)
+    desk.frame(FIRST, 1, 2)
+    desk.frame(OTHER, 1, 5)
+    desk.frame(FIRST, 2, 1)
     desk.writer.refused = {FIRST, OTHER}
     assert desk.dropped_by(OTHER) == 5
     assert desk.dropped_by(FIRST) == 3
@@ -105,8 +105,16 @@ def test_a_commit_that_fails_drops_the_events_of_its_own_group_when_groups_come_
 
 
 def test_a_commit_that_succeeds_drops_nothing_and_leaves_other_groups_as_they_are(desk: Desk) -> None:
-    desk.frame(FIRST, 2)
-    desk.frame(OTHER, 5)
+    desk.frame(FIRST, 1, 2)
+    desk.frame(OTHER, 1, 5)
     desk.writer.refused = {OTHER}
     assert desk.dropped_by(FIRST) == 0
     assert desk.dropped_by(OTHER) == 5
+
+
+def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.frame(FIRST, 1, 2)
+    desk.frame(FIRST, 2, 3)
+    desk.writer.refused = {FIRST}
+    assert desk.dropped_by(FIRST) == 5
