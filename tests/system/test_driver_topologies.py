@@ -140,6 +140,20 @@ def test_what_cannot_be_had_here_is_refused_with_the_reason(desk: Desk) -> None:
     assert desk.latest.slots_free == 0
 
 
+def test_what_failed_of_an_undeployed_plan_is_not_told_of_the_next_of_its_name(desk: Desk) -> None:
+    desk.submit("Plan", epoch=1)
+    desk.until_started("Plan", epoch=1)
+    desk.submit("Plan", epoch=2, beside=True, labels=("gpu",))
+    desk.until(lambda: desk.state("Plan", epoch=2) == "failed")
+    assert [one.code for one in desk.report("Plan", epoch=1).failures] == ["refused"]
+
+    desk.push(KillTopology(PlanKey(-1234, "Plan"), forget=2))
+    desk.submit("Plan", epoch=3)  # before the former one has ended
+
+    desk.until(lambda: desk.state("Plan", epoch=3) != "gone")
+    assert desk.report("Plan", epoch=3).failures == ()
+
+
 def test_a_driver_that_was_replaced_ends_itself_and_says_why(running_desk: Desk) -> None:
     """Stands last: the driver is gone afterwards."""
     running_desk.submit("Plan")

@@ -229,6 +229,7 @@ class Driver:
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
                 if message.forget:
                     self._forgotten[key] = message.forget
+                    self._failures.forget(key)  # at once: the next plan of that name may run before this one has ended
                 self._do(self._runs.kill(key, epoch, message.drain))
                 self._forget(key)
             case TakeSavepoint(key=key, epoch=epoch, name=name):
@@ -277,7 +278,6 @@ class Driver:
         """The checkpoints of a plan that is not deployed any more go when its last topology has ended."""
         if key in self._forgotten and not any(known == key for known, _ in self._runs.runs):
             self._checkpoints.forget(key, self._forgotten.pop(key))
-            self._failures.forget(key)
 
     def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
