@@ -12,11 +12,13 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departure
 
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import Data, MarkIdle
+from cep_common.link_messages import Data, MarkIdle, StreamSchema
 from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
+from siddhi.nesting import DEEPEST
 from topology.event_listener import EventListener
+from topology.frames import arrow_schema
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkState
 
@@ -292,6 +294,18 @@ def test_a_batch_that_holds_other_than_ordinary_events_is_refused_and_others_go_
     good.send(batch)
     until(lambda: receiver.frames, receiver)
     assert receiver.rows() == [(1, "UA", 1, None)]
+
+
+def test_an_object_that_nests_too_deeply_is_refused_by_links_too(world: World) -> None:
+    attributes = (("thing", "object"),)
+    binding = StreamBinding("Things", "Things:1.0.0", attributes)
+    world.start(msgspec.structs.replace(PLAN, imported=(binding,)))
+    sender = world.sender("Things", attributes)
+    things = pa.array([b"[" * levels + b"]" * levels for levels in (DEEPEST, DEEPEST + 1)])
+    schema = arrow_schema(StreamSchema("Things", attributes))
+    sender.send(pa.record_batch([pa.array([1, 2]), pa.array([0, 0], pa.int8()), things], schema=schema))
+    with pytest.raises(InputError, match=f"thing of row 1 must be JSON with at most {DEEPEST} lists"):
+        sender.flush(5_000)
 
 
 def test_a_link_ends_when_its_stream_is_undeployed(world: World) -> None:
