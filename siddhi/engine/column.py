@@ -105,11 +105,13 @@ class Column:
 
     def _load(self) -> None:
         if self._positions is not None and self._is_viewed:
-            self._values = self._arrow.to_numpy()[self._positions]  # numpy takes much faster than Arrow
+            self._values = np.from_dlpack(self._arrow)[self._positions]  # numpy takes much faster than Arrow
             self._arrow = self._positions = None
             return
         array = self.to_arrow()
-        if self.type is AttributeType.STRING:
+        if self._is_viewed:
+            self._values = np.from_dlpack(array)  # half the cost of `to_numpy`
+        elif self.type is AttributeType.STRING:
             self._values = self.pool.encode(array)
         elif self.type is AttributeType.OBJECT:
             self._values = objects(None if text is None else msgspec.json.decode(text) for text in array.to_pylist())
