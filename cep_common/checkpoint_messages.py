@@ -35,7 +35,8 @@ class TopologyJoined(Message, frozen=True):
 
 class BeginCheckpoint(Message, frozen=True):
     """Driver to every task: receivers and triggers send the marker of `checkpoint`. When it is `final` the topology is
-    to end: they take nothing in behind the marker."""
+    to end: they take nothing in behind the marker. Told again to a task that has not reported: it does nothing twice,
+    and reports again what it has."""
 
     TYPE = "begin-checkpoint"
     checkpoint: Checkpoint

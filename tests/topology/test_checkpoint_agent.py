@@ -109,6 +109,25 @@ def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(
     again.until(lambda: [number for _, number in again.out] == [21])
 
 
+def test_a_part_is_reported_again_to_a_driver_that_asks_again_and_is_taken_once(
+    watched: Watched, coordinator: Coordinator, tmp_path: Path
+) -> None:
+    running, _ = watched(open_store(str(tmp_path)))
+    running.listen()
+    coordinator.next(JoinTopology)
+    coordinator.say(BeginCheckpoint(7))
+    report = coordinator.next(ReportPart)
+
+    coordinator.say(BeginCheckpoint(7))
+    assert coordinator.next(ReportPart) == report
+
+    coordinator.say(CompleteCheckpoint(7))
+    coordinator.say(BeginCheckpoint(8))
+    following = coordinator.next(ReportPart)
+    assert isinstance(following, ReportPart)
+    assert (following.checkpoint, following.error) == (8, "")
+
+
 def test_a_checkpoint_that_is_abandoned_is_followed_by_the_next(
     watched: Watched, coordinator: Coordinator, tmp_path: Path
 ) -> None:

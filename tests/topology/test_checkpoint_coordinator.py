@@ -124,6 +124,28 @@ def test_every_move_in_every_phase_does_what_the_table_says_or_nothing(phase: Ph
     assert run.phase is TRANSITIONS.get((phase, move), phase)
 
 
+def test_tasks_that_have_not_reported_are_told_again_in_each_lease() -> None:
+    world = World()
+    world.beat()
+    assert pushed(world.pass_ms(10_000)) == to_both(BeginCheckpoint(21))
+    world.report(21, 0)
+    assert pushed(world.pass_ms(2_750)) == []
+    assert pushed(world.pass_ms(250)) == [(b"1", BeginCheckpoint(21))]
+    assert pushed(world.pass_ms(1_750)) == []
+    world.report(21, 1)
+    world.written(21)
+    assert pushed(world.pass_ms(5_000)) == []
+
+
+def test_a_task_that_comes_by_another_link_is_told_of_the_checkpoint_at_once() -> None:
+    world = World(tasks=1)
+    world.beat()
+    world.pass_ms(10_000)
+    world.coordinator.join(b"another", JoinTopology(KEY, 4, 1, 0), world.now_ms)
+    assert pushed(world.coordinator.on_time(world.now_ms)) == [(b"another", BeginCheckpoint(21))]
+    assert pushed(world.coordinator.on_time(world.now_ms)) == []
+
+
 def test_a_checkpoint_begins_at_its_interval_is_complete_when_all_have_reported_and_the_manifest_is_written() -> None:
     world = World()
     assert world.beat() == [TopologyJoined(500, 3_000)] * 2
@@ -167,7 +189,7 @@ def test_a_checkpoint_that_takes_too_long_is_abandoned_and_one_at_most_is_under_
     world = World(timing=Timing(1_000, 5_000, 500, 500, 3_000, 60_000))
     assert pushed(world.pass_ms(1_250)) == to_both(BeginCheckpoint(21))
     world.report(21, 0)
-    assert pushed(world.pass_ms(4_750)) == []
+    assert pushed(world.pass_ms(4_750)) == [(b"1", BeginCheckpoint(21))], "told again, for it may not know"
     assert pushed(world.pass_ms(250)) == to_both(AbandonCheckpoint(21))
     assert world.run().history[-1].error == "not all tasks had reported within 5000 ms; missing: 1"
     told = world.run().history[-1]
@@ -357,6 +379,7 @@ class Simulation:
         self.attempt = -1
         self.alive: set[int] = set()
         self.mail: list[tuple[int, int, Message, int]] = []
+        """When each letter comes, a number of its own, the letter, and the task that it goes to (-1: the driver)."""
         self.number = itertools.count()
         self.reserved = 0
         self.given: set[int] = set()
@@ -381,12 +404,12 @@ class Simulation:
         self.do(self.coordinator.begin_run(run, 3, opening))
         self.coordinator.job_runs(run, self.now_ms)
 
-    def post(self, message: Message, attempt: int) -> None:
+    def post(self, message: Message, to: int = -1) -> None:
         if self.dice.random() < 0.03:
             return
         for _ in range(2 if self.dice.random() < 0.03 else 1):
             delay_ms = self.dice.choice((0, 10, 50, 300)) if self.dice.random() < 0.99 else 3_000
-            self.mail.append((self.now_ms + delay_ms, next(self.number), message, attempt))
+            self.mail.append((self.now_ms + delay_ms, next(self.number), message, to))
 
     def step(self) -> None:
         self.now_ms += 50
@@ -394,37 +417,36 @@ class Simulation:
             self.alive.discard(self.dice.randrange(3))
         if self.now_ms % 250 == 0:
             for task in self.alive:
-                self.post(JoinTopology(KEY, 1, self.attempt, task), self.attempt)
+                self.post(JoinTopology(KEY, 1, self.attempt, task))
         for letter in sorted(one for one in self.mail if one[0] <= self.now_ms):
             self.mail.remove(letter)
-            self.deliver(letter[2])
+            self.deliver(letter[2], letter[3])
         self.do(self.coordinator.on_time(self.now_ms))
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, message: Message, to: int) -> None:
         match message:
             case JoinTopology(task=task):
                 answer = self.coordinator.join(b"%d" % task, message, self.now_ms)
                 assert isinstance(answer, TopologyJoined) == (message.attempt == self.attempt)
             case ReportPart():
                 self.do(self.coordinator.report(message, self.now_ms))
-            case BeginCheckpoint(checkpoint=checkpoint):
-                for task in self.alive:
-                    broken = "broken" if self.dice.random() < 0.05 else ""
-                    if not broken:
-                        self.stored_parts.add((self.attempt, task, checkpoint))
-                    self.post(ReportPart(KEY, 1, self.attempt, task, checkpoint, error=broken), self.attempt)
+            case BeginCheckpoint(checkpoint=checkpoint) if to in self.alive:
+                broken = "broken" if self.dice.random() < 0.02 else ""
+                if not broken:
+                    self.stored_parts.add((self.attempt, to, checkpoint))
+                self.post(ReportPart(KEY, 1, self.attempt, to, checkpoint, error=broken))
 
     def do(self, instructions: list[Instruction]) -> None:
         for one in instructions:
             match one:
                 case Push(peer=peer, message=BeginCheckpoint(checkpoint=checkpoint) as begin):
-                    if peer == b"0":
+                    if checkpoint != self.under_way:
                         assert checkpoint not in self.given, "a number is never used twice"
                         assert checkpoint <= self.reserved, "a number is reserved before it is used"
                         assert self.under_way is None, "one at most is under way"
                         self.given.add(checkpoint)
                         self.under_way = checkpoint
-                        self.post(begin, self.attempt)
+                    self.post(begin, int(peer))
                 case Push(message=CompleteCheckpoint(checkpoint=checkpoint)):
                     assert checkpoint in self.manifests, "complete only with a manifest"
                     self.told_complete.add(checkpoint)

@@ -201,6 +201,7 @@ class Run:
     asked_ms: int | None = None
     number: int = 0
     reserved: int = 0
+    told_ms: int | None = None
     last_complete: int = 0
     due_ms: int = 0
     free_ms: int = 0
@@ -219,7 +220,11 @@ class Run:
 
 
 class Coordinator:
-    """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over."""
+    """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over.
+
+    A link that breaks takes what is under way with it. So tasks that have not reported are told of the checkpoint
+    again: in each lease, and when they come by another link.
+    """
 
     def __init__(self, timing: Timing, takes: bool) -> None:
         self._timing = timing
@@ -293,6 +298,9 @@ class Coordinator:
             return Rejected("stale-epoch", f"{what} is not what this driver runs")
         if not 0 <= message.task < run.tasks:
             return Rejected("unexpected-message", f"{what} has no task {message.task}")
+        before = run.seen.get(message.task)
+        if before is not None and before.peer != peer:
+            run.told_ms = None
         run.seen[message.task] = TaskSeen(peer, now_ms)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
             run.due_ms = now_ms + self._timing.interval_ms
@@ -371,6 +379,7 @@ class Coordinator:
                 missing = ", ".join(str(task) for task in range(run.tasks) if task not in run.parts)
                 error = f"not all tasks had reported within {self._timing.timeout_ms} ms; missing: {missing}"
                 instructions += self._fail(run, "abandoned", error, now_ms)
+            instructions += self._tell_again(run, now_ms)
             if run.drain_until_ms is not None and now_ms >= run.drain_until_ms:
                 run.drain_until_ms = None
                 instructions.append(Drained(run.id, "its last checkpoint was not complete in time"))
@@ -410,10 +419,20 @@ class Coordinator:
         name = run.wishes.pop(0) if run.wishes else ""
         trigger: CheckpointTrigger = "savepoint" if name else "last" if run.final else "interval"
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
-        run.due_ms = now_ms + self._timing.interval_ms
+        run.due_ms, run.told_ms = now_ms + self._timing.interval_ms, now_ms
         self._move(run, Move.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
+
+    def _tell_again(self, run: Run, now_ms: int) -> list[Instruction]:
+        """Tasks that have not reported for long may not know of the checkpoint, or their report was lost."""
+        if run.lost or run.phase is not Phase.TAKING:
+            return []
+        if run.told_ms is not None and now_ms - run.told_ms < self._timing.lease_ms:
+            return []
+        run.told_ms = now_ms
+        begin = BeginCheckpoint(run.number, run.final)
+        return [Push(seen.peer, begin) for task, seen in sorted(run.seen.items()) if task not in run.parts]
 
     def _ask(self, run: Run, question: Instruction, now_ms: int) -> list[Instruction]:
         """The store is asked, again if it has not answered for long."""

@@ -59,6 +59,8 @@ class CheckpointAgent(threading.Thread):
         self._heartbeat_ms = FIRST_HEARTBEAT_MS
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
+        self._begun = 0
+        self._reported: ReportPart | None = None
         self._closing = threading.Event()
         self._socket = connecting_socket(context, Door.COORDINATOR, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(coordinator.url())
@@ -103,7 +105,7 @@ class CheckpointAgent(threading.Thread):
             case TopologyJoined(heartbeat_ms=heartbeat_ms):
                 self._heartbeat_ms = heartbeat_ms
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
-                checkpointing.begin(checkpoint, final=final)
+                self._begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint):
                 checkpointing.complete(checkpoint)
                 if self._writer is not None:
@@ -117,13 +119,22 @@ class CheckpointAgent(threading.Thread):
             case _:
                 logger.warning("unexpected order of the driver: type=%s", message.TYPE)
 
+    def _begin(self, checkpoint: int, *, final: bool) -> None:
+        """The driver asks again for what it has not heard of: what is done is told again, and nothing done twice."""
+        if checkpoint > self._begun:
+            self._begun = checkpoint
+            self._task.checkpointing.begin(checkpoint, final=final)
+        elif self._reported is not None and self._reported.checkpoint == checkpoint:
+            self._send(self._reported)
+
     def _store_what_is_ready(self) -> None:
         taken = self._task.checkpointing.taken
         while not taken.empty():
             self._reports.append(self._writing.submit(self._stored, taken.get()))
         for report in [report for report in self._reports if report.done()]:
             self._reports.remove(report)
-            self._send(report.result())
+            self._reported = report.result()
+            self._send(self._reported)
 
     def _stored(self, part: TakenPart) -> ReportPart:
         """The part is in the store, or its report says why it is not."""
