@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 import pytest
 
-from benchmarks import checkpoint_cost, console, statistics
+from benchmarks import checkpoint_cost, console, statistics_truth
 
 WITHIN_S = 20.0
 PIECES = 40
@@ -58,11 +58,11 @@ def link(monkeypatch: pytest.MonkeyPatch) -> type[Link]:
     class Links(Link):
         all_sent = threading.Event()
 
-    for module in (statistics, checkpoint_cost):
+    for module in (statistics_truth, checkpoint_cost):
         monkeypatch.setattr(module, "EventSender", Links)
         monkeypatch.setattr(module, "EventListener", Links)
-    monkeypatch.setattr(statistics, "fetch_schema", lambda _, stream: stream)
-    monkeypatch.setattr(statistics, "PIECES_A_SECOND", 100 * PIECES)
+    monkeypatch.setattr(statistics_truth, "fetch_schema", lambda _, stream: stream)
+    monkeypatch.setattr(statistics_truth, "PIECES_A_SECOND", 100 * PIECES)
     return Links
 
 
@@ -72,14 +72,14 @@ SYSTEM: Any = SimpleNamespace(egress=None, ingress=None, worker_http="")
 @pytest.mark.parametrize("came", [(PIECES * ROWS - 1,), (), (PIECES * ROWS - 1, 2)])
 def test_statistics_are_not_judged_when_events_are_lost_or_come_twice(link: type[Link], came: tuple[int, ...]) -> None:
     link.results = came
-    load = statistics.Load(SYSTEM, ROWS * 100 * PIECES)
+    load = statistics_truth.Load(SYSTEM, ROWS * 100 * PIECES)
     with pytest.raises(SystemExit, match=f"{PIECES * ROWS} events were sent, and {sum(came)} came back"):
         load.run(1 / 100)
 
 
 def test_statistics_are_judged_when_all_have_come_back(link: type[Link]) -> None:
     link.results = (PIECES, PIECES * (ROWS - 1))
-    load = statistics.Load(SYSTEM, ROWS * 100 * PIECES)
+    load = statistics_truth.Load(SYSTEM, ROWS * 100 * PIECES)
     assert [load.run(1 / 100) for _ in range(2)] == [PIECES * ROWS + 1] * 2
     assert len(load.latencies_ms) == 2 * PIECES * ROWS
 

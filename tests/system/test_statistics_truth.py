@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from benchmarks import statistics
+from benchmarks import statistics_truth
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
 
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_known_load_is_told_as_it_was_at_every_place(system: LocalSystem) -> None:
-    system.client.deploy(statistics.PLAN, replace=False)
+    system.client.deploy(statistics_truth.PLAN, replace=False)
     wait_until_connected(system.client, "Known", CONNECTED_S)
-    told = statistics.measure(system, Path(system.folder) / "metrics.db", SECONDS, RATE, INTERVAL_MS)
+    told = statistics_truth.measure(system, Path(system.folder) / "metrics.db", SECONDS, RATE, INTERVAL_MS)
     assert (told["page_events"], told["metrics_events"]) == (told["sent"], told["sent"])
-    off = statistics.judged(told, RATE)
-    # benchmarks/statistics.py measures for a minute and holds 2 %; in seconds, the pauses of a busy machine weigh more.
+    off = statistics_truth.judged(told, RATE)
+    # The benchmark measures for a minute and holds 2 %; in seconds, the pauses of a busy machine weigh more.
     assert off["rates_off"] < 0.1
     assert off["p99_off"] < 0.25
     scraped = requests.get(

@@ -1,6 +1,6 @@
 """Whether statistics are true: a known load, beside what page data, /metrics and the metric tables tell of it.
 
-    .venv/bin/python -m benchmarks.statistics [--seconds 60] [--rate 1000] [--json]
+    .venv/bin/python -m benchmarks.statistics_truth [--seconds 60] [--rate 1000] [--json]
 
 Sends so many events a second through a plan in event time that also takes a tick every two seconds: events wait in the
 topology until the next tick says how far time is, that is up to two seconds. How long each takes from its sending
