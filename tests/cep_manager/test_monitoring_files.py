@@ -22,7 +22,7 @@ from cep_manager.web import create_app as manager_app
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 from tools.write_dashboard import TARGET, text
-from topology.checkpoint.coordinator import HISTORY
+from topology.checkpoint.runs import HISTORY
 from topology.spark.config import DriverConfig
 from topology.spark.metrics import DriverFigures, driver_metrics
 

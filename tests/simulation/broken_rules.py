@@ -17,7 +17,8 @@ from cep_worker.held.decisions import Attempt, Verdict, verdict
 from topology.alignment import Aligner, Step
 from topology.bundle import Bundle
 from topology.checkpoint.archive import Archive, Opened
-from topology.checkpoint.coordinator import Coordinator, Opening, RunId
+from topology.checkpoint.coordinator import Coordinator
+from topology.checkpoint.runs import Opening, RunId
 from topology.order_fence import OrderFence
 from topology.positions import Positions
 from topology.stages.publisher import Publisher

@@ -36,8 +36,8 @@ from cep_manager.instructions import PushToDriver, RaiseEpoch
 from cep_manager.plan_record import PlanToRun
 from query_plan.model import QueryPlan
 from siddhi.scripts.language import ScriptPolicy
-from topology.checkpoint.coordinator import RunId
 from topology.checkpoint.model import Manifest, stages_of, unseal
+from topology.checkpoint.runs import RunId
 from topology.checkpoint.store import CheckpointStore
 from topology.positions import Positions
 from topology.stages.receiver import POSITIONS

@@ -17,8 +17,10 @@ from cep_common.driver_messages import KillTopology, RegisterDriver, SubmitTopol
 from cep_common.messages import Message
 from query_plan.xml import read_xml
 from topology.checkpoint.archive import Archive
-from topology.checkpoint.coordinator import Drained, Phase, RestartTopology, RunId, Timing
+from topology.checkpoint.coordinator import Timing
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError, StoreUnreachableError
+from topology.checkpoint.instructions import Drained, RestartTopology
+from topology.checkpoint.runs import Phase, RunId
 from topology.checkpoint.service import CheckpointService, RunOpened, RunRefused
 from topology.checkpoint.store import CheckpointStore
 from topology.lifecycle import Action, Instruction, TopologyRuns

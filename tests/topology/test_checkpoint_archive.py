@@ -13,9 +13,10 @@ from checkpoint_stores import KEY, plan_xml, store_of
 from cep_common.checkpoint_messages import ReportPart
 from cep_common.messages import CheckpointSpan
 from topology.checkpoint.archive import BEGIN_ANEW, Archive, Opened
-from topology.checkpoint.coordinator import RunId, WriteManifest
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.instructions import WriteManifest
 from topology.checkpoint.model import Manifest
+from topology.checkpoint.runs import RunId
 from topology.checkpoint.store import read_state
 from topology.checkpoint.writer import PartWriter
 

@@ -18,24 +18,18 @@ from cep_common.checkpoint_messages import (
 )
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan, Message, Rejected
-from topology.checkpoint.coordinator import (
-    TRANSITIONS,
-    Coordinator,
+from topology.checkpoint.coordinator import Coordinator, Timing
+from topology.checkpoint.instructions import (
     Drained,
     Instruction,
-    Move,
-    Opening,
     OpenRun,
-    Phase,
     Push,
     ReserveNumbers,
     RestartTopology,
-    Run,
-    RunId,
     SavepointEnded,
-    Timing,
     WriteManifest,
 )
+from topology.checkpoint.runs import TRANSITIONS, Move, Opening, Phase, Run, RunId
 
 KEY = PlanKey(-1234, "Delays")
 TIMING = Timing(

@@ -23,7 +23,9 @@ from cep_common.codec import decode, encode
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected
 from topology.checkpoint.archive import Archive
-from topology.checkpoint.coordinator import Drained, RestartTopology, RunId, Timing
+from topology.checkpoint.coordinator import Timing
+from topology.checkpoint.instructions import Drained, RestartTopology
+from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import CheckpointService, RunOpened, RunRefused
 from topology.checkpoint.store import read_state
 from topology.checkpoint.writer import PartWriter

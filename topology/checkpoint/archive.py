@@ -12,9 +12,10 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
-from topology.checkpoint.coordinator import Opening, RunId, WriteManifest
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.instructions import WriteManifest
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
+from topology.checkpoint.runs import Opening, RunId
 from topology.checkpoint.store import CheckpointStore, Taken
 
 logger = logging.getLogger(__name__)

@@ -25,21 +25,19 @@ from cep_common.messages import CheckpointSpan, Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket
 from topology.checkpoint.archive import Archive, Opened
-from topology.checkpoint.coordinator import (
-    Coordinator,
+from topology.checkpoint.coordinator import Coordinator, Timing
+from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.instructions import (
     Drained,
     Instruction,
     OpenRun,
     Push,
     ReserveNumbers,
     RestartTopology,
-    Run,
-    RunId,
     SavepointEnded,
-    Timing,
     WriteManifest,
 )
-from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.runs import Run, RunId
 
 logger = logging.getLogger(__name__)
 

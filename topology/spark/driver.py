@@ -30,7 +30,8 @@ from cep_common.messages import Message
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
-from topology.checkpoint.coordinator import Drained, RestartTopology, RunId
+from topology.checkpoint.instructions import Drained, RestartTopology
+from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import RunOpened, RunRefused
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.order_fence import OrderFence

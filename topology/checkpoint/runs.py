@@ -1,0 +1,131 @@
+"""One attempt of a topology as the coordinator of checkpoints knows it: where it is, and what may happen to it.
+
+                  all tasks        time, or            all tasks have         the manifest
+                  have joined      somebody asks       reported               is written
+        JOINING ─────────────▶ IDLE ──────────▶ TAKING ──────────────▶ WRITING ──────────▶ IDLE, `complete` to all tasks
+                                ▲                  │ an error, or too long   │ it cannot be
+                                └──────────────────┴─────────────────────────┘ `abandon` to all tasks
+
+Times are monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cep_common.checkpoint_messages import ReportPart
+from cep_common.driver_messages import CheckpointState, CheckpointTrigger
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan
+
+HISTORY = 8
+"""So many of a topology's last checkpoints are told of; managers remember more."""
+
+
+class Phase(Enum):
+    """Where a run is."""
+
+    JOINING = "joining"
+    IDLE = "idle"
+    TAKING = "taking"
+    WRITING = "writing"
+
+
+class Move(Enum):
+    """What can happen to a run."""
+
+    JOINED = "all tasks have joined"
+    BEGIN = "a checkpoint begins"
+    REPORTED = "all tasks have reported"
+    FAILED = "it has failed"
+    WRITTEN = "its manifest is written"
+
+
+TRANSITIONS: dict[tuple[Phase, Move], Phase] = {
+    (Phase.JOINING, Move.JOINED): Phase.IDLE,
+    (Phase.IDLE, Move.BEGIN): Phase.TAKING,
+    (Phase.TAKING, Move.REPORTED): Phase.WRITING,
+    (Phase.TAKING, Move.FAILED): Phase.IDLE,
+    (Phase.WRITING, Move.WRITTEN): Phase.IDLE,
+    (Phase.WRITING, Move.FAILED): Phase.IDLE,
+}
+"""Every legal move; anything else is ignored, since it speaks of what is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the store says to a run that begins: the spans of earlier attempts, and the numbers that it may give out,
+    above `last_number` and up to `reserved`."""
+
+    spans: tuple[CheckpointSpan, ...]
+    last_number: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """One attempt of a topology."""
+
+    key: PlanKey
+    epoch: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class Attempted:
+    """A checkpoint that was begun, as it is told of."""
+
+    checkpoint: int
+    began_ms: int
+    tasks: int
+    name: str = ""
+    trigger: CheckpointTrigger = "interval"
+    state: CheckpointState = "taking"
+    acknowledged: int = 0
+    duration_ms: int = 0
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    alignment_ms: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class TaskSeen:
+    """A task that has joined: where it is answered, and when it was heard last."""
+
+    peer: bytes
+    heard_ms: int
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt of a topology that works in `tasks` tasks."""
+
+    id: RunId
+    tasks: int
+    opening: Opening | None = None
+    phase: Phase = Phase.JOINING
+    seen: dict[int, TaskSeen] = field(default_factory=dict)
+    started_ms: int | None = None
+    lost: bool = False
+    asked_ms: int | None = None
+    number: int = 0
+    reserved: int = 0
+    told_ms: int | None = None
+    last_complete: int = 0
+    due_ms: int = 0
+    free_ms: int = 0
+    parts: dict[int, ReportPart] = field(default_factory=dict)
+    wishes: list[str] = field(default_factory=list)
+    drain_until_ms: int | None = None
+    final: bool = False
+    failures: int = 0
+    history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def spans(self) -> tuple[CheckpointSpan, ...]:
+        """Which results stand; none as long as the run is not the plan's."""
+        if self.opening is None:
+            return ()
+        return (*self.opening.spans, CheckpointSpan(self.id.epoch, self.id.attempt, self.last_complete))
