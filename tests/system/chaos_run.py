@@ -21,6 +21,7 @@ from chaos_faults import FAULTS, Fault
 from chaos_feeder import Feeder, merged
 from chaos_ledger import Verdict, judge, rates
 from chaos_plans import PLANS, ChaosPlan
+from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
 from two_hosts import two_hosts
 
@@ -34,7 +35,7 @@ LOOK_S = 0.2
 OFTEN_S = 1.5
 """A result is late when its event was accepted longer ago; with checkpoints in between, longer by two of them."""
 STEADY_S = 4.0
-"""Results flow when none has been late for so long."""
+"""Results flow when none has been late for so long, and for longer than one may take."""
 
 
 @dataclass(slots=True)
@@ -75,15 +76,23 @@ class Chaos:
             feeders = {name: Feeder(name, url, system.token) for name, url in system.worker_urls().items()}
             for feeder in feeders.values():
                 feeder.start()
-            self._flowing_since_s(system, feeders)
+            progress = Progress([system.folder / name for name in feeders], [plan.name for plan in PLANS])
+            self._flowing_since_s(progress, feeders)
             for number in range(self.faults):
                 time.sleep(chance.uniform(*QUIET_S))
-                self._hurt(system, feeders, number, chance)
+                self._hurt(system, progress, feeders, number, chance)
             for feeder in feeders.values():
                 feeder.close()
             return self._judge(system, feeders)
 
-    def _hurt(self, system: ChaosSystem, feeders: dict[str, Feeder], number: int, chance: random.Random) -> None:
+    def _hurt(
+        self,
+        system: ChaosSystem,
+        progress: Progress,
+        feeders: dict[str, Feeder],
+        number: int,
+        chance: random.Random,
+    ) -> None:
         """One fault, and the time until results flow again."""
         # Every kind has its turn before any comes again.
         kinds = list(self.kinds)
@@ -91,34 +100,31 @@ class Chaos:
         fault = kinds[number % len(kinds)]
         begun_s = time.monotonic()
         whom = fault.do(system, chance)
-        took_s = max(0.0, self._flowing_since_s(system, feeders) - begun_s)
+        took_s = max(0.0, self._flowing_since_s(progress, feeders) - begun_s)
         self.times_s[fault.kind].append(took_s)
         say(f"{number + 1}/{self.faults} {fault.kind} ({whom}): results flow after {took_s:.1f} s")
 
-    def _flowing_since_s(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> float:
+    def _flowing_since_s(self, progress: Progress, feeders: dict[str, Feeder]) -> float:
         """Returns when for a while no result has been late: since when that is so."""
         late_s = OFTEN_S if self.delivery != "exactly-once" else OFTEN_S + 2 * CHECKPOINT_MS / 1000
+        steady_s = max(STEADY_S, late_s + 1.0)
         since_s = time.monotonic()
         deadline_s = since_s + RECOVER_S
-        while (now_s := time.monotonic()) - since_s < STEADY_S:
+        while (now_s := time.monotonic()) - since_s < steady_s:
             if now_s > deadline_s:
                 problems = {name: feeder.problem for name, feeder in feeders.items()}
                 raise TimeoutError(f"results do not flow again within {RECOVER_S:.0f} s; feeders: {problems}")
-            if now_s - min(self._reached_s(system, feeders)) > late_s:
+            progress.look()
+            # For each plan and worker the time up to which its events have been answered.
+            reached_s = [
+                feeder.accepted_s(progress.newest(plan.name, name))
+                for plan in PLANS
+                for name, feeder in feeders.items()
+            ]
+            if now_s - min(reached_s) > late_s:
                 since_s = now_s
             time.sleep(LOOK_S)
         return since_s
-
-    def _reached_s(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> list[float]:
-        """For each plan and worker the time up to which its events have been answered."""
-        found = []
-        for plan in PLANS:
-            newest = dict.fromkeys(feeders, 0)
-            for row in system.results(plan.name):
-                worker = row["key"].partition("/")[0]
-                newest[worker] = max(newest[worker], row["number"])
-            found += [feeder.accepted_s(newest[name]) for name, feeder in feeders.items()]
-        return found
 
     def _judge(self, system: ChaosSystem, feeders: dict[str, Feeder]) -> Outcome:
         """The verdict, once nothing is missing or no more time is granted."""
