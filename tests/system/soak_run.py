@@ -80,20 +80,22 @@ class Soak:
             for feeder in feeders:
                 feeder.start()
                 opened.callback(feeder.close)
-            self._find_rate(feeders, pace)
+            self._find_rate(feeders, listeners, pace)
             self._soak(system, listeners)
             self.rows = sum(feeder.rows for feeder in feeders)
             self.latency_ms = p99_of(counts for one in listeners for counts in one.beside(self.spans))
         return self.watch.growth()
 
-    def _find_rate(self, feeders: list[LoadFeeder], pace: Pace) -> None:
-        """The highest rate has been measured, and `pace` is a share of it."""
+    def _find_rate(self, feeders: list[LoadFeeder], listeners: list[LoadListener], pace: Pace) -> None:
+        """The highest rate at which results come has been measured, and `pace` is a share of it. What was accepted
+        beyond that has been worked off."""
         begun_s = time.monotonic()
-        time.sleep(BURST_S)
-        self.rate = sum(feeder.rows for feeder in feeders) / BURST_S
-        pace.batches_per_s = SHARE * self.rate / BATCH_ROWS / len(feeders)
-        time.sleep(STEADY_S)
-        self.spans.append((begun_s, time.monotonic()))
+        time.sleep(BURST_S / 2)
+        before = sum(listener.rows for listener in listeners)
+        time.sleep(BURST_S / 2)
+        self.rate = (sum(listener.rows for listener in listeners) - before) / (BURST_S / 2)
+        pace.batches_per_s = max(SHARE * self.rate, BATCH_ROWS) / BATCH_ROWS / len(feeders)
+        self.spans.append((begun_s, self._steady_since_s(listeners)))
         say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it goes on")
 
     def _soak(self, system: ChaosSystem, listeners: list[LoadListener]) -> None:
