@@ -114,6 +114,14 @@ CASES = (
         fill=1_100_000,
         held=1_000_800,
     ),
+    EngineCase(
+        "k",
+        "length(64) sum and average in a partition",
+        "partition with (symbol of S) begin from S#window.length(64)"
+        " select symbol, sum(volume) as v, avg(price) as p insert into Out; end;",
+        None,
+        held=6_400,
+    ),
 )
 
 

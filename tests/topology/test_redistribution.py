@@ -46,6 +46,13 @@ def within(*queries: str, keys: str = "k of S", purge: str = "") -> str:
 QUERIES = {
     "length": within(f"from S#window.length(3) {selected('sum(d)', 'max(n)')} {OUT}"),
     "extremes": within(f"from S#window.length(7) {selected('min(d)', 'minForever(n)')} group by v {OUT}"),
+    "one operator": within(f"from S#window.length(3) select k, sum(d) as x, max(n) as y {OUT}"),
+    "one operator, groups": within(
+        f"from S#window.length(5) select k, min(d) as x, distinctCount(k) as y group by v, k {OUT}"
+    ),
+    "one operator, time": within(
+        f"from S#window.time(300) select k, maxForever(d) as x, count() as y group by b {OUT}"
+    ),
     "time": within(f"from S#window.time(300) {selected('avg(d)', 'distinctCount(v)')} insert all events into Out;"),
     "batches": within(f"from S#window.lengthBatch(4) {selected('stdDev(d)', 'count()')} group by b {OUT}"),
     "time batches": within(f"from S#window.timeBatch(200) {selected('sum(d)', 'count()')} {OUT}"),

@@ -9,7 +9,7 @@ from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
-from siddhi.engine.fused.group_table import NO_NULL_CODE, NULL_CODE, GroupTable
+from siddhi.engine.fused.group_table import BY_CODE, HOW, NO_NULL_CODE, NULL_CODE, GroupTable
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.groups import NULL_KEY, NULL_TEXT
 from siddhi.engine.hashing import key_bits
@@ -69,7 +69,8 @@ class FusedSelection(Operator):
 
     `nodes` are the values that are read of each row, those of aggregates and whatever else the window needs; `lines`
     tells for each aggregate which of them is its argument. `first_cells` cells of each group belong to the window
-    itself, the first of which is above 0 as long as the group has rows.
+    itself, the first of which is above 0 as long as the group has rows. Inside a partition each instance has groups of
+    its own.
     """
 
     can_fail = False
@@ -79,26 +80,30 @@ class FusedSelection(Operator):
         self.columns = dict(shape.columns)
         self.pool = context.pool
         self.nothing = _no_rows(shape, context)
-        self.groups = GroupTable([type_ is AttributeType.STRING for _, type_ in shape.keys])
+        coded = [type_ is AttributeType.STRING for _, type_ in shape.keys]
+        self.groups = GroupTable([False, *coded] if coded and context.partitioned else coded)
         arguments = [0 if node is None else nodes.line(node) for node in shape.arguments]
         self.nodes = nodes
         self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
 
     def keys(self, batch: EventBatch) -> Int64Array:
-        """The parts of the keys of the rows, one after the other."""
+        """The parts of the keys of the rows, one after the other; inside a partition the instance comes first."""
         keys = self.shape.keys
         if not keys:
             return NO_NUMBERS
-        if len(keys) == 1:
+        partitions = batch.partitions
+        if len(keys) == 1 and partitions is None:
             return self._key(batch, *keys[0])
-        return np.concatenate([self._key(batch, name, type_) for name, type_ in keys])
+        parts = [] if partitions is None else [partitions]
+        parts.extend(self._key(batch, name, type_) for name, type_ in keys)
+        return np.concatenate(parts)
 
     def _key(self, batch: EventBatch, name: str, type_: AttributeType) -> Int64Array:
         column = batch.columns[name]
         if type_ is not AttributeType.STRING:
             return kernel_array(key_bits(column.values, column.valid, NULL_KEY))
         codes: Int64Array = column.values
-        if len(self.shape.keys) > 1 and column.valid is not None:
+        if self.groups.state[HOW] != BY_CODE and column.valid is not None:
             codes = np.where(codes < 0, self.pool.code(NULL_TEXT), codes)
         return kernel_array(codes)
 

@@ -11,7 +11,8 @@ from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
 from siddhi.engine.state import Codes, State
 
-_LEAST = 64
+LEAST_ROWS = 64
+"""So many rows there is always room for."""
 
 
 class HeldRows:
@@ -30,10 +31,10 @@ class HeldRows:
         self.lines: Int64Array = np.zeros((max(len(sources), 1), LINE_WIDTH), dtype=np.int64)
         self.lines[: len(sources), FORM] = sources
         narrow = sum(source == NARROW for source in sources)
-        self.capacity = _LEAST
-        self.narrow: AnyArray = np.zeros((narrow, _LEAST), dtype=np.int32)
-        self.wide: Int64Array = np.zeros((len(sources) - narrow, _LEAST), dtype=np.int64)
-        self.valid: BoolArray = np.ones((0, _LEAST), dtype=np.bool_)
+        self.capacity = LEAST_ROWS
+        self.narrow: AnyArray = np.zeros((narrow, LEAST_ROWS), dtype=np.int32)
+        self.wide: Int64Array = np.zeros((len(sources) - narrow, LEAST_ROWS), dtype=np.int64)
+        self.valid: BoolArray = np.ones((0, LEAST_ROWS), dtype=np.bool_)
         self._look()
 
     def _look(self) -> None:
@@ -56,8 +57,8 @@ class HeldRows:
     def make_room(self, first: int, end: int, count: int) -> None:
         """There is room for `count` rows behind the rows [first, end), and not for many times more."""
         need = end - first + count
-        if need > self.capacity or (8 * need < self.capacity and self.capacity > _LEAST):
-            capacity = max(1 << (need - 1).bit_length(), _LEAST)
+        if need > self.capacity or (8 * need < self.capacity and self.capacity > LEAST_ROWS):
+            capacity = max(1 << (need - 1).bit_length(), LEAST_ROWS)
             self.narrow, self.wide, self.valid = (
                 _moved(lines, first, end, capacity) for lines in (self.narrow, self.wide, self.valid)
             )
@@ -78,16 +79,34 @@ class HeldRows:
         """The rows from `sequence` on are null in `line` where `valid` is False."""
         if valid is None and not self.lines[line, MASK]:
             return
+        self._tell_nulls(line)
+        _wrap(self.valid[line], sequence & (self.capacity - 1), np.ones(count, np.bool_) if valid is None else valid)
+
+    def put_at(self, line: int, columns: Int64Array, values: AnyArray) -> None:
+        """The rows in `columns` have `values` in `line`."""
+        self._arrays[line][columns] = values
+
+    def put_valid_at(self, line: int, columns: Int64Array, valid: BoolArray | None) -> None:
+        """The rows in `columns` are null in `line` where `valid` is False."""
+        if valid is not None:
+            self._tell_nulls(line)
+        if self.lines[line, MASK]:
+            self.valid[line, columns] = True if valid is None else valid
+
+    def _tell_nulls(self, line: int) -> None:
+        """There is a place to tell which values of `line` are null, where none has been until now."""
         if not len(self.valid):
             self.valid = np.ones((len(self.sources), self.capacity), dtype=np.bool_)
         if not self.lines[line, MASK]:
             self.valid[line] = True
             self.lines[line, MASK] = address_of(self.valid[line])
-        _wrap(self.valid[line], sequence & (self.capacity - 1), np.ones(count, np.bool_) if valid is None else valid)
 
     def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
         """The rows [first, end); `codes` says which lines hold string codes."""
-        columns = np.arange(first, end) & (self.capacity - 1)
+        return self.taken(np.arange(first, end) & (self.capacity - 1), codes)
+
+    def taken(self, columns: Int64Array, codes: Sequence[bool]) -> State:
+        """The rows in `columns`, as `restore` takes them."""
         arrays: list[State] = []
         for array, coded in zip(self._arrays, codes, strict=True):
             held = array[columns]
@@ -103,6 +122,20 @@ class HeldRows:
             self.lines[number, MASK] = address_of(self.valid[number]) if len(valid) else 0
         for number, held in enumerate(arrays):
             self.put(number, first, held.array if isinstance(held, Codes) else held)
+
+
+def joined_rows(states: Sequence[State]) -> State:
+    """One state that has the rows of all `states`, one after the other."""
+    lines = [[held.array if isinstance(held, Codes) else held for held in arrays] for arrays, _ in states]
+    arrays = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
+    coded = [isinstance(held, Codes) for held in states[0][0]]
+    valid = [valid for _, valid in states]
+    if any(map(len, valid)):
+        valid = [mask if len(mask) else np.ones((len(arrays), mask.shape[1]), dtype=np.bool_) for mask in valid]
+    return [
+        [Codes(array) if is_coded else array for array, is_coded in zip(arrays, coded, strict=True)],
+        np.concatenate(valid, axis=1),
+    ]
 
 
 def _wrap(array: AnyArray, start: int, values: AnyArray) -> None:

@@ -194,10 +194,7 @@ class SlidingSelection(FusedSelection):
         result, passed = self.shape.outputs.of(batch, aggregates, self.pool)
         if batch.chunks is None:
             return result if passed is None else result.take(passed)
-        positions = self._last_ones(np.arange(size) if passed is None else passed, batch.chunks, start)
-        result = result.take(positions)
-        chunks = batch.chunks[positions]
-        return result.with_chunks(None) if (chunks[1:] != chunks[:-1]).all() else result
+        return self._of_chunks(result, passed, np.arange(start, start + size) & (rows.capacity - 1))
 
     def _slide(self, batch: EventBatch, start: int) -> list[Value]:
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
@@ -221,15 +218,23 @@ class SlidingSelection(FusedSelection):
             if told != NO_MOVE_LEFT:
                 self.make_room(told, forget=batch.chunks is None and not self.kept)
 
-    def _last_ones(self, positions: Int64Array, chunks: Int64Array, start: int) -> Int64Array:
-        """Of `positions` the last of each group in each chunk, in order of their first; `start` is the sequence number
-        of the row at position 0."""
+    def _of_chunks(self, result: EventBatch, passed: Int64Array | None, columns: Int64Array) -> EventBatch:
+        """What leaves of `result`, of which the rows at the positions `passed` (None: all) pass, by its chunks;
+        `columns` are those of its rows among the rows held."""
+        chunks = result.chunks
+        assert chunks is not None  # noqa: S101 - only batches with chunks come here
+        positions = self._last_ones(np.arange(result.size) if passed is None else passed, chunks, columns)
+        result = result.take(positions)
+        chunks = chunks[positions]
+        return result.with_chunks(None) if (chunks[1:] != chunks[:-1]).all() else result
+
+    def _last_ones(self, positions: Int64Array, chunks: Int64Array, columns: Int64Array) -> Int64Array:
+        """Of `positions` the last of each group in each chunk, in order of their first."""
         if not self.shape.keys:
             of_chunks = chunks[positions]
             last: Int64Array = positions[np.append(of_chunks[1:] != of_chunks[:-1], np.True_)[: len(positions)]]
             return last
-        rows = np.arange(start, start + len(chunks)) & (self.rows.capacity - 1)
-        groups = self.rows.narrow[GROUP_LINE, rows].astype(np.int64)
+        groups = self.rows.narrow[GROUP_LINE, columns].astype(np.int64)
         count = self.groups.capacity
         out: Int64Array = np.empty(len(positions), dtype=np.int64)
         seen, slots = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
