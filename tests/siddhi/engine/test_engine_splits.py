@@ -161,7 +161,8 @@ def test_any_split_and_a_snapshot_anywhere_give_the_same_output(
         send(split, app, events[start:stop])
     split.advance_time(5000)
 
-    assert found == expected
+    # As text: a standard deviation may be NaN, which is not equal to itself.
+    assert repr(found) == repr(expected)
 
 
 @pytest.mark.parametrize("query", list(QUERIES))
