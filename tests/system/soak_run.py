@@ -13,7 +13,7 @@ import random
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,9 @@ from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
 
 BURST_S = 15.0
+SHARES = (0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Of the rate of a burst, in which everything waits: the first that is kept up with results in time is the highest."""
+SEARCH_S = 20.0
 SHARE = 0.5
 EVERY_S = 60.0
 LOOK_S = 2.0
@@ -87,14 +90,21 @@ class Soak:
         return self.watch.growth()
 
     def _find_rate(self, feeders: list[LoadFeeder], listeners: list[LoadListener], pace: Pace) -> None:
-        """The highest rate at which results come has been measured, and `pace` is a share of it. What was accepted
-        beyond that has been worked off."""
+        """The highest rate is known at which results come in time, and `pace` is a share of it."""
         begun_s = time.monotonic()
         time.sleep(BURST_S / 2)
         before = sum(listener.rows for listener in listeners)
         time.sleep(BURST_S / 2)
-        self.rate = (sum(listener.rows for listener in listeners) - before) / (BURST_S / 2)
-        pace.batches_per_s = max(SHARE * self.rate, BATCH_ROWS) / BATCH_ROWS / len(feeders)
+        burst = (sum(listener.rows for listener in listeners) - before) / (BURST_S / 2)
+        pace.batches_per_s = SHARES[-1] * burst / BATCH_ROWS / len(feeders)
+        self._steady_since_s(listeners)  # what was accepted beyond that rate is worked off
+        for share in SHARES:
+            self.rate = share * burst
+            pace.batches_per_s = self.rate / BATCH_ROWS / len(feeders)
+            with suppress(TimeoutError):
+                self._steady_since_s(listeners, SEARCH_S)
+                break
+        pace.batches_per_s *= SHARE
         self.spans.append((begun_s, self._steady_since_s(listeners)))
         say(f"the highest rate is {self.rate:,.0f} events/s; {SHARE:.0%} of it goes on")
 
@@ -118,13 +128,13 @@ class Soak:
                 next_fault_s = max(now_s + EVERY_S, time.monotonic())
             time.sleep(LOOK_S)
 
-    def _steady_since_s(self, listeners: list[LoadListener]) -> float:
+    def _steady_since_s(self, listeners: list[LoadListener], within_s: float = RECOVER_S) -> float:
         """Returns when results have come in time for a while: since when that is so."""
-        deadline_s = time.monotonic() + RECOVER_S
+        deadline_s = time.monotonic() + within_s
         since_s = time.monotonic()
         while (now_s := time.monotonic()) - since_s < STEADY_S:
             if now_s > deadline_s:
-                raise TimeoutError(f"results are not in time again within {RECOVER_S:.0f} s")
+                raise TimeoutError(f"results are not in time again within {within_s:.0f} s")
             recent = [counts for one in listeners for counts in one.of_second(int(now_s) - 1)]
             if not recent or p99_of(recent) > LATE_MS:
                 since_s = now_s
