@@ -77,6 +77,7 @@ class LinkSender:
         """A checkpoint holds the sender's log up to here."""
         self._since_ms = now_ms
         self._beat_ms = now_ms
+        self._answered = False
         self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
         nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
@@ -139,8 +140,9 @@ class LinkSender:
         return list(self.outbox.pending)
 
     def close(self) -> None:
-        """Closes the link; the server is told when it still listens."""
-        if self.state is LinkState.OPEN:
+        """Closes the link; the server is told when it still listens. One that has not answered yet is told as well: it
+        would open the link later, and the topology would wait for what never comes over it."""
+        if self.state is LinkState.OPEN or not self._answered:
             self.socket.setsockopt(zmq.LINGER, 500)
             self.socket.send_multipart(encode(CloseLink()))
         self.state = LinkState.CLOSED
@@ -149,6 +151,7 @@ class LinkSender:
         self.socket.close()
 
     def _take(self, message: Message) -> int:
+        self._answered = True
         match message:
             case LinkOpened(window_rows=rows, position=position, secures=secures):
                 self.outbox.window_rows = rows

@@ -19,7 +19,17 @@ from cep_common.security.roles import Door
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import BEAT_MS, OPEN_TIMEOUT_MS, LinkSender, LinkState
-from topology.link_server import LINK_LEASE_MS, Accept, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.link_server import (
+    CLOSED,
+    LINK_LEASE_MS,
+    Accept,
+    FrameArrived,
+    Link,
+    LinkArrived,
+    LinkEvent,
+    LinkGone,
+    LinkServer,
+)
 
 Context = zmq.Context[zmq.Socket[bytes]]
 WINDOW = 10
@@ -282,6 +292,15 @@ def test_closing_tells_the_server(wire: Wire) -> None:
     assert (wire.gone()[0].reason, len(wire.frames())) == ("closed", 1)
     assert sender.state is LinkState.CLOSED
     assert not wire.server.links
+
+
+def test_a_server_that_was_too_slow_to_answer_learns_that_nobody_waits_for_it_any_more(wire: Wire) -> None:
+    sender = wire.sender(wait_for=None)
+    sender.tick(OPEN_TIMEOUT_MS + 1)
+    sender.close()
+    wire.until(wire.gone)
+    assert [type(event) for event in wire.events] == [LinkArrived, LinkGone]
+    assert wire.gone()[0].reason == CLOSED
 
 
 def test_a_server_that_goes_away_loses_the_link_and_what_it_did_not_take_is_known(wire: Wire) -> None:
