@@ -81,10 +81,10 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def warm_up(context: SparkContext, executors: int) -> None:
-    """Python has run on each of that many executors: topologies that come later need not wait for its start."""
+def warm_up(context: SparkContext) -> None:
+    """Python has run on an executor once, if there is one: the first topology need not wait for its start."""
     try:
-        context.parallelize(range(executors), executors).map(str).collect()  # Spark gives each one of the tasks
+        context.parallelize([0], 1).map(str).collect()
     except Py4JError as error:
         logger.warning("not warmed up: %s", error)
 
