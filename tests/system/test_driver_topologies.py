@@ -141,17 +141,17 @@ def test_what_cannot_be_had_here_is_refused_with_the_reason(desk: Desk) -> None:
 
 
 def test_what_failed_of_an_undeployed_plan_is_not_told_of_the_next_of_its_name(desk: Desk) -> None:
-    desk.submit("Plan", epoch=1)
-    desk.until_started("Plan", epoch=1)
-    desk.submit("Plan", epoch=2, beside=True, labels=("gpu",))
-    desk.until(lambda: desk.state("Plan", epoch=2) == "failed")
-    assert "refused" in [one.code for one in desk.report("Plan", epoch=1).failures]
+    desk.submit("Undeployed", epoch=1)
+    desk.until_started("Undeployed", epoch=1)
+    desk.submit("Undeployed", epoch=2, beside=True, labels=("gpu",))
+    desk.until(lambda: desk.state("Undeployed", epoch=2) == "failed")
+    assert [one.code for one in desk.report("Undeployed", epoch=1).failures] == ["refused"]
 
-    desk.push(KillTopology(PlanKey(-1234, "Plan"), forget=2))
-    desk.submit("Plan", epoch=3)  # before the former one has ended
+    desk.push(KillTopology(PlanKey(-1234, "Undeployed"), forget=2))
+    desk.submit("Undeployed", epoch=3)  # before the former one has ended
 
-    desk.until(lambda: desk.state("Plan", epoch=3) != "gone")
-    assert desk.report("Plan", epoch=3).failures == ()
+    desk.until(lambda: desk.state("Undeployed", epoch=3) != "gone")
+    assert desk.report("Undeployed", epoch=3).failures == ()
 
 
 def test_a_driver_that_was_replaced_ends_itself_and_says_why(running_desk: Desk) -> None:
