@@ -19,6 +19,10 @@ until executors join. When a topology ends for another one of its plan, that one
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
 its job is cancelled, and it waits again behind the others.
+
+Spark ends the jobs of a lost executor before it tells of the loss. So after a job has ended by itself nothing is
+admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
+started is taken back soon, since Spark would let its job wait without a word.
 """
 
 from __future__ import annotations
@@ -31,6 +35,12 @@ from cep_common.ids import PlanKey
 
 STABLE_MS = 60_000
 """After running for so long a topology's restarts are forgotten when the next delay is chosen."""
+
+SETTLES_MS = 200
+"""So long after a job has ended Spark's list of executors tells whether one was lost with it."""
+
+OVERBOOKED_MS = 5_000
+"""So long topologies may hold more slots than there are: those that ran on a lost executor end by themselves."""
 
 
 class Move(Enum):
@@ -125,13 +135,18 @@ RunId = tuple[PlanKey, int]
 @dataclass(slots=True)
 class TopologyRuns:
     """All topologies of a driver whose executors have `executors` slots each. Delays between restarts double up to the
-    longest; tasks have `start_timeout_ms` to start."""
+    longest; tasks have `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are
+    known without looking."""
 
     executors: tuple[int, ...]
     first_backoff_ms: int
     longest_backoff_ms: int
     start_timeout_ms: int
+    seen_ms: int | None = None
     runs: dict[RunId, Run] = field(default_factory=dict)
+    _unsure_until_ms: int = 0
+    """What was seen of the executors before then may count one that is lost."""
+    _overbooked_since_ms: int | None = None
 
     def submit(self, submission: SubmitTopology, refusal: str = "") -> list[Instruction]:
         """Takes in a topology; one whose epoch is not above all others of its plan is known or over. Older ones are
@@ -193,6 +208,7 @@ class TopologyRuns:
             run.restarts += 0 if unfit else 1
             run.reason = run.ending = run.recalled or reason
             run.recalled = ""
+            self._unsure_until_ms = now_ms + SETTLES_MS
         return self._move(run, Move.UNFIT if unfit else Move.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
@@ -203,9 +219,13 @@ class TopologyRuns:
                 self._move(run, Move.DUE)
                 self.runs[run_id] = self.runs.pop(run_id)  # behind those that wait already
         instructions = self._recall(now_ms)
+        unsure = self.seen_ms is not None and self.seen_ms < self._unsure_until_ms
         first: Run | None = None
         for run in list(self.runs.values()):
             if run.state != "waiting":
+                continue
+            if unsure:
+                run.reason = run.reason or "waits until it is known which executors are left"
                 continue
             former = self._former(run.submission)
             if former is not None:
@@ -258,6 +278,24 @@ class TopologyRuns:
                     f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
                 )
                 instructions.append(Instruction(Action.CANCEL_JOB, run.submission, run.restarts))
+        return instructions + self._take_back(now_ms)
+
+    def _take_back(self, now_ms: int) -> list[Instruction]:
+        """Recalls the last topologies that hold slots which are not there, and have not started."""
+        missing = -self.slots_free()
+        if missing <= 0:
+            self._overbooked_since_ms = None
+            return []
+        if self._overbooked_since_ms is None:
+            self._overbooked_since_ms = now_ms
+        instructions: list[Instruction] = []
+        if now_ms - self._overbooked_since_ms >= OVERBOOKED_MS:
+            self._overbooked_since_ms = now_ms
+            for run in sorted(self.runs.values(), key=lambda one: one.admitted_ms, reverse=True):
+                if run.state == "starting" and missing > 0:
+                    missing -= run.slots
+                    run.recalled = "its slots were lost before its tasks had started"
+                    instructions.append(Instruction(Action.CANCEL_JOB, run.submission, run.restarts))
         return instructions
 
     def _of(self, key: PlanKey) -> list[Run]:

@@ -12,7 +12,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cep_common.driver_messages import RunState, SubmitTopology
 from cep_common.ids import PlanKey
-from topology.lifecycle import HOLDS_SLOTS, STABLE_MS, TRANSITIONS, Action, Instruction, Move, Run, TopologyRuns
+from topology.lifecycle import (
+    HOLDS_SLOTS,
+    OVERBOOKED_MS,
+    SETTLES_MS,
+    STABLE_MS,
+    TRANSITIONS,
+    Action,
+    Instruction,
+    Move,
+    Run,
+    TopologyRuns,
+)
 
 FIRST_MS, LONGEST_MS, START_MS = 500, 4_000, 60_000
 STATES: tuple[RunState, ...] = get_args(RunState)
@@ -190,6 +201,64 @@ def test_while_a_lost_executor_is_counted_out_nothing_is_admitted_to_slots_that_
     assert topologies.on_time(1) == []
     assert topologies.slots_free() == -1
     assert reasons(topologies)["b"] == "needs 1 free slots, 0 of 2 are free"
+
+
+def test_after_a_job_has_ended_by_itself_nothing_is_admitted_until_executors_were_looked_up_again() -> None:
+    """An executor may have been lost with it that is counted still."""
+    topologies = runs()
+    topologies.executors, topologies.seen_ms = (1, 1, 1), 0
+    topologies.submit(submission("a", workers=2))
+    topologies.on_time(0)
+    topologies.job_running(key("a"), 1, 0)
+    topologies.job_ended(key("a"), 1, "an executor was lost on h", unfit=False, now_ms=1_000)
+    topologies.submit(submission("b"))
+    topologies.seen_ms = 999 + SETTLES_MS
+    assert topologies.on_time(1_000 + FIRST_MS) == []
+    assert reasons(topologies) == {
+        "a": "an executor was lost on h",
+        "b": "waits until it is known which executors are left",
+    }
+    topologies.executors, topologies.seen_ms = (1,), 1_000 + SETTLES_MS
+    assert started(topologies.on_time(1_000 + FIRST_MS)) == ["b"]
+    assert reasons(topologies)["a"] == "needs 2 slots, the cluster has 1 in all"
+
+
+def test_a_job_that_was_ended_on_purpose_leaves_no_doubt_of_the_executors() -> None:
+    topologies = running("a", slots=1)
+    topologies.seen_ms = 0
+    topologies.submit(submission("b"))
+    topologies.kill(key("a"))
+    topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=1_000)
+    assert started(topologies.on_time(1_000)) == ["b"]
+
+
+def test_who_lost_its_slots_before_it_started_is_taken_back_and_who_runs_is_let_be() -> None:
+    """Spark would let its job wait, and nobody would know for what."""
+    topologies = running("a")
+    for now_ms, name in enumerate(("b", "c")):
+        topologies.submit(submission(name))
+        topologies.on_time(now_ms)
+    topologies.executors = (2,)
+    assert topologies.on_time(20) == []
+    assert topologies.on_time(19 + OVERBOOKED_MS) == []
+    (cancel,) = topologies.on_time(20 + OVERBOOKED_MS)
+    assert (cancel.action, cancel.submission.key) == (Action.CANCEL_JOB, key("c"))
+    topologies.job_ended(key("c"), 1, "cancelled", unfit=False, now_ms=20 + OVERBOOKED_MS)
+    topologies.on_time(20 + OVERBOOKED_MS + FIRST_MS)
+    assert states(topologies) == {"a": "running", "b": "starting", "c": "waiting"}
+    assert reasons(topologies)["c"] == "needs 1 free slots, 0 of 2 are free"
+
+
+def test_slots_that_are_missing_for_a_moment_end_nobody() -> None:
+    topologies = runs(slots=2)
+    topologies.submit(submission("a", workers=2))
+    topologies.on_time(0)
+    topologies.executors = (1,)
+    topologies.on_time(1)
+    topologies.executors = (2,)
+    topologies.on_time(OVERBOOKED_MS)
+    topologies.executors = (1,)
+    assert topologies.on_time(1 + OVERBOOKED_MS) == []
 
 
 def test_two_that_fit_alone_but_not_together_take_turns() -> None:
@@ -432,6 +501,7 @@ class AnyStory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.topologies = runs(SLOTS)
+        self.topologies.seen_ms = 0
         self.jobs: dict[tuple[str, int], SubmitTopology] = {}
         self.now_ms = 0
         self.epoch = 0
@@ -456,7 +526,7 @@ class AnyStory(RuleBasedStateMachine):
     @rule(executors=st.lists(st.integers(1, SLOTS), max_size=3))
     def executors_join_and_leave(self, executors: list[int]) -> None:
         """The jobs that ran on what was lost end in their own time."""
-        self.topologies.executors = tuple(executors)
+        self.topologies.executors, self.topologies.seen_ms = tuple(executors), self.now_ms
 
     @rule(name=NAMES, drain=st.booleans())
     def kill(self, name: str, drain: bool) -> None:
@@ -513,6 +583,7 @@ class AnyStory(RuleBasedStateMachine):
         ran: set[tuple[str, int]] = set()
         for _ in range(20):
             self.now_ms += LONGEST_MS
+            self.topologies.seen_ms = self.now_ms
             self.obey(self.topologies.on_time(self.now_ms))
             for job_id, job in list(self.jobs.items()):
                 ran.add(job_id)

@@ -96,7 +96,7 @@ class Driver:
         self._session = start_session(config.spark, config.host)
         self._spark = self._session.sparkContext
         self._web_url = self._spark.uiWebUrl or ""
-        self._watch = ExecutorWatch(self._spark)
+        self._watch = ExecutorWatch(self._spark, clock)
         self._watch.start()
         self._await_executors()
         restart = config.restart
@@ -169,7 +169,7 @@ class Driver:
             if report.state in ("starting", "stopping") and job is not None and job.is_running():
                 self._do(self._runs.job_running(report.key, report.epoch, now_ms))
                 self._checkpoints.job_runs(RunId(report.key, report.epoch, report.restarts))
-        self._runs.executors = self._slots()
+        self._see_executors()
         self._do(self._runs.on_time(now_ms))
         reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         savepoints = self._checkpoints.savepoints()
@@ -193,6 +193,7 @@ class Driver:
             if run.state in ("starting", "running"):  # nobody wanted that
                 failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
                 self._failures.note(ending.key, failure, self._clock.now_ms())
+                self._watch.look_again()
         self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.unfit, now_ms))
         if (ending.key, ending.epoch) not in self._runs.runs:
             self._checkpoints.forget_told(ending.key, ending.epoch)
@@ -308,6 +309,10 @@ class Driver:
         if not config.metrics.port:
             return None
         return MetricsServer(config.metrics, config.security, lambda: self._figures, self._clock)
+
+    def _see_executors(self) -> None:
+        seen_ms = self._watch.seen_ms  # before the executors: they may be newer than it says, not older
+        self._runs.executors, self._runs.seen_ms = self._slots(), None if self._config.spark.slots else seen_ms
 
     def _slots(self) -> tuple[int, ...]:
         """The slots of each executor; those of the configuration count as one executor's."""

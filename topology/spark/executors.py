@@ -9,6 +9,8 @@ import msgspec
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from cep_common.clock import Clock
+from topology.lifecycle import SETTLES_MS
 from topology.spark.errors import SessionLostError
 
 logger = logging.getLogger(__name__)
@@ -53,29 +55,44 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
 
 
 class ExecutorWatch(threading.Thread):
-    """Keeps `executors` at most `POLL_S` old until `close`; `lost` says why there is no session any more."""
+    """Keeps `executors`, as they were at the monotonic time `seen_ms`, at most `POLL_S` old until `close`; `lost` says
+    why there is no session any more."""
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, clock: Clock) -> None:
         super().__init__(name="executors", daemon=True)
         self._context = context
-        self._closing = threading.Event()
+        self._clock = clock
+        self._closing = False
+        self._wake = threading.Event()
+        self.seen_ms = clock.monotonic_ms()
         self.executors = read_executors(context)
         self.lost: SessionLostError | None = None
 
     def run(self) -> None:
-        while not self._closing.wait(POLL_S):
+        while True:
+            if self._wake.wait(POLL_S) and not self._closing:
+                self._wake.clear()
+                self._wake.wait(SETTLES_MS / 1000)
+            if self._closing:
+                return
+            seen_ms = self._clock.monotonic_ms()
             try:
                 found = read_executors(self._context)
             except SessionLostError as error:
-                if not self._closing.is_set():
+                if not self._closing:
                     self.lost = error
                 return
             self._tell(found)
-            self.executors = found
+            self.executors, self.seen_ms = found, seen_ms
+
+    def look_again(self) -> None:
+        """Looks as soon as Spark's list tells what has just happened."""
+        self._wake.set()
 
     def close(self) -> None:
         """Ends the thread and waits for it."""
-        self._closing.set()
+        self._closing = True
+        self._wake.set()
         self.join()
 
     def slots(self) -> tuple[int, ...]:
