@@ -7,6 +7,8 @@
 Rows go by event time; at equal times by the order in which the streams are defined, then by arrival. A channel that
 others wait for and that stays silent for `idle_ms` from then on no longer holds them back. One that is ahead of the
 others is not waited for: it may be silent because its rows, held here, fill its window.
+
+Before anybody has spoken, each of those who are known to bring a stream is waited for like a channel that is silent.
 """
 
 from __future__ import annotations
@@ -69,6 +71,19 @@ class _Pending:
     holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
 
 
+_Key = tuple[str, str, tuple[str, ...]]
+"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name stands for all
+that an instance, or a component of which one instance is enough, has not opened yet."""
+
+
+class _HeldChannel(msgspec.Struct, frozen=True, array_like=True):
+    origin: str
+    name: str
+    streams: tuple[str, ...]
+    watermark_ms: int
+    idle: bool
+
+
 class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
     stream: str
     rows: int
@@ -76,23 +91,28 @@ class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _HeldState(msgspec.Struct, frozen=True, array_like=True):
-    """Rows that wait, and the channels that they may wait for: (name, rank, watermark, idle)."""
+    """Rows that wait, and the channels that they may wait for."""
 
     released_ms: int
-    channels: tuple[tuple[str, int, int, bool], ...]
+    channels: tuple[_HeldChannel, ...]
     batches: tuple[_HeldBatch, ...]
 
 
 class EventTimeMerger:
-    """`streams` are the inputs in order of definition. `late_rows` counts rows older than what was released before;
-    with `drop_late` they are dropped, else processed as they come."""
+    """`origins` are the inputs in order of definition, each with the instances that bring it, and as whom each of them
+    is waited for: see `Topology.origins`. `late_rows` counts rows older than what was released before; with `drop_late`
+    they are dropped, else processed as they come."""
 
-    def __init__(self, streams: Sequence[str], idle_ms: int, drop_late: bool = False, now_ms: int = 0) -> None:
-        self._ranks = {stream: rank for rank, stream in enumerate(streams)}
-        self._pending = {stream: _Pending(rank) for rank, stream in enumerate(streams)}
+    def __init__(
+        self, origins: Mapping[str, Mapping[str, str]], idle_ms: int, drop_late: bool = False, now_ms: int = 0
+    ) -> None:
+        self._origins = origins
+        self._ranks = {stream: rank for rank, stream in enumerate(origins)}
+        self._pending = {stream: _Pending(rank) for rank, stream in enumerate(origins)}
         self._idle_ms = idle_ms
         self._drop_late = drop_late
-        self._channels = {_unopened(stream): _Channel(rank, heard_ms=now_ms) for stream, rank in self._ranks.items()}
+        self._channels: dict[_Key, _Channel] = {}
+        self._await_others(now_ms)
         self._released_ms = NO_WATERMARK
         self._pushed_batches = 0
         self.held_rows = 0
@@ -100,7 +120,7 @@ class EventTimeMerger:
 
     def push(self, bundle: Bundle, now_ms: int) -> None:
         """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
-        streams = [stream for stream in bundle.streams if stream in self._ranks]
+        streams = tuple(stream for stream in bundle.streams if stream in self._ranks)
         if streams:
             self._note_watermark(bundle, streams, now_ms)
         for stream, batch in bundle.batches:
@@ -158,7 +178,7 @@ class EventTimeMerger:
         """What is held, and how far each channel had come."""
         state = _HeldState(
             self._released_ms,
-            tuple((name, one.rank, one.watermark_ms, one.idle) for name, one in self._channels.items()),
+            tuple(_HeldChannel(*key, one.watermark_ms, one.idle) for key, one in self._channels.items()),
             tuple(
                 _HeldBatch(stream, batch.num_rows, encode_batch(batch).to_pybytes())
                 for stream, pending in self._pending.items()
@@ -169,13 +189,14 @@ class EventTimeMerger:
 
     def restore(self, state: bytes, schemas: Mapping[str, pa.Schema], now_ms: int) -> None:
         """What `snapshot` told is held again; the channels that there were are waited for like those that have not
-        spoken yet. Raises TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
+        spoken yet, whichever receiver they come to now, but for those of instances that are not there any more. Raises
+        TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
         held = _decoded(state)
         self._released_ms = held.released_ms
-        self._channels = {
-            name: _Channel(rank, watermark_ms, idle, heard_ms=now_ms)
-            for name, rank, watermark_ms, idle in held.channels
-        }
+        self._channels = {}
+        for channel in held.channels:
+            self._restore_channel(channel, now_ms)
+        self._await_others(now_ms)
         for one in held.batches:
             if one.stream not in self._pending:
                 raise TopologyError(
@@ -211,12 +232,37 @@ class EventTimeMerger:
             self._pushed_batches += 1
             heapq.heappush(pending.holders, (int(times.max()), self._pushed_batches, bundle))
 
-    def _note_watermark(self, bundle: Bundle, streams: Sequence[str], now_ms: int) -> None:
-        for stream in streams:
-            self._channels.pop(_unopened(stream), None)
-        rank = min(self._ranks[stream] for stream in streams)
-        key = f"{bundle.origin}/{bundle.channel}/{streams[0]}"
-        channel = self._channels.setdefault(key, _Channel(rank))
+    def _restore_channel(self, held: _HeldChannel, now_ms: int) -> None:
+        streams = tuple(stream for stream in held.streams if stream in self._origins)
+        heard_as = {origin: awaited for stream in streams for origin, awaited in self._origins[stream].items()}
+        awaited = heard_as.get(held.origin, held.origin)
+        if awaited in heard_as.values():
+            former = self._channels.get((awaited, held.name, streams))
+            channel = former or self._new_channel(streams, now_ms, idle=True)
+            channel.watermark_ms = max(channel.watermark_ms, held.watermark_ms)
+            channel.idle = channel.idle and held.idle
+            self._channels[awaited, held.name, streams] = channel
+
+    def _await_others(self, now_ms: int) -> None:
+        """Everybody is waited for of whom no channel is known."""
+        known = {(origin, stream) for origin, _, streams in self._channels for stream in streams}
+        for stream, heard_as in self._origins.items():
+            for awaited in dict.fromkeys(heard_as.values()):
+                if (awaited, stream) not in known:
+                    self._channels[awaited, "", (stream,)] = self._new_channel((stream,), now_ms)
+
+    def _new_channel(self, streams: Iterable[str], now_ms: int, *, idle: bool = False) -> _Channel:
+        return _Channel(min(self._ranks[stream] for stream in streams), idle=idle, heard_ms=now_ms)
+
+    def _note_watermark(self, bundle: Bundle, streams: tuple[str, ...], now_ms: int) -> None:
+        awaited = self._origins[streams[0]].get(bundle.origin, bundle.origin)
+        key = (bundle.origin, bundle.channel, streams)
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels.pop((awaited, bundle.channel, streams), None)
+            self._channels[key] = channel = channel or self._new_channel(streams, now_ms)
+            for stream in streams:
+                self._channels.pop((awaited, "", (stream,)), None)
         channel.watermark_ms = max(channel.watermark_ms, bundle.watermark_ms)
         channel.idle = bundle.idle
         channel.heard_ms = now_ms
@@ -269,11 +315,6 @@ def _decoded(state: bytes) -> _HeldState:
         return msgspec.msgpack.decode(state, type=_HeldState)
     except msgspec.DecodeError as error:
         raise TopologyError("state-unreadable", f"what waited to be merged cannot be read: {error}") from error
-
-
-def _unopened(stream: str) -> str:
-    """The place-holder of a stream on which no channel has spoken yet."""
-    return f"unopened {stream}"
 
 
 def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:

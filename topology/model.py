@@ -115,6 +115,19 @@ class Topology:
         names = {link.producer for link in self.plan.links() if link.consumer == consumer.name}
         return tuple(name for one in self.components if one.name in names for name in one.instances())
 
+    def origins(self, consumer: Component) -> dict[str, dict[str, str]]:
+        """For each stream that `consumer` takes, the instances whose tickets its bundles bear; and of each, who is to be
+        heard before rows of the stream can be put in order of event time: the instance itself, or the whole component
+        where one of its instances is enough, since not every receiver has a link."""
+        origins: dict[str, dict[str, str]] = {}
+        for link in self.plan.links():
+            if link.consumer == consumer.name:
+                producer = self.component(link.producer)
+                names = self._ways(producer) if self.keeps_tickets(producer) else producer.instances()
+                found = origins.setdefault(link.stream, {})
+                found.update((name, self._heard_as(name)) for name in names)
+        return origins
+
     def paths(self, consumer: Component) -> dict[str, int]:
         """For each origin whose tickets must be put in order at `consumer`: on how many ways they reach it.
 
@@ -126,6 +139,10 @@ class Topology:
         ways = self._ways(consumer)
         through_parallel = {origin for origin, counts in ways.items() if counts["parallel"]}
         return {origin: ways[origin]["all"] for origin in sorted(through_parallel)}
+
+    def _heard_as(self, instance: str) -> str:
+        component = self.component(instance.rpartition("#")[0])
+        return component.name if component.kind == RECEIVER else instance
 
     def _is_pairwise(self, producer: str, consumer: str) -> bool:
         """True when events go from instance i of one stage to instance i of another of the same size.

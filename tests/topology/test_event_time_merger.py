@@ -6,13 +6,20 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from topology_builders import bundle, rows_of
+from topology_builders import bundle, rows_of, schema_of
 
 from topology.bundle import Bundle
+from topology.frames import arrow_schema
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger, MergedStep
 
 IDLE_MS = 1_000
+RECEIVERS = {"EventReceiver#0": "EventReceiver", "EventReceiver#1": "EventReceiver"}
+
+
+def merger_of(streams: list[str], drop_late: bool = False, now_ms: int = 0) -> EventTimeMerger:
+    """Merges streams that come from two receivers."""
+    return EventTimeMerger(dict.fromkeys(streams, RECEIVERS), IDLE_MS, drop_late, now_ms)
 
 
 def released(step: MergedStep | None) -> list[tuple[str, int, int]]:
@@ -116,7 +123,7 @@ def test_what_is_released_and_settled_is_what_the_reference_says(
     schedule: tuple[list[str], list[Bundle | None], bool],
 ) -> None:
     streams, turns, opened_first = schedule
-    merger, reference = EventTimeMerger(streams, IDLE_MS), Reference(streams)
+    merger, reference = merger_of(streams), Reference(streams)
     settled: list[int] = []
     everything: list[tuple[str, int, int]] = []
     for turn in turns:
@@ -158,7 +165,7 @@ def with_receipt(pushed: Bundle, settled: list[int], number: int) -> Bundle:
 
 
 def test_at_equal_times_the_stream_defined_first_goes_first_whoever_came_first() -> None:
-    merger = EventTimeMerger(["Arrivals", "Departures"], IDLE_MS)
+    merger = merger_of(["Arrivals", "Departures"])
     merger.push(bundle(("Departures", [(10, 1), (20, 2)]), channel="d", watermark_ms=20), 0)
     merger.push(bundle(("Arrivals", [(10, 3), (20, 4)]), channel="a", watermark_ms=21), 0)
     assert released(merger.release(0)) == [
@@ -170,7 +177,7 @@ def test_at_equal_times_the_stream_defined_first_goes_first_whoever_came_first()
 
 
 def test_a_row_waits_while_an_earlier_defined_stream_may_still_bring_one_of_the_same_time() -> None:
-    merger = EventTimeMerger(["Arrivals", "Departures"], IDLE_MS)
+    merger = merger_of(["Arrivals", "Departures"])
     merger.push(bundle(("Departures", [(10, 1)]), channel="d", watermark_ms=10), 0)
     merger.push(bundle(channel="a", streams=("Arrivals",), watermark_ms=10), 0)
     assert released(merger.release(0)) == []
@@ -179,7 +186,7 @@ def test_a_row_waits_while_an_earlier_defined_stream_may_still_bring_one_of_the_
 
 
 def test_two_connections_of_one_stream_are_both_waited_for() -> None:
-    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger = merger_of(["S"])
     merger.push(bundle(("S", [(5, 1), (9, 2)]), channel="one worker", watermark_ms=9), 0)
     assert released(merger.release(0)) == [("S", 5, 1), ("S", 9, 2)]
     merger.push(bundle(channel="another", streams=("S",)), 0)
@@ -190,7 +197,7 @@ def test_two_connections_of_one_stream_are_both_waited_for() -> None:
 
 
 def test_a_watermark_never_goes_back() -> None:
-    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger = merger_of(["S"])
     merger.push(bundle(channel="c", streams=("S",), watermark_ms=10), 0)
     merger.push(bundle(("S", [(10, 1)]), channel="c", watermark_ms=NO_WATERMARK), 0)
     assert merger.watermark_ms() == 10
@@ -198,7 +205,7 @@ def test_a_watermark_never_goes_back() -> None:
 
 
 def test_streams_of_a_bundle_that_are_not_merged_here_make_no_channel() -> None:
-    merger = EventTimeMerger(["S"], IDLE_MS)
+    merger = merger_of(["S"])
     merger.push(bundle(channel="c", streams=("S",), watermark_ms=10), 0)
     merger.push(bundle(channel="d", streams=("Elsewhere",)), 0)
     merger.push(bundle(channel="", streams=()), 0)
@@ -209,7 +216,7 @@ def test_streams_of_a_bundle_that_are_not_merged_here_make_no_channel() -> None:
 
 
 def test_a_bundle_of_two_streams_is_settled_when_the_last_of_its_rows_has_gone() -> None:
-    merger, settled = EventTimeMerger(["A", "B"], IDLE_MS), [0]
+    merger, settled = merger_of(["A", "B"]), [0]
     merger.push(
         bundle(("A", [(1, 1)]), ("B", [(9, 2)]), channel="c", settled=lambda: settled.append(1), watermark_ms=5), 0
     )
@@ -222,7 +229,7 @@ def test_a_bundle_of_two_streams_is_settled_when_the_last_of_its_rows_has_gone()
 
 def test_a_connection_that_is_far_ahead_does_not_keep_anothers_frames_unsettled() -> None:
     """Otherwise the slow one's window would fill, and it could never catch up."""
-    merger, settled = EventTimeMerger(["S"], IDLE_MS), list[str]()
+    merger, settled = merger_of(["S"]), list[str]()
     ahead = bundle(("S", [(1_000, 1)]), channel="a", watermark_ms=1_000, settled=lambda: settled.append("ahead"))
     behind = bundle(("S", [(1, 2)]), channel="b", watermark_ms=1, settled=lambda: settled.append("behind"))
     merger.push(ahead, 0)
@@ -235,7 +242,7 @@ def test_a_connection_that_is_far_ahead_does_not_keep_anothers_frames_unsettled(
 
 
 def test_a_stream_on_which_nobody_spoke_holds_the_others_back_for_exactly_idle_ms() -> None:
-    merger = EventTimeMerger(["A", "B"], IDLE_MS, now_ms=0)
+    merger = merger_of(["A", "B"], now_ms=0)
     assert merger.next_deadline_ms() is None
     merger.push(bundle(("A", [(1, 1)]), channel="a", watermark_ms=1), 500)
     assert merger.release(500) is None
@@ -248,7 +255,7 @@ def test_a_stream_on_which_nobody_spoke_holds_the_others_back_for_exactly_idle_m
 
 
 def test_silence_counts_from_the_last_word_of_the_channel_that_is_waited_for() -> None:
-    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger = merger_of(["A", "B"])
     merger.push(bundle(channel="b", streams=("B",), watermark_ms=1), 0)
     merger.push(bundle(("A", [(5, 1)]), channel="a", watermark_ms=5), 100)
     merger.release(100)
@@ -259,7 +266,7 @@ def test_silence_counts_from_the_last_word_of_the_channel_that_is_waited_for() -
 
 def test_a_channel_that_is_ahead_of_the_others_does_not_become_idle_however_silent_it_is() -> None:
     """Its sender may wait for room that only the others can make."""
-    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger = merger_of(["A", "B"])
     merger.push(bundle(("A", [(100, 1)]), channel="a", watermark_ms=100), 0)
     for now_ms in range(0, 5 * IDLE_MS, IDLE_MS // 2):
         merger.push(bundle(channel="b", streams=("B",), watermark_ms=now_ms // 100), now_ms)
@@ -274,7 +281,7 @@ def test_a_channel_that_is_ahead_of_the_others_does_not_become_idle_however_sile
 
 
 def test_an_idle_channel_does_not_hold_back_until_it_speaks_again() -> None:
-    merger = EventTimeMerger(["A", "B"], IDLE_MS)
+    merger = merger_of(["A", "B"])
     merger.push(bundle(channel="b", streams=("B",), watermark_ms=1, idle=True), 0)
     merger.push(bundle(("A", [(5, 1)]), channel="a", watermark_ms=5), 0)
     assert released(merger.release(0)) == [("A", 5, 1)]
@@ -285,7 +292,7 @@ def test_an_idle_channel_does_not_hold_back_until_it_speaks_again() -> None:
 
 
 def test_when_every_channel_is_idle_everything_goes() -> None:
-    merger = EventTimeMerger(["A"], IDLE_MS)
+    merger = merger_of(["A"])
     merger.push(bundle(("A", [(5, 1), (3, 2)]), channel="a", idle=True), 0)
     assert released(merger.release(0)) == [("A", 3, 2), ("A", 5, 1)]
     assert merger.watermark_ms() == END_OF_TIME
@@ -297,7 +304,7 @@ def test_when_every_channel_is_idle_everything_goes() -> None:
 def late_after_ten(drop_late: bool) -> tuple[EventTimeMerger, list[tuple[str, int, int]], list[int]]:
     """A row of 10 was released because the other channel was idle; then that one brings rows of 4, 9, 10 and 12."""
     settled: list[int] = []
-    merger = EventTimeMerger(["A", "B"], IDLE_MS, drop_late)
+    merger = merger_of(["A", "B"], drop_late)
     merger.push(bundle(channel="a", streams=("A",), idle=True), 0)
     merger.push(bundle(("B", [(10, 1)]), channel="b", watermark_ms=10), 0)
     assert released(merger.release(0)) == [("B", 10, 1)]
@@ -320,9 +327,89 @@ def test_late_rows_are_dropped_and_counted_and_their_frame_is_settled() -> None:
 
 
 def test_a_release_of_nothing_but_dropped_rows_is_no_step() -> None:
-    merger = EventTimeMerger(["A"], IDLE_MS, drop_late=True)
+    merger = merger_of(["A"], drop_late=True)
     merger.push(bundle(("A", [(10, 1)]), watermark_ms=10), 0)
     merger.release(0)
     merger.push(bundle(("A", [(9, 2)]), watermark_ms=10), 0)
     assert merger.release(0) is None
     assert merger.late_rows == 1
+
+
+# ---- who is waited for -----------------------------------------------------------------------------------------------
+
+PRODUCERS = {"M": {"totals#0": "totals#0", "totals#1": "totals#1"}}
+
+
+def test_every_instance_of_a_stage_is_waited_for_before_it_has_said_a_word() -> None:
+    merger = EventTimeMerger(PRODUCERS, IDLE_MS, now_ms=0)
+    merger.push(bundle(("M", [(5, 1)]), origin="totals#1", watermark_ms=9), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(("M", [(4, 2)]), origin="totals#0", watermark_ms=9), 10)
+    assert released(merger.release(10)) == [("M", 4, 2), ("M", 5, 1)]
+
+
+def test_an_instance_that_never_says_a_word_is_waited_for_no_longer_than_one_that_falls_silent() -> None:
+    merger = EventTimeMerger(PRODUCERS, IDLE_MS, now_ms=0)
+    merger.push(bundle(("M", [(5, 1)]), origin="totals#1", watermark_ms=9), 100)
+    merger.release(100)
+    assert merger.next_deadline_ms() == 100 + IDLE_MS
+    merger.on_time(100 + IDLE_MS)
+    assert released(merger.release(100 + IDLE_MS)) == [("M", 5, 1)]
+
+
+def test_of_receivers_one_that_speaks_is_enough() -> None:
+    merger = merger_of(["S"])
+    merger.push(bundle(("S", [(5, 1)]), origin="EventReceiver#1", watermark_ms=9), 0)
+    assert released(merger.release(0)) == [("S", 5, 1)]
+
+
+# ---- from a checkpoint -----------------------------------------------------------------------------------------------
+
+
+def restored(merger: EventTimeMerger, origins: dict[str, dict[str, str]], now_ms: int = 0) -> EventTimeMerger:
+    """One that goes on from the state of `merger`, whose streams come from `origins` now."""
+    successor = EventTimeMerger(origins, IDLE_MS, now_ms=now_ms)
+    successor.restore(merger.snapshot(), {name: arrow_schema(schema_of(name)) for name in origins}, now_ms)
+    return successor
+
+
+def test_a_connection_that_comes_to_another_receiver_is_the_one_that_is_waited_for() -> None:
+    merger = merger_of(["A", "B"])
+    merger.push(bundle(channel="worker", streams=("A", "B"), watermark_ms=10), 0)
+    merger.push(bundle(("A", [(20, 1)]), channel="ahead", watermark_ms=20), 0)
+    assert released(merger.release(0)) == []
+
+    merger = restored(merger, dict.fromkeys(("A", "B"), RECEIVERS))
+    merger.push(bundle(channel="ahead", streams=("A",), origin="EventReceiver#1", watermark_ms=20), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(channel="worker", streams=("A", "B"), origin="EventReceiver#1", watermark_ms=NO_WATERMARK), 0)
+    assert merger.watermark_ms() == 10
+    merger.push(bundle(channel="worker", streams=("A", "B"), origin="EventReceiver#1", watermark_ms=25), 0)
+    assert released(merger.release(0)) == [("A", 20, 1)]
+    assert merger.watermark_ms() == 20
+
+
+def test_nobody_waits_for_instances_that_a_stage_has_no_more_and_everybody_for_those_that_are_new() -> None:
+    merger = EventTimeMerger(PRODUCERS, IDLE_MS)
+    merger.push(bundle(("M", [(5, 1)]), origin="totals#0", watermark_ms=9), 0)
+    merger.push(bundle(origin="totals#1", streams=("M",), watermark_ms=1), 0)
+
+    fewer = restored(merger, {"M": {"totals#0": "totals#0"}})
+    assert released(fewer.release(0)) == [("M", 5, 1)]
+
+    more = restored(merger, {"M": {f"totals#{index}": f"totals#{index}" for index in range(3)}})
+    more.push(bundle(origin="totals#1", streams=("M",), watermark_ms=9), 0)
+    assert released(more.release(0)) == []
+    more.push(bundle(origin="totals#2", streams=("M",), watermark_ms=9), 0)
+    assert released(more.release(0)) == [("M", 5, 1)]
+
+
+def test_a_stream_that_nobody_fed_is_not_waited_for_anew() -> None:
+    merger = merger_of(["A", "B"])
+    merger.push(bundle(("A", [(1, 1)]), channel="a", watermark_ms=1), 0)
+    merger.release(0)
+    merger.on_time(IDLE_MS)
+    assert released(merger.release(IDLE_MS)) == [("A", 1, 1)]
+    merger = restored(merger, dict.fromkeys(("A", "B"), RECEIVERS))
+    merger.push(bundle(("A", [(2, 2)]), channel="a", watermark_ms=2), 0)
+    assert released(merger.release(0)) == [("A", 2, 2)]

@@ -134,6 +134,24 @@ def consumers(plan: QueryPlan, producer: str) -> list[tuple[str, list[str], bool
     ]
 
 
+def test_a_consumer_knows_whose_tickets_its_streams_bear_and_as_whom_each_is_waited_for() -> None:
+    """Behind stages that pass tickets on it is who numbered them; of receivers any one stands for all."""
+    plan = plan_of(
+        ["S", "T"],
+        [
+            stage("totals", [("S", fields("number"))], ["M"], parallel=2),
+            stage("filtering", [("M", SHUFFLE), ("T", SHUFFLE)], ["N"], parallel=3),
+            stage("counting", [("M", GLOBAL), ("N", GLOBAL), ("T", GLOBAL)], ["Out"]),
+        ],
+        ["Out"],
+        receivers=2,
+    )
+    topology = topology_of(plan)
+    receivers = {"EventReceiver#0": "EventReceiver", "EventReceiver#1": "EventReceiver"}
+    totals = {"totals#0": "totals#0", "totals#1": "totals#1"}
+    assert topology.origins(topology.component("counting")) == {"M": totals, "N": totals | receivers, "T": receivers}
+
+
 def test_consumers_say_what_they_take_and_whether_they_count_tickets() -> None:
     assert consumers(STORM, "EventReceiver") == [("filtering", ["S"], True, False)]
     assert consumers(STORM, "filtering") == [("counting", ["M"], True, True)]

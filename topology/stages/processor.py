@@ -69,6 +69,8 @@ class Processor:
         self.statistics = Statistics(stage.name, PROCESSOR)
         self._emit = emit
         self._inputs = tuple(one.stream.id for one in stage.inputs)
+        origins = topology.origins(component)
+        self._origins = {stream: origins.get(stream, {}) for stream in self._inputs}
         self._outputs = tuple(output.id for output in stage.outputs)
         self._schemas = {stream: arrow_schema(topology.streams[stream]) for stream in self._inputs}
         self._keeps_tickets = topology.keeps_tickets(component)
@@ -93,7 +95,7 @@ class Processor:
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if self._merges:
-            self._merger = EventTimeMerger(self._inputs, self._idle_ms, self._drop_late, now_ms)
+            self._merger = EventTimeMerger(self._origins, self._idle_ms, self._drop_late, now_ms)
             if HELD in state:
                 self._merger.restore(state[HELD], self._schemas, now_ms)
         if ENGINE in state:
