@@ -116,7 +116,7 @@ class Topology:
         return tuple(name for one in self.components if one.name in names for name in one.instances())
 
     def origins(self, consumer: Component) -> dict[str, dict[str, str]]:
-        """For each stream that `consumer` takes, the instances whose tickets its bundles bear; and of each, who is to be
+        """For each stream that `consumer` takes, the instances whose tickets its bundles bear; and of each, who must be
         heard before rows of the stream can be put in order of event time: the instance itself, or the whole component
         where one of its instances is enough, since not every receiver has a link."""
         origins: dict[str, dict[str, str]] = {}
