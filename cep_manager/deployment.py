@@ -20,7 +20,7 @@ from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
 from cep_manager.hand_over import Tasks
-from cep_manager.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch
+from cep_manager.instructions import Instruction, LogLine, NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
@@ -60,7 +60,7 @@ class Deployments:
             trial = Trial(plan.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
-            instructions = self._change_in_place(before, version, plan.change, now_ms)
+            instructions = self._change_in_place(before, version, plan.change, record.submission, now_ms)
         return [*changing, *instructions]
 
     def remove(
@@ -168,8 +168,9 @@ class Deployments:
                 record = self.plans[key]
                 listed = (key, record.epoch) in reports
                 instructions += self._submit(record, driver, listed, key in ending, now_ms)
-            record = self.plans[key]
-            instructions += self._observe(record, reports.get((key, record.epoch)), mine, driver_missing, now_ms)
+            report = reports.get((key, self.plans[key].epoch))
+            instructions += self._note_begun(self.plans[key], report)
+            instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
         return instructions
 
     def _new(self, plan: PlanToRun, now_ms: int) -> PlanRecord:
@@ -199,13 +200,13 @@ class Deployments:
         )
 
     def _change_in_place(
-        self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, now_ms: int
+        self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, submission: Submission, now_ms: int
     ) -> list[Instruction]:
         """The plan is submitted in its new form at once; what it was before comes back if that cannot start."""
         changed = with_version(before, version)
         fallback = plan_change.former_of(before)
         self.plans[before.key] = msgspec.structs.replace(
-            changed, submission=Submission.NEW, fallback=fallback, change_error=""
+            changed, submission=submission, fallback=fallback, change_error=""
         )
         return self._signal(self.plans[before.key], signal_of(kind), "about to be submitted", now_ms)
 
@@ -259,15 +260,19 @@ class Deployments:
             ),
         ]
 
+    def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
+        """From when the plan runs it begins from its newest checkpoint."""
+        if current is None or current.state != "running" or not record.restore:
+            return []
+        self._change(record, restore="")
+        return [NoteBegun(record.key, record.epoch)]
+
     def _held_back(self, record: PlanRecord) -> str:
         return held_back(self._quotas.of(record.key.tenant), record.key, record.slots, self.plans)
 
     def _observe(
         self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
     ) -> list[Instruction]:
-        if current is not None and current.state == "running" and record.restore:
-            self._change(record, restore="")
-            record = self.plans[record.key]
         if current is not None and current.restarts != record.restarts:
             self._change(record, restarts=current.restarts)
             record = self.plans[record.key]

@@ -51,4 +51,12 @@ class SettleChange(msgspec.Struct, frozen=True):
     in_force: PlanVersion
 
 
-Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange
+class NoteBegun(msgspec.Struct, frozen=True):
+    """Keep in the plan store that the plan has run under `epoch`, so that it does not begin again from where it was
+    told to."""
+
+    key: PlanKey
+    epoch: int
+
+
+Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange | NoteBegun

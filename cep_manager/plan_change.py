@@ -256,7 +256,7 @@ def _submit_instead(
     Where the former one does not run any more, the new one may have to wait for slots of the quota."""
     if taken.compiled is None or room.held_back:
         return msgspec.structs.replace(taken, submission=Submission.NEW), []
-    message = taken.compiled.submission(taken.key, taken.epoch, taken.workers)
+    message = taken.compiled.submission(taken.key, taken.epoch, taken.workers, restore=taken.restore)
     return msgspec.structs.replace(taken, submission=Submission.SENT), [PushToDriver(driver.peer, message)]
 
 

@@ -173,7 +173,7 @@ class PlanCommands:
         """See `ManagerView.restart`."""
         self._check_restore(key, restore)
         with self._one_at_a_time:
-            return self._restart(self._record(key), f"{key.plan} is restarted; {_state_from(restore)}", restore)
+            return self._restart(self._record(key), f"{key.plan} is restarted", restore)
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         """See `ManagerView.rebalance`."""
@@ -204,9 +204,9 @@ class PlanCommands:
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
         self._check_workers(key, compiled.workers, compiled.cores)
-        stored = self._store.add(key, text, self._clock.now_ms())
         # Whatever a former plan of this name may have left behind is none of this one's.
-        self._service.put_plan(plan_to_run(stored, compiled, restore=restore or BEGIN_ANEW))
+        stored = self._store.add(key, text, self._clock.now_ms(), restore=restore or BEGIN_ANEW)
+        self._service.put_plan(plan_to_run(stored, compiled))
         message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
         return outcome_of(key, stored.epoch, message, created=True, changed=True)
 
@@ -219,7 +219,7 @@ class PlanCommands:
     def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan, restore: str) -> Outcome:
         name = record.key.plan
         if restore and record.compiled is not None:
-            return self._restart(record, f"{name} is restarted; {_state_from(restore)}", restore)
+            return self._restart(record, f"{name} is restarted", restore)
         if record.trial is not None:
             return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
         if record.compiled is None:
@@ -238,13 +238,14 @@ class PlanCommands:
         restore: str = "",
     ) -> Outcome:
         key = record.key
+        restore = restore or record.restore  # what it was to begin from holds until it has run
         self._check_workers(key, workers or compiled.workers, compiled.cores)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
-        stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms())
+        stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms(), restore)
         if stored is None:
             raise unknown_plan(key)
-        self._service.put_plan(plan_to_run(stored, compiled, restore=restore))
+        self._service.put_plan(plan_to_run(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
         state = _state_from(restore) if restore else self._state_after(record, compiled, workers)
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
@@ -269,17 +270,18 @@ class PlanCommands:
         before = self._record(key)
         workers = _workers_after_edit(before, compiled)
         self._check_workers(to, workers or compiled.workers, compiled.cores)
-        stored = self._store.rename(key, to, text, workers, self._clock.now_ms())
+        stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)
         if stored is None:
             raise unknown_plan(key)
-        self._service.rename_plan(key, plan_to_run(stored, compiled, restore=BEGIN_ANEW))
+        self._service.rename_plan(key, plan_to_run(stored, compiled))
         return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         _refuse_during(record, "update", "rebalance")
-        epoch = self._store.raise_epoch(record.key)
+        restore = restore or record.restore
+        epoch = self._store.restart(record.key, restore)
         self._service.restart_plan(record.key, epoch, restore)
-        return outcome_of(record.key, epoch, message, changed=True)
+        return outcome_of(record.key, epoch, f"{message}; {_state_from(restore)}", changed=True)
 
     def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
@@ -298,9 +300,7 @@ class PlanCommands:
         return record
 
 
-def plan_to_run(
-    stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False, restore: str = ""
-) -> PlanToRun:
+def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False) -> PlanToRun:
     """What the control loop is told of a stored plan."""
     return PlanToRun(
         key=stored.key,
@@ -316,13 +316,13 @@ def plan_to_run(
         trace=stored.trace,
         statistics=stored.statistics,
         change=stored.change,
-        restore=restore,
+        restore=stored.restore,
     )
 
 
 def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledPlan | str) -> PlanToRun:
     """What the plan was before a change that an earlier manager process began."""
-    before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None)
+    before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None, restore="")
     return plan_to_run(before, compiled, sent_before=True)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.accounts.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -28,6 +28,8 @@ PLANS = Table(
     Column("origin", Text, nullable=False),
     Column("trace", Boolean),
     Column("statistics", String(16)),
+    # What it begins from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
+    Column("restore", String(64), nullable=False, server_default=""),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works.
@@ -103,7 +105,7 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3, 4, 5):
+    if version not in (1, 2, 3, 4, 5, 6):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -117,6 +119,7 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(text(_FROM_3_TO_4))
     if version in (3, 4, 5):  # before that there were no managers in it
         connection.execute(text(_FROM_5_TO_6))
+    connection.execute(text(_FROM_6_TO_7))
     ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
@@ -135,4 +138,5 @@ _FROM_1_TO_2 = (
 )
 
 _FROM_5_TO_6 = "ALTER TABLE cep_managers ADD COLUMN insight TEXT NOT NULL DEFAULT ''"
+_FROM_6_TO_7 = "ALTER TABLE cep_plans ADD COLUMN restore VARCHAR(64) NOT NULL DEFAULT ''"
 _FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

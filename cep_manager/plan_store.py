@@ -40,7 +40,7 @@ class StoredVersion(msgspec.Struct, frozen=True):
 
 class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
-    kind it is and `former` what the plan was before."""
+    kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run."""
 
     key: PlanKey
     text: str
@@ -54,6 +54,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     statistics: StatisticsLevel | None = None
     change: ChangeKind | None = None
     former: StoredVersion | None = None
+    restore: str = ""
 
 
 class PlanStore:
@@ -75,11 +76,12 @@ class PlanStore:
             rows = connection.execute(sqlalchemy.select(PLANS).order_by(PLANS.c.tenant, PLANS.c.name))
             return tuple(_stored(row, former.get((row.tenant, row.name))) for row in rows)
 
-    def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "") -> StoredPlan:
-        """The plan is in the store under a new epoch. Raises PlanExistsError when one of its name is there."""
+    def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
+        """The plan is in the store under a new epoch, to begin from what `restore` says. Raises PlanExistsError when
+        one of its name is there."""
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
-            plan = StoredPlan(key, text, epoch, created_ms=now_ms, updated_ms=now_ms, origin=origin)
+            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin, restore=restore)
             _insert(connection, plan)
         return plan
 
@@ -91,14 +93,23 @@ class PlanStore:
         workers: int | None,
         former: StoredVersion | None,
         now_ms: int,
+        restore: str = "",
     ) -> StoredPlan | None:
-        """The plan has another text or number of workers, and a new epoch; None when there is no such plan. `former` is
-        kept until the change is settled; None when there is nothing to go back to."""
+        """The plan has another text or number of workers, a new epoch, and begins from what `restore` says; None when
+        there is no such plan. `former` is kept until the change is settled; None when there is nothing to go back
+        to."""
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is(PLANS, key))) is None:
                 return None
             epoch = _count_epoch(connection, key)
-            changed = {"text": text, "workers": workers, "epoch": epoch, "changed_epoch": epoch, "updated_ms": now_ms}
+            changed = {
+                "text": text,
+                "workers": workers,
+                "epoch": epoch,
+                "changed_epoch": epoch,
+                "updated_ms": now_ms,
+                "restore": restore,
+            }
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(changed))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
             if former is not None:
@@ -119,6 +130,8 @@ class PlanStore:
                 return
             if row.epoch != row.changed_epoch:  # it was counted up since: that holds for what is in force
                 del version["epoch"]
+            if row.epoch <= epoch:  # what it was to begin from was for the change
+                version["restore"] = ""
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(version))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
 
@@ -142,9 +155,11 @@ class PlanStore:
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(origin=origin))
 
-    def rename(self, key: PlanKey, to: PlanKey, text: str, workers: int | None, now_ms: int) -> StoredPlan | None:
-        """The plan is in the store as `to`, with another text and a new epoch, and not as `key`; None when there was
-        none. Raises PlanExistsError when there is one of the new name."""
+    def rename(
+        self, key: PlanKey, to: PlanKey, text: str, workers: int | None, now_ms: int, restore: str = ""
+    ) -> StoredPlan | None:
+        """The plan is in the store as `to`, with another text and a new epoch, to begin from what `restore` says, and
+        not as `key`; None when there was none. Raises PlanExistsError when there is one of the new name."""
         with self._writing() as connection:
             before = _read(connection, key)
             if before is None:
@@ -159,6 +174,7 @@ class PlanStore:
                 updated_ms=now_ms,
                 change=None,
                 former=None,
+                restore=restore,
             )
             _insert(connection, plan)
         return plan
@@ -169,6 +185,20 @@ class PlanStore:
             epoch = _count_epoch(connection, key)
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch))
             return epoch
+
+    def restart(self, key: PlanKey, restore: str) -> int:
+        """The plan's epoch is one higher; this is it. It begins from what `restore` says."""
+        with self._writing() as connection:
+            epoch = _count_epoch(connection, key)
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch, restore=restore))
+            return epoch
+
+    def begun(self, key: PlanKey, epoch: int) -> None:
+        """The plan has run under `epoch`: from now on it begins from its newest checkpoint. Nothing happens when it was
+        changed or restarted since."""
+        with self._writing() as connection:
+            ran = sqlalchemy.and_(_is(PLANS, key), PLANS.c.epoch <= epoch)
+            connection.execute(PLANS.update().where(ran).values(restore=""))
 
     def remove(self, key: PlanKey) -> bool:
         """The plan is not in the store; False when it was not there. Its epoch goes on being counted."""
@@ -219,6 +249,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "origin": plan.origin,
         "trace": plan.trace,
         "statistics": plan.statistics,
+        "restore": plan.restore,
     }
     try:
         connection.execute(PLANS.insert().values(row))
@@ -247,6 +278,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> Sto
         origin=row.origin,
         trace=row.trace,
         statistics=row.statistics,
+        restore=row.restore,
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

@@ -33,7 +33,15 @@ from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.database import Database
 from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
-from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.instructions import (
+    DriverOrder,
+    Instruction,
+    LogLine,
+    NoteBegun,
+    PushToDriver,
+    RaiseEpoch,
+    SettleChange,
+)
 from cep_manager.leadership import Leadership, Led, Resigned, Standing
 from cep_manager.plan_record import PlanToRun
 from cep_manager.plan_store import PlanStore, StoredVersion, WriteRight
@@ -339,6 +347,8 @@ class ManagerService:
                     self._store_thread.submit(self._raise_epoch, key)
                 case SettleChange():
                     self._store_thread.submit(self._settle, instruction)
+                case NoteBegun(key, epoch):
+                    self._store_thread.submit(self._note_begun, key, epoch)
 
     def _push(self, peer: bytes, message: DriverOrder) -> None:
         """An order goes to the driver, as long as this manager may give any."""
@@ -371,6 +381,15 @@ class ManagerService:
         except Exception:
             # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
             logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)
+
+    def _note_begun(self, key: PlanKey, epoch: int) -> None:
+        try:
+            self._store.begun(key, epoch)
+        except NotLeaderError as error:
+            logger.warning("beginning not noted plan=%s reason=%r", key.topology(), error.message)
+        except Exception:
+            # The border of this thread. A manager that comes to lead sees the plan run, and notes it then.
+            logger.exception("beginning not noted plan=%s epoch=%d", key.topology(), epoch)
 
     def _report_failure(self, key: PlanKey, reason: str) -> None:
         self._enqueue(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

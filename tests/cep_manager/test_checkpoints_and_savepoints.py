@@ -12,7 +12,7 @@ from cep_common.driver_messages import CheckpointReport, KillTopology, Savepoint
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
 from cep_manager.errors import NoDriverError
-from cep_manager.instructions import PushToDriver
+from cep_manager.instructions import NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.web import create_app
 
 CHECKPOINTS = (
@@ -110,8 +110,10 @@ def test_a_new_plan_begins_without_what_a_former_one_of_its_name_left_behind_unt
     assert pushed(world) == [SubmitTopology(KEY, 1, COMPILED.query_plan, 1, restore="none")]
     world.hear(driver(topology("starting")), peer=b"driver")
     assert world.snapshot().plans[KEY].restore == "none"
+    assert world.taken(NoteBegun) == []
     world.hear(driver(topology("running")), peer=b"driver")
     assert world.snapshot().plans[KEY].restore == ""
+    assert world.taken(NoteBegun) == [NoteBegun(KEY, 1)]
 
 
 def test_a_plan_that_begins_from_a_savepoint_takes_the_place_of_the_running_one(world: World) -> None:
@@ -120,6 +122,20 @@ def test_a_plan_that_begins_from_a_savepoint_takes_the_place_of_the_running_one(
     world.put(other)
     world.tick()
     assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before")]
+
+
+def test_a_manager_that_comes_to_lead_goes_on_with_a_change_that_waits_to_begin_from_a_savepoint() -> None:
+    world = World()
+    world.hear(driver(), peer=b"driver")
+    before = plan(sent_before=True)
+    other = msgspec.structs.replace(plan(epoch=2, text="other"), change="update", restore="before", former=before)
+    world.put(msgspec.structs.replace(other, sent_before=True))
+    world.tick()
+    assert pushed(world) == [], "an earlier manager may have submitted that epoch already"
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
+    world.instructions += world.plane.epoch_raised(KEY, 3, world.now_ms)
+    world.tick()
+    assert pushed(world) == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1, restore="before")]
 
 
 def test_a_restart_can_begin_from_a_savepoint(world: World) -> None:

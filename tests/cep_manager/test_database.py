@@ -48,7 +48,7 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
     for _ in range(2):
         database = open_file(path)
         assert PlanStore(database).plans() == (
-            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6),
+            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6, restore=""),
             StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9),
         )
         assert UserStore(database).users() == ()
@@ -84,7 +84,7 @@ def test_tables_of_another_version_are_refused(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE cep_schema SET version = 99")
     other.close()
-    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 6"):
+    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 7"):
         open_file(path)
 
 

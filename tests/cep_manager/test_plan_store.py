@@ -119,6 +119,39 @@ def test_a_change_settled_after_a_newer_one_began_is_what_that_one_can_go_back_t
     assert (plan.text, plan.epoch, plan.former) == ("third", 3, second)
 
 
+def restore(store: PlanStore) -> str:
+    return store.plans()[0].restore
+
+
+def test_what_a_plan_is_to_begin_from_is_kept_until_it_has_run(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5, restore="before")
+    store.raise_epoch(KEY)
+    assert restore(store) == "before", "a submission that was lost is made again"
+    store.begun(KEY, 2)
+    assert restore(store) == ""
+    assert store.restart(KEY, "later") == 3
+    store.begun(KEY, 2)
+    assert restore(store) == "later", "what was told of an earlier epoch"
+    store.change(KEY, "update", "other", None, None, now_ms=9, restore="none")
+    assert restore(store) == "none"
+
+
+def test_a_change_that_came_to_nothing_leaves_nothing_to_begin_from(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5)
+    store.change(KEY, "update", "other", None, FIRST, now_ms=9, restore="before")
+    store.raise_epoch(KEY)
+    store.settle(KEY, 3, FIRST)
+    assert restore(store) == ""
+
+
+def test_what_a_restarted_plan_begins_from_outlives_the_end_of_an_earlier_change(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5)
+    store.change(KEY, "update", "other", None, FIRST, now_ms=9)
+    store.restart(KEY, "before")
+    store.settle(KEY, 2, StoredVersion("other", 9, 2))
+    assert restore(store) == "before"
+
+
 def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) -> None:
     store.add(KEY, "first", now_ms=5)
     store.set_intake(KEY, intake=False)
@@ -144,6 +177,8 @@ WRITES = {
     "set_statistics": lambda store: store.set_statistics(KEY, "off"),
     "set_origin": lambda store: store.set_origin(KEY, "file"),
     "rename": lambda store: store.rename(KEY, OTHER, "text", workers=None, now_ms=1),
+    "restart": lambda store: store.restart(KEY, "before"),
+    "begun": lambda store: store.begun(KEY, 1),
     "raise_epoch": lambda store: store.raise_epoch(KEY),
     "remove": lambda store: store.remove(KEY),
 }

@@ -16,7 +16,14 @@ from manager_world import free_port, task
 from postgresql_server import PostgresqlServer
 from test_manager_process import KEY, PLAN, eventually, running
 
-from cep_common.driver_messages import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.driver_messages import (
+    DriverRegistered,
+    KillTopology,
+    RegisterDriver,
+    SavepointReport,
+    SubmitTopology,
+    TopologyReport,
+)
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import Endpoint
 from cep_common.messages import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
@@ -109,8 +116,8 @@ def drive(client: ControlClient, *topologies: TopologyReport) -> list[Message]:
     return list(client.pushed(20))
 
 
-def deploy(manager: ManagerProcess) -> requests.Response:
-    return requests.post(f"{address(manager)}/api/v1/plans", data=PLAN.encode(), timeout=5)
+def deploy(manager: ManagerProcess, query: str = "") -> requests.Response:
+    return requests.post(f"{address(manager)}/api/v1/plans{query}", data=PLAN.encode(), timeout=5)
 
 
 def test_the_second_manager_stands_by_and_names_the_first_everywhere(start: Start, ask: Any) -> None:
@@ -179,6 +186,27 @@ def test_what_the_dead_leader_had_not_submitted_is_submitted_and_what_was_undepl
     while not submitted:
         submitted = [order for order in drive(driver) if isinstance(order, SubmitTopology)]
     assert (submitted[0].key, submitted[0].token) == (KEY, 2)
+
+
+def test_a_plan_that_waits_to_begin_from_a_savepoint_begins_from_it_when_leader_and_driver_have_died(
+    start: Start, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start()
+    driver = RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 0)
+    ask(first).request(msgspec.structs.replace(driver, savepoints=(SavepointReport(KEY, "before", "stored"),)))
+    eventually(lambda: first.service.snapshot().driver)
+    assert deploy(first, "?from=before").status_code == 201
+    edited = requests.put(f"{address(first)}/api/v1/plans/Storms", data=PLAN.replace("60", "90").encode(), timeout=5)
+    assert edited.json()["message"].endswith("come from savepoint before"), "it has not run yet"
+
+    die(first, monkeypatch)
+    eventually(second.service.leads)
+    other = ask(second)
+    orders = eventually(lambda: drive(other))
+    assert [(order.TYPE, order.restore) for order in orders] == [(SubmitTopology.TYPE, "before")]
+
+    drive(other, running(orders[0].epoch))
+    eventually(lambda: second.service.store.plans()[0].restore == "")
 
 
 def test_a_leader_that_ends_in_order_is_followed_at_once(start: Start) -> None:
