@@ -213,7 +213,7 @@ Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
 class DeployedPlan(msgspec.Struct, frozen=True):
     """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
     is True it writes the plan's events to its log. `deployed_ms` is when it was first deployed: a plan of the same name
-    with another time is another plan, which has nothing to do with what workers have of the former one."""
+    with another time is another plan, which takes none of the events that workers have for the former one."""
 
     key: PlanKey
     epoch: int

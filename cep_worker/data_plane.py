@@ -230,12 +230,15 @@ class DataPlane:
             ending.outflows.end(now_ms)
         self._keep_logs(plan for plan in plans if plan.key in self._flows or plan.key not in self._ending)
         for key in self._ending.keys() & wanted:
-            self._ending.pop(key).outflows.close()
+            if wanted[key].epoch <= self._ending[key].plan.epoch:  # another database's plan: nothing can be told apart
+                self._ending.pop(key).outflows.close()
         for key, plan in wanted.items():
             flow = self._flows.get(key)
             if flow is None:
                 logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
-                self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms)
+                former = self._ending.pop(key, None)
+                outflows = former.outflows if former is not None else None
+                self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms, outflows)
             else:
                 flow.update(plan, now_ms)
             self._flows[key].outflows.judge(self._checkpoints.get(key, ()))

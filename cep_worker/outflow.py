@@ -62,6 +62,8 @@ class Outflow:
         self._received = {binding.stream: 0 for binding in plan.exported}
         self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
+        self._nowhere: frozenset[str] = frozenset()
+        """Streams whose results have nowhere to go any more."""
         self._held = held
         self.problem = ""
         """Why results cannot be stored now, or nothing."""
@@ -84,6 +86,17 @@ class Outflow:
     def endpoint(self) -> Endpoint:
         """Where publisher stages connect to."""
         return self._server.endpoint
+
+    @property
+    def epoch(self) -> int:
+        """Whose publishers it is for."""
+        return self._plan.epoch
+
+    def followed_by(self, plan: DeployedPlan) -> None:
+        """Another `plan` was deployed under the name, whose consumers take the results from now on: those of a stream
+        that it does not have, or with other attributes, have nowhere to go."""
+        following = {binding.stream: binding.attributes for binding in plan.exported}
+        self._nowhere = frozenset(stream for stream, had in self._schemas.items() if following.get(stream) != had)
 
     def publishers(self) -> tuple[str, ...]:
         """The publisher instances that are linked now."""
@@ -215,10 +228,13 @@ class Outflow:
         return True
 
     def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
-        consumers = self._consumers(message.stream)
+        consumers = () if message.stream in self._nowhere else tuple(self._consumers(message.stream))
         if not all(consumer.has_room() for consumer in consumers):
             return False
         self._note(message.stream, message.rows, batch, now_ms)
+        if message.stream in self._nowhere:
+            logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
+                         self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
         frame.link.attachment.taken.took(frame.sequence)
         at_once = not consumers or self._plan.delivery == "at-most-once"
         if at_once:

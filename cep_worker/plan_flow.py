@@ -43,12 +43,22 @@ class PlanFlow:
     """Inflows and outflows of a plan, replaced as far as needed when it is deployed anew. Belongs to the reactor's
     thread."""
 
-    def __init__(self, surroundings: Surroundings, plan: DeployedPlan, consumers: Consumers, now_ms: int) -> None:
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        plan: DeployedPlan,
+        consumers: Consumers,
+        now_ms: int,
+        outflows: PlanOutflows | None = None,
+    ) -> None:
+        """What an earlier plan of that name still gives goes on in its `outflows`."""
         self._surroundings = surroundings
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
         self._open_inflows(now_ms)
-        self.outflows = PlanOutflows(surroundings, plan, consumers)
+        if outflows is not None:
+            outflows.update(plan, now_ms)
+        self.outflows = outflows or PlanOutflows(surroundings, plan, consumers)
         self._switch_traces()
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:

@@ -47,14 +47,19 @@ class PlanOutflows:
         self._open()
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
-        """`plan` is another deployment, whose publishers will come."""
+        """`plan` is another deployment, whose publishers will come; also when the former one was to end."""
+        if plan.deployed_ms != self._plan.deployed_ms:
+            for outflow in self._all():
+                outflow.followed_by(plan)
         self._plan = plan
+        self._ending_since_ms = None
         if self._held is not None:
             self._held.update(plan)
         if self.present is not None:
             self._former.append(_Former(self.present, now_ms))
             self.present = None
         self._open()
+        self._close_epochs()
 
     def trace(self, on: bool) -> None:
         """Results are written to the log from now on, or not any more."""
@@ -157,8 +162,13 @@ class PlanOutflows:
                 logger.warning("results of an earlier epoch lost: plan=%s", self._plan.key.topology())
             outflow.close()
             self._former.remove(former)
-            if not self._former and self._held is not None:
-                self._held.close_before(self._plan.epoch)
+            self._close_epochs()
+
+    def _close_epochs(self) -> None:
+        """Held results learn of which epochs no publishers come any more."""
+        if self._held is not None:
+            oldest = min((former.outflow.epoch for former in self._former), default=self._plan.epoch)
+            self._held.close_before(oldest)
 
     def _open(self) -> None:
         around = self._around
@@ -183,3 +193,4 @@ class PlanOutflows:
         if self._held is None and store.wanted(self._plan):
             self._held = store.open(self._plan, self._consumers)
             self._held.judge(self._spans)
+            self._close_epochs()

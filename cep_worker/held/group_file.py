@@ -27,7 +27,8 @@ _LENGTH = struct.Struct("<I")
 
 class Header(msgspec.Struct, frozen=True, tag="header"):
     """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
-    run before this file. Frames are numbered from `first_number`."""
+    run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
+    earlier version wrote this."""
 
     log: str
     publisher: str
@@ -36,6 +37,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     streams: tuple[StreamSchema, ...]
     first_number: int
     position: int
+    deployed_ms: int = 0
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt

@@ -16,6 +16,7 @@ from cep_common.messages import CheckpointSpan, DeployedPlan
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
+from cep_worker.held.deployments import Deployments
 from cep_worker.held.group_file import Group
 from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.release import Release
@@ -35,7 +36,8 @@ class HeldResults:
     Belongs to the reactor's thread.
 
     A group is deleted when all consumers have delivered it. One that was released when the process ended is released
-    again, frame by frame the same.
+    again, frame by frame the same. What an earlier deployment of the plan's name has left is judged apart: another
+    topology undoes nothing of it.
     """
 
     def __init__(
@@ -51,25 +53,40 @@ class HeldResults:
         self._most_bytes = most_bytes
         self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
         self._spans: tuple[CheckpointSpan, ...] = ()
+        self._last_runs: tuple[CheckpointSpan, ...] = ()
+        """Of the deployments that are gone for good: their last run, all of which stands."""
+        self._standing: tuple[tuple[CheckpointSpan, ...], ...] = ()
+        """What both say, by deployment."""
+        self._judged = False
+        """False while it may yet be told what became of what was found on the disk."""
+        self._gone = 0
+        """So many of the first deployments are gone for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
-        self._ended = False
         self._closed = False
         self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.update(plan)
         self._recover(plan.epoch)
+        found = {group.header for log in self._logs.values() for group in log.groups}
+        self._deployments = Deployments({(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms)
+        self.update(plan)
 
     def update(self, plan: DeployedPlan) -> None:
-        """The plan is deployed in this form from now on."""
+        """The plan is deployed in this form from now on, or another one under its name."""
         self._exported = {binding.stream: binding.attributes for binding in plan.exported}
+        self._deployments.follow(plan.epoch, plan.deployed_ms)
+        self._judged = self._judged or plan.delivery != "exactly-once"
+        self._judge_anew()
 
     def close_before(self, epoch: int) -> None:
-        """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered."""
-        self._first_epoch = epoch
-        self._pump_later()
+        """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered. Of
+        earlier deployments all that the last run gave stands."""
+        if epoch > self._first_epoch:
+            self._first_epoch = epoch
+            self._end_former()
+            self._pump_later()
 
     def newest_attempt(self, epoch: int) -> int:
         """The newest attempt of `epoch` that is known of here; 0 when none is."""
@@ -92,24 +109,23 @@ class HeldResults:
 
     def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
         """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
-        held = {group.header.run() for log in self._logs.values() for group in log.groups}
+        self._judged = self._judged or bool(spans)
+        held = [group.header.run() for log in self._logs.values() for group in log.groups]
         named = {(span.epoch, span.attempt) for span in spans}
-        spans += tuple(span for span in self._spans if (span.epoch, span.attempt) in held - named)
+        # What came after a run that is held says what was undone of it.
+        spans += tuple(
+            span
+            for span in self._spans
+            if held and (span.epoch, span.attempt) >= min(held) and (span.epoch, span.attempt) not in named
+        )
         if spans != self._spans:
             self._spans = spans
-            self._pump_later()
+            self._judge_anew()
+        self._end_former()
 
     def end(self) -> None:
         """The plan's topology is gone for good: all that its last run gave stands."""
-        if self._ended:
-            return
-        self._ended = True
-        newest = max(self._runs(), default=(0, 0))
-        for log in self._logs.values():
-            if log.groups and log.groups[-1].header.run() == newest:
-                log.mark(LAST_CHECKPOINT, lambda: None)
-        self._spans += (CheckpointSpan(*newest, LAST_CHECKPOINT),)
-        self._pump_later()
+        self._end(len(self._deployments))
 
     def is_empty(self) -> bool:
         """Nothing is held."""
@@ -158,7 +174,7 @@ class HeldResults:
         if log is None:
             folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
             log = self._logs[name] = PublisherLog(folder, self._key, self._sync)
-        log.begin(opening)
+        log.begin(opening, self._deployments.deployed_ms(opening.epoch))
         return log
 
     def _recover(self, epoch: int) -> None:
@@ -172,12 +188,35 @@ class HeldResults:
         rows = sum(log.held_rows() for log in self._logs.values())
         if rows:
             logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
-        self._pump_later()
 
     def _runs(self) -> set[Attempt]:
         """Those of which there are results or news."""
         held = {group.header.run() for log in self._logs.values() for group in log.groups}
         return held | {(span.epoch, span.attempt) for span in self._spans}
+
+    def _end_former(self) -> None:
+        """Deployments none of whose publishers come any more are gone for good."""
+        if self._judged:
+            self._end(self._deployments.of(self._first_epoch))
+
+    def _end(self, count: int) -> None:
+        """The first `count` deployments are gone for good."""
+        if count <= self._gone:
+            return
+        for number in range(self._gone, count):
+            runs = [run for run in self._runs() if self._deployments.of(run[0]) == number]
+            if runs:
+                self._last_runs += (CheckpointSpan(*max(runs), LAST_CHECKPOINT),)
+        self._gone = count
+        self._judge_anew()
+
+    def _judge_anew(self) -> None:
+        spans = (*self._spans, *self._last_runs)
+        self._standing = tuple(
+            tuple(span for span in spans if self._deployments.of(span.epoch) == number)
+            for number in range(len(self._deployments))
+        )
+        self._pump_later()
 
     def _pump_later(self) -> None:
         self._reactor.defer(self._pump)
@@ -188,6 +227,7 @@ class HeldResults:
         had_room = self.has_room()
         for (epoch, publisher), log in list(self._logs.items()):
             try:
+                self._mark_last(log)
                 self._advance(log)
                 if epoch < self._first_epoch and not log.held_rows():
                     log.remove()
@@ -205,6 +245,16 @@ class HeldResults:
         elif had_room and not self.has_room():
             logger.warning("sinks are behind, publishers wait: plan=%s bytes=%d", self._key.topology(),
                            self._standing_bytes)  # fmt: skip
+
+    def _mark_last(self, log: PublisherLog) -> None:
+        """What a last run gave behind its last marker is complete."""
+        group = log.groups[-1] if log.groups else None
+        if (
+            group is not None
+            and group.frames
+            and any((one.epoch, one.attempt) == group.header.run() for one in self._last_runs)
+        ):
+            log.mark(LAST_CHECKPOINT, lambda: None)
 
     def _advance(self, log: PublisherLog) -> None:
         while log not in self._releases and self._settle_oldest(log):
@@ -238,7 +288,8 @@ class HeldResults:
             self._pump_later()
 
     def _verdict(self, group: Group) -> Verdict:
-        return verdict(group.header.run(), group.checkpoint, self._spans)
+        run = group.header.run()
+        return verdict(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
 
     def _note_undone(self, group: Group) -> None:
         run = group.header.run()

@@ -65,16 +65,16 @@ class PublisherLog:
         header = group.header
         return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
 
-    def begin(self, opening: OpenLink) -> None:
-        """What follows is of the publisher's run that `opening` tells of; that of a former one is complete as it is.
-        Raises OSError."""
+    def begin(self, opening: OpenLink, deployed_ms: int) -> None:
+        """What follows is of the publisher's run that `opening` tells of, of the plan that was deployed at
+        `deployed_ms`; that of a former run is complete as it is. Raises OSError."""
         run = (opening.epoch, opening.attempt)
         writer = self._writer
         if writer is None:
-            self._begin_group(Header(uuid.uuid4().hex, opening.sender, *run, opening.streams, 1, 0))
+            self._begin_group(Header(uuid.uuid4().hex, opening.sender, *run, opening.streams, 1, 0, deployed_ms))
         elif writer.group.header.run() != run:
-            header = Header(writer.group.header.log, opening.sender, *run, opening.streams, writer.group.next_number, 0)
-            self._begin_group(header)
+            log, number = writer.group.header.log, writer.group.next_number
+            self._begin_group(Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms))
         else:
             return
         self._marked = 0

@@ -281,3 +281,34 @@ def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
     second.open(ONCE, lambda _stream: []).close()
     second.close()
     reactor.close()
+
+
+def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_what_was_undone(tmp_path: Path) -> None:
+    """The worker was away while its plan was undeployed and deployed anew."""
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    first = msgspec.structs.replace(ONCE, deployed_ms=1_000)
+    held = HeldResults(tmp_path, first, reactor, sync, lambda _stream: [sink], 10**9)
+    for attempt, number in ((0, 1), (0, 2), (1, 3)):
+        opening = OpenLink("publisher#0", STREAMS, KEY, 7, attempt=attempt)
+        batch = alerts((number, "UA", number))
+        held.append(opening, Data("Alerts", 1, 1, 0, 7, number if attempt == 0 else 1), batch, encode_batch(batch))
+        held.mark(opening, number, lambda: None)
+    held.close()
+
+    second = msgspec.structs.replace(ONCE, epoch=8, deployed_ms=2_000)
+    held = HeldResults(tmp_path, second, reactor, sync, lambda _stream: [sink], 10**9)
+    held.close_before(8)
+    for _ in range(3):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    assert sink.got == [], "what was undone may yet be told"
+    held.judge((CheckpointSpan(7, 0, 1), CheckpointSpan(8, 0, 0)))
+    for _ in range(5):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    assert sink.got == [1, 3]
+    assert held.is_empty()
+    held.close()
+    sync.close()
+    reactor.close()

@@ -149,3 +149,68 @@ def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_i
     until(lambda: lines(file) == [1, 2, 3])
     folder = Path(world.config.results.path) / "worker-1" / "-1234" / "KnockOnDelays"
     until(lambda: not folder.exists())
+
+
+def anew(plan: DeployedPlan) -> DeployedPlan:
+    """Another plan of its name."""
+    return msgspec.structs.replace(plan, epoch=plan.epoch + 1, deployed_ms=plan.deployed_ms + 1_000)
+
+
+def test_a_plan_that_is_deployed_anew_at_once_delivers_what_the_former_one_gave_once_each(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "alerts.ndjson"
+    first = msgspec.structs.replace(with_sinks(("file", {"file.uri": str(file)})), deployed_ms=1_000)
+    world.start(first)
+    former = world.publisher(first).open()
+    former.send("Alerts", numbered(1))
+    former.mark(1)
+    former.send("Alerts", numbered(2))
+    complete(world, (7, 0, 1))
+    until(lambda: lines(file) == [1], former)
+
+    world.manager.deploy()
+    until(lambda: world.health()["plans"] == [], former)
+    complete(world, (8, 0, 0))
+    world.manager.deploy(anew(first))
+    second = world.publisher(anew(first)).open()
+    former.send("Alerts", numbered(3))
+    former.mark(2)
+    former.send("Alerts", numbered(4))
+    second.send("Alerts", numbered(10))
+    second.mark(3)
+    until(lambda: not (former.link.unacknowledged() or second.link.unacknowledged()), former, second)
+    assert lines(file) == [1], "the former topology is not gone yet"
+    former.close()
+    world.closing.remove(former)
+    until(lambda: lines(file) == [1, 2, 3, 4], second)
+    complete(world, (7, 0, 1), (8, 0, 3))
+    until(lambda: lines(file) == [1, 2, 3, 4, 10], second)
+    until(lambda: held(world)["events"] == 0, second)
+
+
+def test_what_the_former_topology_undid_does_not_come_when_its_plan_is_deployed_anew(
+    world: World, tmp_path: Path
+) -> None:
+    """Sinks are so slow that what was undone is still held then."""
+    file = tmp_path / "alerts.ndjson"
+    first = msgspec.structs.replace(with_sinks(("file", {"file.uri": str(file)})), deployed_ms=1_000)
+    world.start(first)
+    former = world.publisher(first).open()
+    former.send("Alerts", numbered(1))
+    former.mark(1)
+    former.send("Alerts", numbered(2))
+    until(lambda: not former.link.unacknowledged(), former)
+    file.rename(tmp_path / "elsewhere")
+    file.mkdir()
+    complete(world, (7, 0, 1), (7, 1, 1))
+    until(lambda: "alerts.ndjson" in world.health()["plans"][0]["last_error"], former)
+    complete(world)
+    world.manager.deploy(anew(first))
+    until(lambda: world.health()["plans"][0]["epoch"] == 8)
+    until(lambda: not former.link.unacknowledged(), former)
+    former.close()
+    world.closing.remove(former)
+    file.rmdir()
+    until(lambda: held(world)["events"] == 0)
+    assert lines(file) == [1]

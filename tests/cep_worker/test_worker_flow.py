@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -13,7 +14,7 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departure
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import Data, MarkIdle, StreamSchema
-from cep_common.messages import DeployedPlan, StreamBinding
+from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
 from siddhi.nesting import DEEPEST
@@ -443,3 +444,21 @@ def test_results_of_a_former_epoch_that_a_slow_listener_holds_up_are_not_lost(
         came += [row[0] for row in values(batch)]
     assert sorted(came) == list(range(61))
     assert came[:20] == list(range(20))
+
+
+def test_results_that_the_plan_deployed_anew_under_the_name_has_no_stream_for_are_dropped_and_told_of(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "alerts.ndjson"
+    sink = Connector("Alerts", "file", {"file.uri": str(file)}, "", {})
+    plan = msgspec.structs.replace(PLAN, sinks=(sink,))
+    world.start(plan)
+    former = world.publisher(plan).open()
+    other = StreamBinding("Alerts", "Alerts:2.0.0", (("late", "string"), ("carrier", "string")))
+    world.manager.deploy(msgspec.structs.replace(plan, epoch=8, deployed_ms=5, exported=(other,)))
+    until(lambda: world.health()["plans"][0]["epoch"] == 8)
+    former.send("Alerts", alerts((1, "UA", 1)))
+    until(lambda: not former.link.unacknowledged(), former)
+    assert file.read_text() == ""
+    assert "plan has changed: plan=KnockOnDelays[-1234] stream=Alerts events=1" in caplog.text
+    assert world.health()["status"] == "ok"

@@ -1,0 +1,47 @@
+"""Which deployment of a plan's name an epoch belongs to. Pure.
+
+epochs       5     6     7  │  8     9  │  10
+deployments  first          │  second   │  present
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+
+
+class Deployments:
+    """The deployments of one name, oldest first, each known by the time at which its plan was deployed first. Epochs
+    are counted on from one to the next."""
+
+    def __init__(self, held: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
+        """`held` tells of what was found: epochs, and when their plan was deployed (0: not known). The present plan has
+        `epoch` and `deployed_ms`."""
+        self._first: list[tuple[int, int]] = []
+        self._newest = -1
+        for known, known_ms in sorted(held):
+            if known_ms:
+                self.follow(known, known_ms)
+            self._newest = known
+        self.follow(epoch, deployed_ms)
+
+    def follow(self, epoch: int, deployed_ms: int) -> None:
+        """The plan that was deployed at `deployed_ms` has `epoch`. One that is not the newest says nothing: where
+        epochs are counted anew, nobody knows whose they are."""
+        if not self._first:
+            self._first.append((0, deployed_ms))
+        elif epoch > self._newest and deployed_ms != self._first[-1][1]:
+            self._first.append((self._newest + 1, deployed_ms))
+        self._newest = max(self._newest, epoch)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def of(self, epoch: int) -> int:
+        """The number of the deployment that has the epoch, from 0."""
+        return bisect_right(self._first, epoch, key=itemgetter(0)) - 1
+
+    def deployed_ms(self, epoch: int) -> int:
+        """When the plan that has the epoch was deployed."""
+        return self._first[self.of(epoch)][1]
