@@ -36,7 +36,7 @@ class Backlog(Protocol):
 
     def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
         """`batch` can be appended for certain, with the body that is given back: its Arrow IPC form, or None when that
-        is not needed. Raises SpoolFullError when it cannot."""
+        is not needed. Raises SpoolFullError when it cannot now, BatchTooLargeError when it never can."""
 
     def append(self, waiting: WaitingBatch) -> None:
         """The batch, for which there was room, is accepted."""

@@ -93,7 +93,8 @@ class Inflow:
 
     def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
         """`batch`, of the inflow's schema, can be offered for certain, with the body that is given back; `body` is its
-        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot."""
+        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot now,
+        BatchTooLargeError when it never can."""
         return self._out.prepare(batch, body) if batch.num_rows else body
 
     def join(self, source: Hashable, now_ms: int) -> None:

@@ -46,7 +46,8 @@ class Intake:
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
         """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
-        lose it; fails with InputError when the stream is gone or nothing more can be stored. Any thread may call it."""
+        lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. Any
+        thread may call it."""
         taken: Future[None] = Future()
         submission = _Submission(source, stream, batch, taken)
         self._reactor.post(lambda: self._arrived(submission))
@@ -92,6 +93,8 @@ class Intake:
                 route.offer(submission.batch, None, NO_WATERMARK, now_ms)
             except SpoolFullError as error:
                 submission.taken.set_exception(InputError("no-room", error.message))
+            except InputError as error:
+                submission.taken.set_exception(error)
             else:
                 self._upkeep.when_safe(partial(submission.taken.set_result, None))
         return True

@@ -207,6 +207,8 @@ class LinkIngress:
                         route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
                     except SpoolFullError:  # the inflow tells why
                         return False
+                    except InputError as error:
+                        server.refuse_frame(client.link, error.reason_code, error.message)
             case MarkIdle():
                 for route in client.routes.values():
                     route.rest()

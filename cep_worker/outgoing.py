@@ -111,7 +111,8 @@ class Outgoing:
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None) -> Any:
         """`batch` (of the stream's schema) can be offered for certain, with the body that is given back; `body` is its
-        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot."""
+        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot now,
+        BatchTooLargeError when it never can."""
         return self._backlog.prepare(batch, body)
 
     def offer(self, batch: pa.RecordBatch, body: Any = None, watermark_ms: int = NO_WATERMARK) -> None:

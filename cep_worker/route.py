@@ -36,7 +36,7 @@ class Route:
 
     def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
         """All inflows have taken `batch`; the caller has asked `has_room`. Raises SpoolFullError when one of them
-        cannot: none has taken it then."""
+        cannot now, BatchTooLargeError when one never can: none has taken it then."""
         prepared = []
         for inflow, order in zip(self.inflows, self._orders, strict=True):
             if order is None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from cep_common.errors import CepError
+from cep_common.errors import CepError, InputError
 
 
 class SpoolFullError(CepError):
     """Nothing more can be stored now: the bound is reached, or the disk is full. Sources must wait."""
 
     code = "spool-full"
+
+
+class BatchTooLargeError(InputError):
+    """A batch will never fit, however empty the log is: its source must send fewer events at once."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("too-large", message)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.identity import (
     Former,
     Identity,
@@ -113,9 +113,15 @@ class Log:
 
     def reserve(self, length: int) -> None:
         """A body of `length` bytes can be appended for certain. Raises SpoolFullError when it cannot; the reason stays
-        as `problem` until `look_again` or `secure`."""
+        as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
+        needed = record_bytes(length)
+        if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
+            raise BatchTooLargeError(
+                f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
+                f"{needed} bytes on disk, spool.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
+            )
         try:
-            self._reserve(record_bytes(length))
+            self._reserve(needed)
         except SpoolFullError as error:
             if not self.problem:
                 logger.warning("sources must wait: %s", error.message)

@@ -33,12 +33,12 @@ from worker_world import (
     values,
 )
 
-from cep_common.errors import ConfigError, PeerError
+from cep_common.errors import ConfigError, InputError, PeerError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
 from cep_common.messages import RegisterWorker, RequestEndpoint, StreamBinding
 from cep_common.security.roles import Door
-from cep_worker.config import InflowConfig, SpoolConfig
+from cep_worker.config import HttpConfig, InflowConfig, SpoolConfig
 from cep_worker.main import Worker
 from cep_worker.spool import segment
 from topology.link_server import FrameArrived, LinkServer
@@ -229,6 +229,25 @@ def test_a_full_spool_holds_sources_back_and_says_why(
     sender.flush(5_000)
     assert times(receiver) == [*range(accepted), 9_999], "what was answered with 503 was not kept, the rest was"
     until(lambda: world.manager.last(RegisterWorker).plans[0].last_error == "")
+
+
+def test_what_would_fill_the_whole_spool_is_refused_and_others_go_on(
+    make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
+) -> None:
+    spool = SpoolConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
+    world = make_world(spool=spool, http=HttpConfig(port=free_port()))
+    world.start(PLAN)
+    answer = post(world, *range(2_500))
+    assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
+    assert "spool.maximum_bytes is 65536; send fewer at once" in answer.json()["message"]
+    sender = world.sender()
+    sender.send(departures(*[(number, "UA", 1, None) for number in range(2_500)]))
+    with pytest.raises(InputError, match="send fewer at once") as refused:
+        sender.flush(5_000)
+    assert refused.value.reason_code == "too-large"
+    assert post(world, 1).status_code == 202
+    receiver = receiver_of(world)
+    until(lambda: times(receiver) == [1], receiver)
 
 
 def test_a_full_disk_holds_sources_back_until_there_is_space(

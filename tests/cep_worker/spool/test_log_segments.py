@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.identity import Identity, new_identity, read_identity
 from cep_worker.spool.log import RESTART_GAP, Log, LogLimits
 from cep_worker.spool.reader import CHUNK_BYTES
@@ -32,7 +32,7 @@ from cep_worker.spool.segment import SUFFIX, segment_path
 from cep_worker.spool.upkeep import Upkeep
 
 IDENTITY = new_identity(PlanKey(-1234, "Delays"), StreamBinding("Departures", "Departures:1.0.0", (("a", "int"),)))
-LIMITS = LogLimits(maximum_bytes=1_000_000, segment_bytes=400)
+LIMITS = LogLimits(maximum_bytes=4_000_000, segment_bytes=400)
 
 
 class Model:
@@ -262,6 +262,19 @@ def test_a_log_at_its_bound_takes_nothing_until_something_is_secured(tmp_path: P
     log.secure(log.last_position // 2)
     assert log.problem == ""
     log.reserve(100)
+    log.close()
+
+
+def test_what_would_fill_the_whole_log_is_refused_and_the_log_goes_on(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=250), Upkeep())
+    most = (1_000 - SEGMENT_HEADER_BYTES - RECORD_HEADER_BYTES) // ALIGNMENT * ALIGNMENT - ALIGNMENT
+    for _ in range(3):
+        with pytest.raises(BatchTooLargeError, match=r"spool\.maximum_bytes is 1000; send fewer at once"):
+            log.reserve(most + 1)
+        assert log.problem == "", "others need not wait"
+        log.reserve(most)
+        log.append(bytes(most), most, 1, 0)
+        log.secure(log.last_position)
     log.close()
 
 
