@@ -115,6 +115,8 @@ class EventTimeMerger:
         self._await_others(now_ms)
         self._released_ms = NO_WATERMARK
         self._pushed_batches = 0
+        self._unseen = False
+        """Rows are held again of which nobody has looked yet for whom they wait."""
         self.held_rows = 0
         self.late_rows = 0
 
@@ -130,6 +132,7 @@ class EventTimeMerger:
 
     def release(self, now_ms: int) -> MergedStep | None:
         """The rows whose turn has come, or None when there are none."""
+        self._unseen = False
         watermark_ms, rank = self._bound()
         parts: list[tuple[str, pa.RecordBatch, Order]] = []
         finished: list[Bundle] = []
@@ -156,7 +159,10 @@ class EventTimeMerger:
         return self._bound()[0]
 
     def next_deadline_ms(self) -> int | None:
-        """When a silent channel stops holding rows back, or None when nothing waits."""
+        """When a silent channel stops holding rows back, or None when nothing waits; a time that is past when rows were
+        restored, which wait from the next `release` on."""
+        if self._unseen:
+            return 0
         deadlines = (self._deadline(channel) for channel in self._channels.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -207,6 +213,7 @@ class EventTimeMerger:
             pending.batches.append(batch)
             pending.earliest_ms = min(pending.earliest_ms, int(batch.column(TIMESTAMP).to_numpy().min()))
             self.held_rows += one.rows
+        self._unseen = self.held_rows > 0
 
     def _deadline(self, channel: _Channel) -> int | None:
         if channel.idle or channel.waited_for_ms is None:
@@ -236,11 +243,14 @@ class EventTimeMerger:
         streams = tuple(stream for stream in held.streams if stream in self._origins)
         heard_as = {origin: awaited for stream in streams for origin, awaited in self._origins[stream].items()}
         awaited = heard_as.get(held.origin, held.origin)
+        if awaited not in heard_as.values():
+            awaited = held.origin.rpartition("#")[0]  # a receiver that is gone: its workers come to the others
         if awaited in heard_as.values():
             former = self._channels.get((awaited, held.name, streams))
             channel = former or self._new_channel(streams, now_ms, idle=True)
             channel.watermark_ms = max(channel.watermark_ms, held.watermark_ms)
-            channel.idle = channel.idle and held.idle
+            # A worker that rested may have sent since, and sends that again; what nobody had opened rests on.
+            channel.idle = channel.idle and held.idle and not held.name
             self._channels[awaited, held.name, streams] = channel
 
     def _await_others(self, now_ms: int) -> None:

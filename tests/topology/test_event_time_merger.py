@@ -389,6 +389,41 @@ def test_a_connection_that_comes_to_another_receiver_is_the_one_that_is_waited_f
     assert merger.watermark_ms() == 20
 
 
+def test_the_workers_of_a_receiver_that_is_gone_are_waited_for() -> None:
+    merger = merger_of(["S"])
+    merger.push(bundle(channel="slow", streams=("S",), origin="EventReceiver#1", watermark_ms=5), 0)
+    merger.push(bundle(("S", [(20, 1)]), channel="fast", origin="EventReceiver#1", watermark_ms=20), 0)
+    merger = restored(merger, {"S": {"EventReceiver#0": "EventReceiver"}})
+    merger.push(bundle(channel="fast", streams=("S",), watermark_ms=20), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(("S", [(10, 2)]), channel="slow", watermark_ms=20), 0)
+    assert released(merger.release(0)) == [("S", 10, 2), ("S", 20, 1)]
+
+
+def test_a_worker_that_rested_at_the_checkpoint_is_waited_for_as_it_may_have_sent_since() -> None:
+    merger = merger_of(["S"])
+    merger.push(bundle(channel="rested", streams=("S",), watermark_ms=5, idle=True), 0)
+    merger = restored(merger, {"S": RECEIVERS})
+    merger.push(bundle(("S", [(20, 1)]), channel="other", watermark_ms=20), 0)
+    assert released(merger.release(0)) == []
+    merger.push(bundle(("S", [(10, 2)]), channel="rested", watermark_ms=20), 0)
+    assert released(merger.release(0)) == [("S", 10, 2), ("S", 20, 1)]
+
+
+def test_rows_that_were_held_go_when_nobody_comes_back() -> None:
+    """Where nothing is heard, only a deadline leads to a look at them."""
+    merger = merger_of(["S"])
+    merger.push(bundle(channel="slow", streams=("S",), watermark_ms=5), 0)
+    merger.push(bundle(("S", [(20, 1)]), channel="fast", watermark_ms=20), 0)
+    merger = restored(merger, {"S": RECEIVERS}, now_ms=50)
+    assert merger.next_deadline_ms() == 0
+    merger.on_time(60)
+    assert merger.release(60) is None
+    assert merger.next_deadline_ms() == 60 + IDLE_MS
+    merger.on_time(60 + IDLE_MS)
+    assert released(merger.release(60 + IDLE_MS)) == [("S", 20, 1)]
+
+
 def test_nobody_waits_for_instances_that_a_stage_has_no_more_and_everybody_for_those_that_are_new() -> None:
     merger = EventTimeMerger(PRODUCERS, IDLE_MS)
     merger.push(bundle(("M", [(5, 1)]), origin="totals#0", watermark_ms=9), 0)
