@@ -33,3 +33,5 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 echo "setup: compiling the engine's loops"
 "$venv/bin/python" -m siddhi.engine.warm_up
+echo "setup: archiving the classes that Spark loads"
+"$venv/bin/python" -m topology.spark.java_options 2>/dev/null || echo "setup: not done; Spark starts some seconds later without them" >&2

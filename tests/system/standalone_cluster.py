@@ -16,6 +16,8 @@ from typing import TypeVar
 import pyspark
 import requests
 
+from topology.spark.java_options import java_options
+
 T = TypeVar("T")
 
 START_TIMEOUT_S = 90.0
@@ -102,6 +104,7 @@ class StandaloneCluster:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": host.address,
             "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": java_options(),
         }
         spark_class, full_name = str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"
         command = [*host.prefix, spark_class, full_name, "--host", host.address, *arguments]

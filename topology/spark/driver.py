@@ -319,15 +319,15 @@ class Driver:
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
 
     def _await_executors(self) -> None:
-        """Executors have run Python once, if there are any: the first topology need not wait for its start."""
-        warming = threading.Thread(target=warm_up, args=(self._spark,), name="warm-up", daemon=True)
-        warming.start()
+        """There are executors, or none came in time. Python starts on them meanwhile: plans that are to run again after
+        a driver has died need not wait until it has."""
         since_ms = self._clock.monotonic_ms()
-        while warming.is_alive() and self._watch.lost is None:
-            if not self._watch.slots() and self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
+        while not self._watch.slots() and self._watch.lost is None and not self._stopping.wait(TURN_MS / 1000):
+            if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
                 logger.warning("no executor has joined yet: master=%s", self._config.spark.master)
-                break
-            warming.join(TURN_MS / 1000)
+                return
+        if executors := len(self._watch.slots()):
+            threading.Thread(target=warm_up, args=(self._spark, executors), name="warm-up", daemon=True).start()
 
     def _register(
         self,

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
+from topology.spark.java_options import java_options
 from topology.spark.reasons import Ending, read_ending, unfit_ending
 from topology.spark.task import run_task
 from topology.stages.settings import TaskAssignment
@@ -34,13 +35,7 @@ class Ended(Protocol):
 
 CANCELLED = Ending("cancelled")
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Events never pass through Java. What it does is done once, at the start, which is a third shorter without the second
-compiler and with the plain collector: a killed driver or executor is back so much sooner, and holds less memory."""
-
 BASE_CONF = {
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     "spark.python.daemon.module": "topology.spark.daemon",
     "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
     "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
@@ -75,16 +70,17 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(config.master).appName(config.application)
     address = {"spark.driver.host": host, "spark.driver.bindAddress": host}
-    conf = BASE_CONF | lease_conf(config.executor_lease_ms) | config.label_conf() | address | config.conf
+    java = {f"spark.{process}.extraJavaOptions": java_options() for process in ("driver", "executor")}
+    conf = BASE_CONF | java | lease_conf(config.executor_lease_ms) | config.label_conf() | address | config.conf
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def warm_up(context: SparkContext) -> None:
-    """Python has run on an executor once, if there is one: the first topology need not wait for its start."""
+def warm_up(context: SparkContext, executors: int) -> None:
+    """Python has run on each of that many executors: topologies that come later need not wait for its start."""
     try:
-        context.parallelize([0], 1).map(str).collect()
+        context.parallelize(range(executors), executors).map(str).collect()  # Spark spreads tasks over executors
     except Py4JError as error:
         logger.warning("not warmed up: %s", error)
 

@@ -96,8 +96,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         greeting = Greeting(task.exchange.server.endpoint)
     except (SiddhiError, TopologyError, ConfigError) as failure:
         greeting = Greeting(Endpoint("", 0), f"{type(failure).__name__}: {failure}")
-    answers = barrier.allGather(msgspec.json.encode(greeting).decode())
-    greetings = [msgspec.json.decode(answer, type=Greeting) for answer in answers]
+    greetings = _meet(barrier, greeting) if assignment.tasks > 1 else [greeting]
     faults = [greeting.error for greeting in greetings if greeting.error]
     if faults or task is None or context is None:
         return faults[0]
@@ -120,6 +119,12 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
             guard.close()
         control.close()
     return ""
+
+
+def _meet(barrier: BarrierTaskContext, greeting: Greeting) -> list[Greeting]:
+    """What all tasks have told, in order. It takes a second: Spark looks no sooner whether all have come."""
+    answers = barrier.allGather(msgspec.json.encode(greeting).decode())
+    return [msgspec.json.decode(answer, type=Greeting) for answer in answers]
 
 
 def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:
