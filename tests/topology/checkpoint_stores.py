@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from s3_server import s3_server
 
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
@@ -25,6 +29,10 @@ PLAN = """@Plan:name('Delays')
 @info(name='all') @dist(execGroup='all', parallel='3') from A select number insert into Out;
 """
 KINDS = ("directory", "objects", "database")
+NAMED = {"s3": os.environ.get("CEP_S3_STORE", ""), "gcs": os.environ.get("CEP_GCS_STORE", "")}
+"""Stores on servers that are not ours: a checkpoint.location each, with a bucket that is there."""
+SERVERS = [kind for kind, location in NAMED.items() if location or kind == "s3"]
+"""Kinds of stores that are on a server. S3 is spoken with one in this process when no other is named."""
 
 
 def plan_xml() -> str:
@@ -38,10 +46,18 @@ def store_of(kind: str, folder: Path) -> CheckpointStore:
         return open_store(f"sqlite:///{folder}/checkpoints.db")
     if kind == "objects":
         (folder / "objects").mkdir(exist_ok=True)
-        return CheckpointStore(
-            "objects", ObjectBlobs(SubTreeFileSystem(str(folder / "objects"), LocalFileSystem()), "")
-        )
+        system = SubTreeFileSystem(str(folder / "objects"), LocalFileSystem())
+        return CheckpointStore("objects", ObjectBlobs(system, "", "objects"))
     return open_store(str(folder / "checkpoints"))
+
+
+@contextmanager
+def store_on_server(kind: str) -> Iterator[CheckpointStore]:
+    """An empty store of that kind, one of `SERVERS`, in a folder of its own."""
+    with ExitStack() as stack:
+        location = NAMED[kind] or stack.enter_context(s3_server()).location("checkpoints%20of/tests")
+        place, joint, options = location.partition("?")
+        yield open_store(f"{place.rstrip('/')}/{secrets.token_hex(6)}{joint}{options}")
 
 
 def manifest_of(
@@ -88,6 +104,13 @@ def take(
     store.write_manifest(manifest)
     writer.complete(checkpoint)
     return manifest
+
+
+def spoil(store: CheckpointStore, part: str, change: Callable[[bytes], bytes]) -> None:
+    """Of what is kept in the folder `part` of the plan, the newest is not what was written any more."""
+    blobs = store._blobs
+    name = f"{KEY.tenant}/{KEY.plan}/{part}/{max(blobs.sizes(f'{KEY.tenant}/{KEY.plan}/{part}'))}"
+    blobs.put(name, [change(blobs.get(name))])
 
 
 def lineage_of(*spans: tuple[int, int, int], reserved: int = 0, void: int = 0) -> Lineage:

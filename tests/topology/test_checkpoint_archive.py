@@ -152,10 +152,17 @@ def test_a_plan_of_which_nothing_can_be_read_begins_without_state_and_says_so(
     assert "no checkpoint can be read, the plan begins without state" in caplog.text
 
 
-def test_a_damaged_lineage_is_made_anew_from_the_checkpoints(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_damaged_lineage_and_one_that_is_gone_are_made_anew_from_the_checkpoints(
+    gone: bool, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
     driver.open(1)
     driver.take(1, 1)
-    (driver.folder / "checkpoints" / "-1234" / "Delays" / "lineage").write_bytes(b"CEPCHKPT")
+    kept = driver.folder / "checkpoints" / "-1234" / "Delays" / "lineage"
+    if gone:
+        kept.unlink()
+    else:
+        kept.write_bytes(b"CEPCHKPT")
     opened = Driver(driver.folder).open(2)
     assert (opened.number, opened.opening.spans) == (1, spans((1, 0, 1)))
     assert opened.opening.last_number > 10

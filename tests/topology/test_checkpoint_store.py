@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from checkpoint_stores import KEY, KINDS, lineage_of, manifest_of, store_of, take
+from checkpoint_stores import KEY, KINDS, SERVERS, lineage_of, manifest_of, spoil, store_of, store_on_server, take
 
 from cep_common.ids import PlanKey
 from topology.checkpoint.blobs import safe_name
@@ -24,12 +24,16 @@ def writer_of(store: CheckpointStore) -> PartWriter:
     return PartWriter(store, KEY, 1, 0, 0, None)
 
 
-@pytest.fixture(params=[*KINDS, "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStore:
+@pytest.fixture(params=[*KINDS, "postgresql", *SERVERS])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CheckpointStore]:
     """An empty store of each kind."""
-    if request.param == "postgresql":
-        return open_store(str(request.getfixturevalue("postgresql").emptied()))
-    return store_of(request.param, tmp_path)
+    if request.param in SERVERS:
+        with store_on_server(request.param) as made:
+            yield made
+    elif request.param == "postgresql":
+        yield open_store(str(request.getfixturevalue("postgresql").emptied()))
+    else:
+        yield store_of(request.param, tmp_path)
 
 
 def files(folder: Path, kind: str) -> list[Path]:
@@ -96,33 +100,26 @@ def test_of_a_torn_or_foreign_manifest_is_told_and_the_one_before_is_used(
     assert "checkpoint 2 of Delays[-1234] is passed over" in told[0]
 
 
-def test_a_checkpoint_whose_pack_is_torn_or_gone_is_passed_over(tmp_path: Path) -> None:
-    store = store_of("directory", tmp_path)
+def test_a_checkpoint_whose_pack_is_torn_or_gone_is_passed_over(store: CheckpointStore) -> None:
     writer = writer_of(store)
     first = take(store, writer, 1, {"all#0": WINDOW})
     take(store, writer, 2, {"all#0": WINDOW[::-1]}, first)
-    pack = files(tmp_path, "packs")[-1]
-    pack.write_bytes(pack.read_bytes()[:-1])
+    spoil(store, "packs", lambda data: data[:-1])
     told: list[str] = []
     found = store.newest(KEY, OPEN, told.append)
     assert found is not None
     assert (found[1].checkpoint, len(told)) == (1, 1)
 
 
-def test_a_chunk_that_is_not_what_was_written_is_never_given(tmp_path: Path) -> None:
-    store = store_of("directory", tmp_path)
+def test_a_chunk_that_is_not_what_was_written_is_never_given(store: CheckpointStore) -> None:
     manifest = take(store, writer_of(store), 1, {"all#0": WINDOW})
-    (pack,) = files(tmp_path, "packs")
-    data = bytearray(pack.read_bytes())
-    data[500_000] ^= 1
-    pack.write_bytes(data)
+    spoil(store, "packs", lambda data: data[:500_000] + bytes([data[500_000] ^ 1]) + data[500_001:])
     with pytest.raises(CheckpointUnreadableError) as refused:
         read_state(store, manifest, "all#0")
     assert refused.value.reason_code == "damaged"
 
 
-def test_a_checkpoint_that_turned_out_to_be_damaged_is_passed_over_until_it_is_deleted(tmp_path: Path) -> None:
-    store = store_of("directory", tmp_path)
+def test_a_checkpoint_that_turned_out_to_be_damaged_is_passed_over_until_it_is_deleted(store: CheckpointStore) -> None:
     writer = writer_of(store)
     first = take(store, writer, 1, {"all#0": WINDOW})
     take(store, writer, 2, {"all#0": WINDOW[::-1]}, first)
@@ -135,7 +132,9 @@ def test_a_checkpoint_that_turned_out_to_be_damaged_is_passed_over_until_it_is_d
     assert told == ["checkpoint 2 of Delays[-1234] is passed over: pack 7 is damaged at byte 3"]
     assert newest in store.taken(KEY)
     store.delete_checkpoint(KEY, newest)
-    assert len(files(tmp_path, "checkpoints")) == 1
+    assert [one.checkpoint for one in store.taken(KEY)] == [1]
+    take(store, writer, 2, {"all#0": WINDOW}, first)
+    assert store.newest(KEY, OPEN, pytest.fail) is not None  # the mark is gone too
 
 
 def test_a_manifest_is_not_written_before_all_of_its_packs_are_there(tmp_path: Path) -> None:
@@ -185,12 +184,12 @@ def test_no_plan_name_leads_out_of_its_folder_or_to_that_of_another() -> None:
         assert not set(name) & set("/.\\\0 ")
 
 
-def test_what_counts_is_kept_over_a_restart_of_the_driver(tmp_path: Path) -> None:
-    store = store_of("directory", tmp_path)
+def test_what_counts_is_kept_and_the_newest_word_holds(store: CheckpointStore) -> None:
     assert store.lineage(KEY) == Lineage()
     lineage = lineage_of((1, 0, 12), (1, 1, 0), reserved=20)
-    store.write_lineage(KEY, lineage)
-    assert store_of("directory", tmp_path).lineage(KEY) == lineage
+    for one in (Lineage(), lineage):
+        store.write_lineage(KEY, one)
+    assert store.lineage(KEY) == lineage
 
 
 def test_a_store_that_cannot_be_used_says_so(tmp_path: Path) -> None:

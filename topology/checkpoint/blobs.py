@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -114,17 +114,22 @@ class DirectoryBlobs:
 
 
 class ObjectBlobs:
-    """Objects below `folder` of a file system of pyarrow's (S3, GCS, HDFS). An object store shows an object when all of
-    it is there; in HDFS a file gets its name when it is whole."""
+    """Objects below `folder` of a file system of pyarrow's (S3, GCS, HDFS), which is called `shown`. An object store
+    shows an object when all of it is there, and what was there until then; in HDFS a file gets its name when it is
+    whole. `endpoint` is the server, where errors are to name one."""
 
-    def __init__(self, system: FileSystem, folder: str) -> None:
+    def __init__(self, system: FileSystem, folder: str, shown: str, endpoint: str = "") -> None:
         self._system = system
         self._folder = folder.rstrip("/")
+        self._shown = shown.rstrip("/")
+        self._endpoint = endpoint
+        self._has_folders = system.type_name not in ("s3", "gcs")
 
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
         path = f"{self._folder}/{name}"
-        with _told(path):
-            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._told(name):
+            if self._has_folders:
+                self._system.create_dir(path.rpartition("/")[0], recursive=True)
             unfinished = f"{path}.{secrets.token_hex(4)}{_BEING_WRITTEN}"
             written = unfinished if isinstance(self._system, HadoopFileSystem) else path
             with self._system.open_output_stream(written) as stream:
@@ -134,11 +139,11 @@ class ObjectBlobs:
                 self._system.move(unfinished, path)
 
     def get(self, name: str) -> bytes:
-        with _told(f"{self._folder}/{name}"), self._system.open_input_stream(f"{self._folder}/{name}") as stream:
+        with self._told(name), self._system.open_input_stream(f"{self._folder}/{name}") as stream:
             return bytes(stream.read())
 
     def get_ranges(self, name: str, ranges: Sequence[Range]) -> list[bytes]:
-        with _told(f"{self._folder}/{name}"), self._system.open_input_file(f"{self._folder}/{name}") as file:
+        with self._told(name), self._system.open_input_file(f"{self._folder}/{name}") as file:
             found = [bytes(file.read_at(length, offset)) for offset, length in ranges]
         return _whole(name, ranges, found)
 
@@ -147,36 +152,46 @@ class ObjectBlobs:
         return {info.base_name: info.size for info in files if not info.base_name.endswith(_BEING_WRITTEN)}
 
     def folders(self, folder: str) -> tuple[str, ...]:
-        return tuple(sorted(info.base_name for info in self._list(folder) if info.type is FileType.Directory))
+        if self._system.type_name != "gcs":
+            return tuple(sorted(info.base_name for info in self._list(folder) if info.type is FileType.Directory))
+        # Of GCS pyarrow tells no folder but those for which there is an object too.
+        prefix = f"{self._folder}/{folder}".rstrip("/") + "/"
+        below = (info.path.removeprefix(prefix).split("/") for info in self._list(folder, recursive=True))
+        return tuple(sorted({first for first, *deeper in below if deeper}))
 
     def delete(self, name: str) -> None:
-        with _told(f"{self._folder}/{name}"), suppress(FileNotFoundError):
+        with self._told(name), suppress(FileNotFoundError):
             self._system.delete_file(f"{self._folder}/{name}")
 
-    def _list(self, folder: str) -> list[_FileInfo]:
+    def _list(self, folder: str, recursive: bool = False) -> list[_FileInfo]:
         path = f"{self._folder}/{folder}".rstrip("/")
-        with _told(path):
-            found: list[_FileInfo] = self._system.get_file_info(FileSelector(path, allow_not_found=True))
+        with self._told(folder):
+            selector = FileSelector(path, allow_not_found=True, recursive=recursive)
+            found: list[_FileInfo] = self._system.get_file_info(selector)
             return found
+
+    def _told(self, name: str) -> AbstractContextManager[None]:
+        return _told(f"{self._shown}/{name}".rstrip("/"), f" at {self._endpoint}" if self._endpoint else "")
 
 
 class _FileInfo(Protocol):
     """What pyarrow tells of a file."""
 
+    path: str
     base_name: str
     type: FileType
     size: int
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _told(where: str, server: str = "") -> Iterator[None]:
     """Errors of files as those of a store."""
     try:
         yield
     except FileNotFoundError as error:
         raise CheckpointUnreadableError("missing", f"{where} is not there") from error
     except (OSError, ArrowException) as error:
-        raise StoreUnreachableError(f"{where} cannot be used: {error}") from error
+        raise StoreUnreachableError(f"{where}{server} cannot be used: {error}") from error
 
 
 def _whole(name: str, ranges: Sequence[Range], found: list[bytes]) -> list[bytes]:

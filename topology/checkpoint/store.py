@@ -18,19 +18,19 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-from pyarrow import ArrowException
-from pyarrow.fs import FileSystem
 
 from cep_common.ids import PlanKey
-from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, ObjectBlobs, Range, safe_name
-from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
+from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, Range, safe_name
+from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
+from topology.checkpoint.object_stores import open_objects
 from topology.checkpoint.sql_blobs import SqlBlobs
 
 logger = logging.getLogger(__name__)
 
 _MANIFEST = re.compile(r"(\d{19})-(\d+)-(\d+)", re.ASCII)
 _DAMAGED = "-damaged"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
 _NEAR_BYTES = 256 * 1024
 """Chunks that lie no further apart are read at one go."""
@@ -191,12 +191,13 @@ class CheckpointStore:
     # ---- lineage ----------------------------------------------------------------------------------------------------
 
     def lineage(self, key: PlanKey) -> Lineage:
-        """Which checkpoints of the plan count. Raises CheckpointUnreadableError when what is kept is damaged."""
+        """Which checkpoints of the plan count. Raises CheckpointUnreadableError when what is kept is damaged, or gone
+        while checkpoints are there."""
         reference = f"{_folder(key)}/lineage"
         try:
             return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
         except CheckpointUnreadableError as error:
-            if error.reason_code != "missing":
+            if error.reason_code != "missing" or self.taken(key):
                 raise
             return Lineage()
 
@@ -242,34 +243,34 @@ class CheckpointStore:
 
 def is_folder(location: str) -> bool:
     """True when `location` is a plain path."""
-    return bool(location) and not urlsplit(location).scheme
+    return bool(location) and not _scheme(location)
 
 
 def shown_location(location: str) -> str:
     """`location` without what may be secret in it: the user's part and the options."""
     if is_folder(location):
         return location
-    parts = urlsplit(location)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    scheme, _, rest = location.partition(":")
+    rest = rest.removeprefix("//")
+    before, at, after = rest.rpartition("@")
+    # A / or ? that was not written as %2F or %3F ends the user's part too early for who reads the URL by its rules.
+    if at and (":" in before or "/" not in before):
+        rest = after
+    return f"{scheme}://{re.split('[?#]', rest, maxsplit=1)[0]}"
 
 
 def open_store(location: str) -> CheckpointStore:
     """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
     database (SQLAlchemy). Raises StoreUnreachableError."""
-    scheme = urlsplit(location).scheme
+    scheme = _scheme(location)
     if scheme.partition("+")[0] in _DATABASES:
         blobs = SqlBlobs(location)
         return CheckpointStore(blobs.shown, blobs)
     if scheme in ("", "file"):
         path = urlsplit(location).path if scheme else location
         return CheckpointStore(location, DirectoryBlobs(Path(unquote(path) if scheme else path).expanduser()))
-    try:
-        system, folder = FileSystem.from_uri(location)
-    except (ArrowException, OSError, ValueError) as error:
-        raise StoreUnreachableError(
-            f"checkpoint.location: {shown_location(location)} cannot be used: {error}"
-        ) from error
-    return CheckpointStore(shown_location(location), ObjectBlobs(system, folder))
+    shown = shown_location(location)
+    return CheckpointStore(shown, open_objects(location, shown))
 
 
 def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -> str:
@@ -295,6 +296,12 @@ def read_state(store: CheckpointStore, manifest: Manifest, instance: str) -> byt
     if len(data) != state.size_bytes:
         raise CheckpointUnreadableError("torn", f"the state of {instance} has {len(data)} of {state.size_bytes} bytes")
     return data
+
+
+def _scheme(location: str) -> str:
+    """What kind of URL it is, also of one that is not well formed; empty when it is none."""
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""
 
 
 def _check_origin(manifest: Manifest, key: PlanKey, reference: str) -> None:
