@@ -129,6 +129,13 @@ def test_a_worker_that_has_left_in_order_is_no_longer_waited_for(receiving: Stag
     receiving.step()
 
 
+def test_a_link_that_leaves_before_it_said_a_word_does_not_say_that_nothing_comes(receiving: Stage) -> None:
+    """A worker that waited too long for an answer goes to another receiver, and may be heard there later than here."""
+    receiving.link.close()
+    receiving.until(lambda: len(receiving.emitted) == 2)
+    assert receiving.told() == [(NO_WATERMARK, False, 0), (NO_WATERMARK, False, 0)]
+
+
 def test_a_link_takes_the_place_of_the_one_that_its_worker_had_for_the_stream(receiving: Stage) -> None:
     receiving.send(1)
     receiving.until(lambda: receiving.held)

@@ -31,13 +31,15 @@ checkpoint is yet to come; a checkpoint holds all that it says was taken."""
 class FrameLedger:
     """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
 
-    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now.
+    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now; `heard` when
+    it said anything at all.
     """
 
     open_frames: deque[int] = field(default_factory=deque)
     finished: set[int] = field(default_factory=set)
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
+    heard: bool = False
 
     def finish(self, sequence: int) -> int | None:
         """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
@@ -150,6 +152,7 @@ class Receiver:
             case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
                 ledger: FrameLedger = link.attachment
                 ledger.open_frames.append(sequence)
+                ledger.heard = True
                 if isinstance(message, Data) and batch is not None:
                     if self._positions.take(_channel(link.opening), link.opening.log, message.position):
                         self._data(link, message.stream, batch, message.watermark_ms, sequence)
@@ -160,9 +163,9 @@ class Receiver:
                     self._pass_on(link)
                     self._finished(link, sequence)
             case LinkGone(link=link, reason=reason):
-                link.attachment.idle = (
-                    reason == CLOSED
-                )  # one that has broken is waited for, as long as for any silent one
+                # One that has broken is waited for, as long as for any silent one; and so is one that left before it
+                # said a word: its worker may have gone to another receiver, where it is about to be heard.
+                link.attachment.idle = reason == CLOSED and link.attachment.heard
                 self._note_connections()
                 self._pass_on(link)
 
