@@ -158,12 +158,13 @@ class KeyedSlidingSelection(SlidingSelection):
 
     def _make_room_for(self, partitions: Int64Array, step: Step) -> None:
         """There is a place for a row of each of `partitions`, and all of these are known."""
-        queues, size = self.queues, len(partitions)
-        if queues.unused_count[0] < size and self.clocked:
+        queues, wanted = self.queues, len(partitions)
+        if queues.unused_count[0] < wanted and self.clocked:
             self._look(step)
             self._close_up()
-        if queues.unused_count[0] < size:
-            self.rows.make_room(0, self.rows.capacity, size)
+            wanted = max(wanted, self.rows.capacity // 8)  # or soon there would be a look for each batch
+        if queues.unused_count[0] < wanted:
+            self.rows.make_room(0, self.rows.capacity, len(partitions))
             queues.grow(self.rows.capacity)
         queues.know(partitions)
         if not self.shape.keys:

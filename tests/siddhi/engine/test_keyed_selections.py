@@ -13,6 +13,7 @@ import pytest
 from siddhi.analysis.analyser import analyse
 from siddhi.engine import query
 from siddhi.engine.fused.keyed import KeyedSlidingSelection
+from siddhi.engine.operator import Step
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -193,3 +194,24 @@ def test_rows_whose_time_is_over_make_room_though_nothing_comes_for_their_instan
     assert fused.rows.capacity <= 256
     assert fused.state_size().groups <= 256
     assert all(batch["s"].to_pylist() == batch["i"].to_pylist() for batch in sums)
+
+
+def test_instances_are_seldom_looked_through_however_full_the_room_for_rows_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look costs as much as there are instances; with 1,000 rows in 1,024 places there is little to be found."""
+    text = partition(VALUE, "from S#window.time(1000) select k, i, sum(i) as s insert into O;")
+    runtime = AppRuntime(analyse(parse(STREAM + text)))
+    runtime.start(0)
+    (fused,) = fused_ones(runtime)
+    looks = 0
+    look = type(fused)._look
+
+    def counted(self: KeyedSlidingSelection, step: Step) -> None:
+        nonlocal looks
+        looks += 1
+        look(self, step)
+
+    monkeypatch.setattr(type(fused), "_look", counted)
+    for row in range(4_000):
+        runtime.send("S", newcomers(row, 1, time_ms=1_000 + row))
+    assert 0 < looks < 4_000 // 64
+    assert fused.rows.capacity <= 4_096
