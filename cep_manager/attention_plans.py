@@ -161,6 +161,16 @@ def _storage(case: Case) -> Iterator[Finding]:
                 what = f"{spool.lost_events} events of {spool.stream} in {name}'s log turned out to be unreadable"
                 advice = "The disk of its data folder is not to be trusted; its log names the files."
                 yield _finding(record.key, Severity.WARNING, "log-lost", what, advice)
+        if report.held is not None and report.held.lost_events:
+            what = f"{report.held.lost_events} results that {name} held turned out to be unreadable"
+            advice = "The disk of its data folder is not to be trusted; its log names the files."
+            yield _finding(record.key, Severity.WARNING, "held-lost", what, advice)
+        aside = sum(spool.set_aside_bytes for spool in report.spools)
+        aside += report.held.set_aside_bytes if report.held is not None else 0
+        if aside:
+            what = f"{aside} bytes of damaged files were set aside by {name}"
+            advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
+            yield _finding(record.key, Severity.WARNING, "files-set-aside", what, advice)
         if report.held is not None and report.held.oldest_ms > HELD_MS:
             what = f"{report.held.events} results wait in {name} for their checkpoint or for sinks"
             since_ms = picture.now_ms - report.held.oldest_ms

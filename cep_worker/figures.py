@@ -8,7 +8,7 @@ from typing import Literal
 from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, ListenerReport, SpoolReport
+from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, SpoolReport
 from cep_worker.connectors import Declared
 
 
@@ -48,18 +48,26 @@ class ConnectorFigures:
 @dataclass(frozen=True, slots=True)
 class HeldFigures:
     """Results of a plan that wait on disk, for their checkpoint or for sinks: events, the bytes of their files, and for
-    how long the oldest have waited."""
+    how long the oldest have waited. `lost_events` turned out to be unreadable; damaged files that were set aside take
+    `set_aside_bytes`."""
 
     events: int = 0
     size_bytes: int = 0
     oldest_ms: int = 0
+    lost_events: int = 0
+    set_aside_bytes: int = 0
+
+    def report(self) -> HeldReport:
+        """What managers are told of it."""
+        return HeldReport(self.events, self.size_bytes, self.oldest_ms, self.lost_events, self.set_aside_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolFigures:
     """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable,
     whether nothing more can be stored now, and why. It has `segments` files of at most `maximum_bytes` together; the
-    oldest event that is still needed has been there for `oldest_ms`. Files to be written over take `spare_bytes`."""
+    oldest event that is still needed has been there for `oldest_ms`. Files to be written over take `spare_bytes`,
+    damaged ones that were set aside `set_aside_bytes`."""
 
     stream: str
     size_bytes: int
@@ -70,6 +78,7 @@ class SpoolFigures:
     oldest_ms: int = 0
     problem: str = ""
     spare_bytes: int = 0
+    set_aside_bytes: int = 0
 
     def report(self) -> SpoolReport:
         """What managers are told of it."""
@@ -81,6 +90,7 @@ class SpoolFigures:
             oldest_ms=self.oldest_ms,
             lost_events=self.lost_events,
             problem=self.problem,
+            set_aside_bytes=self.set_aside_bytes,
         )
 
 

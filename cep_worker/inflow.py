@@ -185,6 +185,7 @@ class Inflow:
             oldest_ms=self._oldest.age_ms(self._now_ms),
             problem=log.problem,
             spare_bytes=log.spare_bytes,
+            set_aside_bytes=log.set_aside_bytes,
         )
 
     def drained(self) -> bool:

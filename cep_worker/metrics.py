@@ -55,6 +55,11 @@ _SPOOLS: tuple[Figure[SpoolFigures], ...] = (
         "Bytes of files that held accepted events and will be written over",
         lambda one: one.spare_bytes,
     ),
+    Figure(
+        "cep_spool_set_aside_bytes",
+        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        lambda one: one.set_aside_bytes,
+    ),
     Figure("cep_spool_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
     Figure(
         "cep_spool_lost_events_total",
@@ -70,6 +75,16 @@ _HELD: tuple[Figure[HeldFigures], ...] = (
         "cep_held_oldest_seconds",
         "For how long the oldest of them have waited",
         lambda one: one.oldest_ms / 1_000,
+    ),
+    Figure(
+        "cep_held_lost_events_total",
+        "Held results that could not be read from the disk again",
+        lambda one: one.lost_events,
+    ),
+    Figure(
+        "cep_held_set_aside_bytes",
+        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        lambda one: one.set_aside_bytes,
     ),
 )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint
 from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
-from cep_common.worker_reports import HeldReport
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures, SpoolFigures
 from cep_worker.inflow import Inflow
@@ -100,7 +99,7 @@ class PlanFlow:
             last_error=self.outflows.problem() or connector_error or refused,
             links=outflow.links() if outflow is not None else (),
             spools=tuple(spool.report() for spool in spools),
-            held=HeldReport(held.events, held.size_bytes, held.oldest_ms) if held is not None else None,
+            held=held.report() if held is not None else None,
             errors=errors,
         )
         unconnected = tuple(

@@ -19,7 +19,15 @@ import msgspec
 
 from cep_common.link_messages import StreamSchema
 from cep_worker.held.decisions import Attempt
-from cep_worker.spool.records import RECORD_HEADER_BYTES, Record, missing_bytes, record_at, record_bytes, record_parts
+from cep_worker.spool.records import (
+    RECORD_HEADER_BYTES,
+    Record,
+    missing_bytes,
+    record_at,
+    record_bytes,
+    record_parts,
+    scan,
+)
 
 SUFFIX = ".results"
 _LENGTH = struct.Struct("<I")
@@ -157,7 +165,7 @@ class GroupWriter:
 
 
 class GroupReader:
-    """Gives a group's frames, in order, each once."""
+    """Gives a group's frames, in order, each once; damaged ones are left out."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -167,13 +175,12 @@ class GroupReader:
     def next(self) -> StoredFrame | None:
         """The next frame; None when there are no more."""
         while self._offset < self._group.size_bytes:
-            found = _read(self._descriptor, self._offset)
+            found = _next(self._descriptor, self._offset)
             if found is None:
                 raise OSError(f"{self._group.path}: damaged at byte {self._offset}")
-            record, entry, body = found
-            self._offset += record.end
-            if isinstance(entry, Frame):
-                return StoredFrame(record.position, entry.stream, record.rows, body)
+            self._offset = found.end
+            if isinstance(found.entry, Frame):
+                return StoredFrame(found.number, found.entry.stream, found.rows, found.body)
         return None
 
     def close(self) -> None:
@@ -182,36 +189,86 @@ class GroupReader:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A group as it was found, and how many bytes behind it are none of its records."""
+    """A group as it was found, and how many bytes behind it are none of its records. Of damaged ones within it, so many
+    bytes and, as far as that can be told, rows are lost."""
 
     group: Group
     torn_bytes: int
+    damaged_bytes: int = 0
+    lost_rows: int = 0
 
 
 def recover(path: Path) -> Recovered | None:
-    """What the file holds, up to the first record that is not whole; None when not even its header is. Raises OSError
-    when it cannot be read."""
+    """What the file holds, up to the last record that is whole; None when its header is not. Raises OSError when it
+    cannot be read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _read(descriptor, 0)
         if found is None or not isinstance(found[1], Header):
             return None
         group = Group(path, found[1], position=found[1].position, size_bytes=found[0].end)
-        while group.checkpoint is None and (found := _read(descriptor, group.size_bytes)) is not None:
-            _note(group, *found[:2])
-        return Recovered(group, os.fstat(descriptor).st_size - group.size_bytes)
+        damaged = lost = 0
+        while group.checkpoint is None and (entry := _next(descriptor, group.size_bytes)) is not None:
+            damaged += entry.damaged_bytes
+            lost += _lost_rows(group, entry)
+            _note(group, entry)
+        return Recovered(group, os.fstat(descriptor).st_size - group.size_bytes, damaged, lost)
     finally:
         os.close(descriptor)
 
 
-def _note(group: Group, record: Record, entry: Entry) -> None:
-    group.size_bytes += record.end
-    if isinstance(entry, Frame):
+def rows_in(path: Path) -> int:
+    """How many rows sound frames hold in a file whose header is damaged. Raises OSError."""
+    return sum(found.rows for found in scan(memoryview(path.read_bytes())) if isinstance(found, Record))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An entry, which ends at `end`, and what is damaged before it."""
+
+    entry: Entry
+    number: int
+    rows: int
+    body: memoryview
+    end: int
+    damaged_bytes: int = 0
+    damaged_rows: int = 0
+
+
+def _next(descriptor: int, offset: int) -> _Found | None:
+    """The first sound entry from `offset` on; None when there is none."""
+    sound = _read(descriptor, offset)
+    if sound is not None:
+        record, entry, body = sound
+        return _Found(entry, record.position, record.rows, body, offset + record.end)
+    rest = os.pread(descriptor, os.fstat(descriptor).st_size - offset, offset)
+    rows = 0
+    for found in scan(memoryview(rest)):
+        sound = _read(descriptor, offset + found.start) if isinstance(found, Record) else None
+        if sound is not None:
+            record, entry, body = sound
+            return _Found(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
+        rows += found.rows
+    return None
+
+
+def _lost_rows(group: Group, found: _Found) -> int:
+    """Rows of damaged frames between what `group` holds and `found`: where the publisher tells positions, these do."""
+    if not found.damaged_bytes:
+        return 0
+    position = found.entry.position if isinstance(found.entry, Frame) else 0
+    return max(found.damaged_rows, position - found.rows - group.position)
+
+
+def _note(group: Group, found: _Found) -> None:
+    group.size_bytes = found.end
+    group.frames = found.number - group.header.first_number  # with those that are lost: no number comes twice
+    if isinstance(found.entry, Frame):
         group.frames += 1
-        group.rows += record.rows
-        group.position = max(group.position, entry.position)
-    elif isinstance(entry, Mark):
-        group.checkpoint = entry.checkpoint
+        group.rows += found.rows
+        group.position = max(group.position, found.entry.position)
+    elif isinstance(found.entry, Mark):
+        group.checkpoint = found.entry.checkpoint
 
 
 def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[bytes, Any, bytes], int]:

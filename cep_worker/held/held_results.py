@@ -22,6 +22,8 @@ from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.release import Release
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
+from cep_worker.spool.aside import SUFFIX as ASIDE
+from cep_worker.spool.aside import SetAside
 from cep_worker.spool.folder import safe_component
 
 logger = logging.getLogger(__name__)
@@ -65,10 +67,12 @@ class HeldResults:
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
+        self._lost_rows = 0
         self._closed = False
         self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._recover(plan.epoch)
+        self._aside = SetAside(folder, f"*/*/*{ASIDE}")
         found = {group.header for log in self._logs.values() for group in log.groups}
         self._deployments = Deployments({(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms)
         self.update(plan)
@@ -146,7 +150,14 @@ class HeldResults:
                     since_ms = min(since_ms, group.since_ms)
         logs = self._logs.values()
         rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
-        self._figures = HeldFigures(rows, size if rows else 0, now_ms - since_ms)
+        self._aside.tick(now_ms)
+        self._figures = HeldFigures(
+            events=rows,
+            size_bytes=size if rows else 0,
+            oldest_ms=now_ms - since_ms,
+            lost_events=self._lost_rows,
+            set_aside_bytes=self._aside.size_bytes,
+        )
 
     def figures(self) -> HeldFigures:
         """How much is held, as of the last tick."""
@@ -180,6 +191,7 @@ class HeldResults:
     def _recover(self, epoch: int) -> None:
         for folder in sorted(self._folder.glob("*/*")):
             log = PublisherLog(folder, self._key, self._sync)
+            self._note_lost(log.lost_rows)
             header = log.groups[-1].header if log.groups else None
             if header is not None and (log.held_rows() or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = log
@@ -277,8 +289,13 @@ class HeldResults:
             return True
         if found is Verdict.RELEASE and not log.is_written(group):
             done = partial(self._delivered, log)
-            self._releases[log] = Release(log.group_id(group), group, self._exported, self._consumers, done)
+            self._releases[log] = Release(
+                log.group_id(group), group, self._exported, self._consumers, done, self._note_lost
+            )
         return False
+
+    def _note_lost(self, rows: int) -> None:
+        self._lost_rows += rows
 
     def _delivered(self, log: PublisherLog) -> None:
         """The log's oldest group is with all consumers."""

@@ -24,11 +24,15 @@ from cep_worker.held.group_file import (
     Group,
     GroupWriter,
     Header,
+    Recovered,
     group_path,
     ordinal_of,
     recover,
+    rows_in,
 )
 from cep_worker.held.syncing import FileSync
+from cep_worker.spool.aside import SUFFIX as ASIDE
+from cep_worker.spool.aside import set_aside
 from topology.frames import encode_batch
 
 logger = logging.getLogger(__name__)
@@ -43,6 +47,8 @@ class PublisherLog:
         self.folder = folder
         self.groups: deque[Group] = deque()
         """What is held, oldest first; the last one may still be written."""
+        self.lost_rows = 0
+        """Of what was found, as many turned out to be unreadable."""
         self._key = key
         self._sync = sync
         self._writer: GroupWriter | None = None
@@ -123,8 +129,12 @@ class PublisherLog:
             self._writer = None
 
     def remove(self) -> None:
-        """As `close`, and the folder is deleted. Raises OSError."""
-        shutil.rmtree(self.folder)
+        """As `close`, and the folder is deleted, but for what was set aside in it. Raises OSError."""
+        if any(self.folder.glob(f"*{ASIDE}")):
+            for path in self.folder.glob(f"*{SUFFIX}"):
+                path.unlink()
+        else:
+            shutil.rmtree(self.folder)
         self.close()
 
     def _begin_group(self, header: Header) -> None:
@@ -146,10 +156,10 @@ class PublisherLog:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._ordinal = ordinal_of(path)
             found = recover(path)
-            if found is None:  # made just before everything stopped
-                logger.warning("held results without a beginning, deleted: file=%s", path)
-                path.unlink()
+            if found is None:
+                self._give_up(path)
                 continue
+            self._note_damage(found)
             if found.torn_bytes:
                 logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
@@ -168,6 +178,30 @@ class PublisherLog:
         self._marked = max((group.checkpoint or 0 for group in self.groups if group.header.run() == run), default=0)
         if last.checkpoint is not None:
             self._begin_group(_following(last))
+
+    def _note_damage(self, found: Recovered) -> None:
+        """Counts what the group has lost; and what the one before it has at its end, if it is of the same run."""
+        before, group = self.groups[-1] if self.groups else None, found.group
+        missing = 0
+        if before is not None and before.header.run() == group.header.run():
+            follows = ordinal_of(before.path) + 1 == ordinal_of(group.path)
+            missing = max(0, group.header.position - before.position) if follows else 0
+        lost = found.lost_rows + missing
+        if found.damaged_bytes or missing:
+            logger.error("held results lost, a file is damaged: file=%s bytes=%d events=%d",
+                         group.path, found.damaged_bytes, lost)  # fmt: skip
+        self.lost_rows += lost
+
+    def _give_up(self, path: Path) -> None:
+        """Nobody knows whose results are in the file."""
+        rows = rows_in(path)
+        if rows:
+            logger.error("held results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
+                         set_aside(path), rows)  # fmt: skip
+            self.lost_rows += rows
+        else:  # made just before everything stopped
+            logger.warning("held results without a beginning, deleted: file=%s", path)
+            path.unlink()
 
 
 def _following(group: Group) -> Header:

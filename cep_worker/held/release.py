@@ -28,15 +28,17 @@ class Release:
         exported: Mapping[str, Attributes],
         consumers: Consumers,
         delivered: Callable[[], None],
+        lost: Callable[[int], None],
     ) -> None:
-        """`exported` are the streams of the plan as consumers know them. Raises OSError when the file cannot be
-        read."""
+        """`exported` are the streams of the plan as consumers know them; `lost` is told how many events turn out to be
+        unreadable. Raises OSError when the file cannot be read."""
         self._id = group_id
         self._group = group
         self._schemas = {one.stream: arrow_schema(one) for one in group.header.streams}
         self._known = {one.stream for one in group.header.streams if exported.get(one.stream) == one.attributes}
         self._find = consumers
         self._delivered = delivered
+        self._lost = lost
         self._consumers: dict[str, Sequence[Consumer]] = {}
         self._reader: GroupReader | None = GroupReader(group)
         self._frame: StoredFrame | None = None
@@ -65,8 +67,7 @@ class Release:
         try:
             return reader.next()
         except OSError as error:
-            lost = self._group.rows - self._rows
-            logger.error("held results lost: events=%d reason=%s", lost, error)  # noqa: TRY400 - the text says it all
+            logger.error("held results cannot be read: reason=%s", error)  # noqa: TRY400 - the text says it all
             return None
 
     def _offer(self, frame: StoredFrame) -> bool:
@@ -96,6 +97,10 @@ class Release:
 
     def _finish(self) -> None:
         self.close()
+        lost = self._group.rows - self._rows
+        if lost:
+            logger.error("held results lost: file=%s events=%d", self._group.path, lost)
+            self._lost(lost)
         for consumers in self._consumers.values():
             for consumer in consumers:
                 consumer.commit(self._id, self._receipt(1))

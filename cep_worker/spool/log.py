@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from cep_worker.spool.aside import SetAside, set_aside
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.identity import (
     Former,
@@ -31,10 +32,12 @@ from cep_worker.spool.identity import (
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import (
     SEGMENT_HEADER_BYTES,
+    Record,
     SegmentHeader,
     decode_segment_header,
     record_bytes,
     record_parts,
+    scan,
 )
 from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
 from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
@@ -89,6 +92,7 @@ class Log:
         self._lock = threading.Lock()
         if folder.is_dir():
             self._recover()
+        self._aside = SetAside(folder)
         upkeep.opened(self)
 
     @property
@@ -105,6 +109,11 @@ class Log:
     def spare_bytes(self) -> int:
         """What is on disk beside them, to be written over."""
         return self._spares.size_bytes
+
+    @property
+    def set_aside_bytes(self) -> int:
+        """What damaged files take that were set aside."""
+        return self._aside.size_bytes
 
     @property
     def maximum_bytes(self) -> int:
@@ -154,16 +163,21 @@ class Log:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
-            self.look_again()
+        if self.secured >= self.last_position and self._is_full():
+            self._seal()  # or it would be full for ever, and of what nobody needs
+            self._spares.add(self._segments.pop())
+            self._sealed_bytes = 0
+        self.look_again()
 
     def tick(self, now_ms: int) -> None:
         """Passes the time."""
         self._spares.tick(now_ms)
+        self._aside.tick(now_ms)
         self.look_again()
 
     def look_again(self) -> None:
         """What was wrong may be right again: `reserve` will see."""
-        if self.problem and self.size_bytes < self._limits.maximum_bytes:
+        if self.problem and not self._is_full():
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
@@ -213,10 +227,12 @@ class Log:
             self._secured_file = None
 
     def _reserve(self, needed: int) -> None:
-        if self.size_bytes >= self._limits.maximum_bytes:
+        if self._is_full():
+            aside = self._aside.size_bytes
+            damaged = f", and {aside} of damaged files (remove {self.folder / '*.unreadable'})" if aside else ""
             raise SpoolFullError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
-                f"events are kept on disk already, spool.maximum_bytes is {self._limits.maximum_bytes}"
+                f"events are kept on disk already{damaged}, spool.maximum_bytes is {self._limits.maximum_bytes}"
             )
         if not self._begun:
             self._note_begun()
@@ -225,6 +241,9 @@ class Log:
         if writer is None or writer.segment.size + needed > largest:
             writer = self._begin_segment()
         writer.reserve(needed)
+
+    def _is_full(self) -> bool:
+        return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
 
     def _note_begun(self) -> None:
         """Not when the log is opened: where the disk is full, it must still be read. Raises SpoolFullError."""
@@ -282,8 +301,9 @@ class Log:
         self.secured = self.last_position = self._read_secured()
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            self._take_segment(path)
+        damaged = [aside for path in sorted(self.folder.glob(f"*{SUFFIX}")) if (aside := self._take_segment(path))]
+        for aside in damaged:
+            self._note_set_aside(aside)
         found = self._recover_last() if self._segments else None
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
@@ -299,26 +319,40 @@ class Log:
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._writer = SegmentWriter.reopen(self._segments[-1])
 
-    def _take_segment(self, path: Path) -> None:
+    def _take_segment(self, path: Path) -> Path | None:
+        """The segment is one of the log's. Otherwise it is gone, or set aside: there, if it may have been the log's."""
         try:
             with path.open("rb") as file:
                 beginning = file.read(SEGMENT_HEADER_BYTES)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:  # secured, and deleted in this moment
-            return
+            return None
         header = decode_segment_header(beginning)
         ours = header is not None and header.log == self.identity.log
         named = segment_path(self.folder, header.first_position) if header is not None else path
         if header is not None and ours and named == path:
             self._segments.append(Segment(path, header, size))
         elif any(beginning) and not (ours and named < path):
-            aside = path.with_suffix(".unreadable")
+            aside = set_aside(path)
             logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
-            path.rename(aside)
+            return aside if header is None else None
         else:  # made, or made of a spare file, just before the machine stopped: its header did not get to the disk
             if any(beginning):
                 logger.warning("spool segment had not got to the disk: file=%s", path)
             path.unlink()
+        return None
+
+    def _note_set_aside(self, aside: Path) -> None:
+        """What can be told of the events in a file whose header is damaged. Those between two segments are missed when
+        they are read."""
+        first = [segment.header.first_position for segment in self._segments]
+        if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
+            return
+        records = (one for one in scan(memoryview(aside.read_bytes())) if isinstance(one, Record))
+        rows = sum(record.rows for record in records if record.position > self.secured)
+        if rows:
+            logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)
+            self.note_lost(rows)
 
     def _recover_last(self) -> Recovered:
         last = self._segments[-1]

@@ -312,3 +312,34 @@ def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_
     held.close()
     sync.close()
     reactor.close()
+
+
+def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_path: Path) -> None:
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    for number in (1, 2, 3):
+        batch = alerts((number, "UA", number))
+        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+        if number > 1:
+            held.mark(opening, number, lambda: None)
+    held.close()
+    first, second = sorted(tmp_path.glob("7/*/*.results"))[:2]
+    content = bytearray(first.read_bytes())
+    content[content.index(encode_batch(alerts((2, "UA", 2))).to_pybytes()[-64:])] ^= 1
+    first.write_bytes(content)
+    second.write_bytes(b"?" + second.read_bytes()[1:])
+
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held.judge((CheckpointSpan(7, 0, 3),))
+    for _ in range(4):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    held.tick(0)
+    assert sink.got == [1], "the mark behind what is damaged is found"
+    assert (held.figures().lost_events, held.is_empty()) == (2, True)
+    assert held.figures().set_aside_bytes > 100
+    held.close()
+    sync.close()
+    reactor.close()

@@ -224,6 +224,37 @@ def test_a_file_of_another_log_is_set_aside(tmp_path: Path, caplog: pytest.LogCa
     assert path.with_suffix(".unreadable").exists()
 
 
+def test_damaged_files_that_were_set_aside_are_told_and_count_until_they_are_removed(tmp_path: Path) -> None:
+    limits = LogLimits(maximum_bytes=1_600, segment_bytes=300)
+    log = Log(tmp_path / "log", IDENTITY, limits, Upkeep())
+    for _ in range(5):
+        log.reserve(200)
+        log.append(bytes(200), 200, 2, 0)
+    log.close()
+    first, *_, last = sorted(log.folder.glob(f"*{SUFFIX}"))
+    for path in (first, last):
+        flip(path, 20)
+    log = Log(log.folder, IDENTITY, limits, Upkeep())
+    assert len(list(everything(log))) == 3
+    assert log.lost_rows == 4
+    assert log.set_aside_bytes == 2 * log.size_bytes // 3
+    while not log.problem:
+        try:
+            log.reserve(200)
+            log.append(bytes(200), 200, 2, 0)
+        except SpoolFullError as full:
+            assert f"damaged files (remove {log.folder}/*.unreadable)" in full.message  # noqa: PT017
+    assert log.size_bytes + log.set_aside_bytes < 1_600 + 300
+    log.secure(log.last_position)
+    assert log.problem == "", "nobody needs what is in it"
+    log.reserve(200)
+    for aside in log.folder.glob("*.unreadable"):
+        aside.unlink()
+    log.tick(5_000)
+    assert log.set_aside_bytes == 0
+    log.close()
+
+
 def test_secured_segments_are_deleted_and_a_reader_that_is_behind_goes_on(tmp_path: Path) -> None:
     model = Model(tmp_path / "log")
     for _ in range(9):

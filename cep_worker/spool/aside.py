@@ -1,0 +1,47 @@
+"""Files that were found damaged and set aside: what is in them can be looked at, and they stay until a person removes
+them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SUFFIX = ".unreadable"
+
+LOOK_MS = 5_000
+"""How often it is looked whether somebody has removed them."""
+
+
+class SetAside:
+    """The files of a folder that were set aside."""
+
+    def __init__(self, folder: Path, pattern: str = f"*{SUFFIX}") -> None:
+        """`pattern` finds them in `folder`."""
+        self._folder = folder
+        self._pattern = pattern
+        self._looked_ms: int | None = None
+        self.size_bytes = 0
+        """What they take on the disk."""
+        self.look()
+
+    def look(self) -> None:
+        """What is there now is counted."""
+        sizes = 0
+        for path in self._folder.glob(self._pattern):
+            try:
+                sizes += path.stat().st_size
+            except OSError:  # removed in this moment; or the disk fails, as whoever writes to it will tell
+                continue
+        self.size_bytes = sizes
+
+    def tick(self, now_ms: int) -> None:
+        """The time is `now_ms`: what was removed is noticed after a while."""
+        if self.size_bytes and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS):
+            self._looked_ms = now_ms
+            self.look()
+
+
+def set_aside(path: Path) -> Path:
+    """The file is out of the way; this is where. Raises OSError."""
+    aside = path.with_suffix(SUFFIX)
+    path.rename(aside)
+    return aside
