@@ -13,12 +13,14 @@ cannot be shared out.
 
 All new instances have the latest of the old clocks, as one engine for all keys would. A timer of an instance that was
 behind fires with the next step, as every timer that was set for a time already past; none fires twice, none is lost.
+
+Where the app was edited as well, its new form first takes over what it can of each old instance (`adopt`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +30,7 @@ from siddhi.analysis import model
 from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.fused.sliding import SlidingSelection
-from siddhi.engine.matching import name_of
+from siddhi.engine.matching import LeftPart, PartName, name_of
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.partitions.registry import Instances
 from siddhi.engine.query import Query
@@ -55,17 +57,46 @@ class KeyShare:
     owner: Owner
 
 
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The `snapshots` of instances of an app that was edited, as snapshots of what it is now: what they held and is not
+    in it any more is `left`, what is new in it, or defined otherwise, has `begun`."""
+
+    snapshots: tuple[bytes, ...]
+    left: tuple[LeftPart, ...]
+    begun: frozenset[PartName]
+
+
+def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> Adopted:
+    """What each of `apps`, the old instances in their new form, takes over of the one of `snapshots` that is its own;
+    see `AppRuntime.restore_matching`. `SnapshotError` for bytes that are no snapshot."""
+    taken: list[bytes] = []
+    left: dict[LeftPart, None] = {}
+    begun: set[PartName] = set()
+    for snapshot, app in zip(snapshots, apps, strict=True):
+        runtime = AppRuntime(app)
+        report = runtime.restore_matching(snapshot)
+        taken.append(runtime.snapshot())
+        left.update(dict.fromkeys(report.left))
+        begun.update(report.begun)
+    return Adopted(tuple(taken), tuple(left), frozenset(begun))
+
+
 def redistribute(
-    snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp], shares: Mapping[str, KeyShare]
+    snapshots: Sequence[Buffer],
+    apps: Sequence[model.AnalysedApp],
+    shares: Mapping[str, KeyShare],
+    begun: Collection[PartName] = (),
 ) -> list[bytes]:
     """A snapshot for each of `apps`, the new instances, of the state in `snapshots` of all old ones.
 
     The apps are one and the same but for the ranges of partitions. `shares` tells for each input stream that is shared
-    by key who owns its keys; all others go to every instance, or to any. `SnapshotError`: `snapshot-not-by-key` when
-    there is state that no key owns, `snapshot-of-another-app` when a snapshot has other parts than `apps`.
+    by key who owns its keys; all others go to every instance, or to any. Parts in `begun` that go by no key begin, as
+    at a start, at the latest of the clocks. `SnapshotError`: `snapshot-not-by-key` when there is state that no key
+    owns, `snapshot-of-another-app` when a snapshot has other parts than `apps`.
     """
     checked = {stream: replace(share, owner=_checked(share.owner, len(apps))) for stream, share in shares.items()}
-    return [write_snapshot(_instance(snapshots, app, index, checked)) for index, app in enumerate(apps)]
+    return [write_snapshot(_instance(snapshots, app, index, checked, begun)) for index, app in enumerate(apps)]
 
 
 def _checked(owner: Owner, count: int) -> Owner:
@@ -81,7 +112,11 @@ def _checked(owner: Owner, count: int) -> Owner:
 
 
 def _instance(
-    snapshots: Sequence[Buffer], app: model.AnalysedApp, index: int, shares: Mapping[str, KeyShare]
+    snapshots: Sequence[Buffer],
+    app: model.AnalysedApp,
+    index: int,
+    shares: Mapping[str, KeyShare],
+    begun: Collection[PartName],
 ) -> SavedApp:
     """What the new instance `index`, which runs `app`, has of all that is in `snapshots`."""
     fresh = AppRuntime(app)
@@ -94,12 +129,23 @@ def _instance(
         pool.restore(one.saved.strings)
         codes = strings.absorb(pool)
         states.append([_recoded(part.state, codes) for part in one.saved.parts])
+    clock = max((one.saved.clock for one in owned if one.saved.clock is not None), default=None)
+    beginnings = _beginnings(app, clock, begun)
     joined = tuple(
-        SavedPart(part.definition, _joined(part, [state[place] for state in states], owned, shares))
+        SavedPart(part.definition, _joined(part, [state[place] for state in states], owned, shares, beginnings))
         for place, part in enumerate(fresh.state.parts)
     )
-    clock = max((one.saved.clock for one in owned if one.saved.clock is not None), default=None)
     return replace(fresh.saved(), clock=clock, strings=strings.snapshot(), parts=joined)
+
+
+def _beginnings(app: model.AnalysedApp, clock: int | None, begun: Collection[PartName]) -> dict[PartName, State]:
+    """The states of the parts `begun` when they begin at `clock`."""
+    if not begun:
+        return {}
+    runtime = AppRuntime(app)
+    runtime.restore_matching(write_snapshot(replace(runtime.saved(), clock=clock, parts=())))
+    parts = {name_of(part.definition): part.holder for part in runtime.state.parts}
+    return {name: parts[name].snapshot() for name in begun}
 
 
 def _recoded(state: State, codes: Int64Array) -> State:
@@ -197,8 +243,15 @@ def _grouped(query: Query) -> Selector | SlidingSelection:
 # ---- what a new instance makes of what it is given
 
 
-def _joined(part: Part, states: Sequence[State], owned: Sequence[_Owned], shares: Mapping[str, KeyShare]) -> State:
-    """One state of `part`, which holds nothing, for all `states`."""
+def _joined(
+    part: Part,
+    states: Sequence[State],
+    owned: Sequence[_Owned],
+    shares: Mapping[str, KeyShare],
+    beginnings: Mapping[PartName, State],
+) -> State:
+    """One state of `part`, which holds nothing, for all `states`; one that begins and goes by no key is among
+    `beginnings`."""
     holder, definition = part.holder, part.definition
     try:
         if isinstance(holder, Instances):
@@ -207,6 +260,8 @@ def _joined(part: Part, states: Sequence[State], owned: Sequence[_Owned], shares
             return holder.joined(states, [one.ids[holder.partition.name] for one in owned])
         if isinstance(holder, Query) and _group_key(holder, shares) is not None:
             return holder.joined(states, [NO_POSITIONS for _ in owned])
+        if name_of(definition) in beginnings:
+            return beginnings[name_of(definition)]
         own = holder.snapshot()
         if all(same_state(state, own) for state in states):
             return own

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from topology_builders import EPOCH, KEY
 
 from query_plan.builder import build
 from query_plan.model import GroupingKind, ProcessingStage, QueryPlan, instance_stage, stage_app
@@ -22,7 +23,10 @@ from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares
 from topology.grouping import key_hashes
+from topology.model import Topology
 from topology.stages.partition_keys import ComputedKeys
+from topology.stages.processor import ENGINE
+from topology.stages.rescaling import rescaled
 
 HEAD = """@Plan:name('P') @Plan:playback
 @Import('S:1.0.0') define stream S (k string, v int, d double, b bool, n long);
@@ -221,3 +225,29 @@ def test_scaling_a_stage_anywhere_changes_no_answer(name: str) -> None:
     assert Counter(map(repr, rows)) == Counter(map(repr, whole.rows))
     if not name.endswith("key") and name != "ranges":
         assert by_key(rows) == by_key(whole.rows)
+
+
+NEW = "from S#window.length(5) select k, v insert into Extra;"
+"""A query that comes to those of a plan."""
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_the_same_in_an_edited_stage_changes_no_answer_when_the_stage_is_scaled_too(name: str) -> None:
+    before, after = ((2, 3), (3, 1), (1, 2))[len(name) % 3]
+    plan = plan_of(QUERIES[name])
+    edited = plan_of(QUERIES[name].replace("end;", f"{NEW} end;", 1))
+    generator = random.Random(name)  # noqa: S311 - no secret
+    whole, parts = Instances(plan, 1), Instances(plan, before)
+    given = list(events(generator, EVENTS))
+    for time_ms, stream, batch in given[:30]:
+        for one in (whole, parts):
+            one.send(time_ms, stream, batch)
+    (stage,) = edited.processors
+    states = {f"g#{index}": {ENGINE: runtime.snapshot()} for index, runtime in enumerate(parts.runtimes)}
+    shared = rescaled(Topology(KEY, EPOCH, edited, 1), replace(stage, parallel=after), states, ScriptPolicy())
+    assert shared.left == ()
+    again = Instances(edited, after, [state[ENGINE] for state in shared.states])
+    for time_ms, stream, batch in given[30:]:
+        for one in (whole, again):
+            one.send(time_ms, stream, batch)
+    assert Counter(map(repr, [*parts.rows, *again.rows])) == Counter(map(repr, whole.rows))

@@ -95,6 +95,21 @@ def test_every_key_goes_on_where_its_events_come_now(launch: Launch, before: int
     assert [left for task in again.tasks for left in task.left()] == []
 
 
+def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_of(launch: Launch) -> None:
+    gone = "@info(name='gone') from S#window.length(2) select max(number) as number insert into Unheard; end;"
+    states = cut(launch(2, text=KEYED.replace("end;", gone)), 50)
+    other = "@info(name='other') from S#window.length(2) select max(number) as most insert into Unheard; end;"
+    again = launch(3, states, text=KEYED.replace("end;", other))
+    again.listen()
+    assert again.open_log() == 50
+    for number in range(51, 91):
+        again.send_from_log(number)
+    again.until(lambda: len(again.out) == 40)
+    assert sorted(number for _, number in again.out) == sorted(sums(range(1, 91))[50:])
+    told = {left for task in again.tasks for left in task.left()}
+    assert told == {"keyed: query gone: the app has none of that name"}
+
+
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 3)])
 def test_rows_that_wait_for_a_watermark_go_with_their_keys(launch: Launch, before: int, after: int) -> None:
     running = launch(before, header="@app:playback")

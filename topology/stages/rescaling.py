@@ -1,56 +1,91 @@
 """The state of a stage that had another number of instances, shared out to those that it has now: every key's to the
-instance that gets its events."""
+instance that gets its events. Where the stage was edited as well, that of what is the same in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from query_plan.model import GroupingKind, ProcessingStage, instance_stage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.engine.redistribute import redistribute
+from siddhi.analysis.model import AnalysedApp
+from siddhi.engine.redistribute import adopt, redistribute
 from siddhi.errors import SnapshotError
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares
+from topology.errors import TopologyError
 from topology.frames import arrow_schema
 from topology.grouping import KeySharer, share_rows
 from topology.merger import share_out
 from topology.model import Topology
 from topology.stages.contract import Parts
 from topology.stages.partition_keys import ComputedKeys
-from topology.stages.processor import ENGINE, HELD
+from topology.stages.processor import ENGINE, HELD, OF_ANOTHER_APP
 
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """The states of the stage's instances, in order; none when they begin anew, and then why."""
+    """The states of the stage's instances, in order, and what could not be taken over; none when they begin anew, and
+    then why."""
 
     states: tuple[Parts, ...]
-    left: str = ""
+    left: tuple[str, ...] = ()
 
 
 def rescaled(
     topology: Topology, stage: ProcessingStage, former: Mapping[str, Parts], scripts: ScriptPolicy
 ) -> Rescaled:
-    """What `former`, the states of all instances that the stage had, is for those that it has now."""
-    apps = [
-        analyse(stage_app(topology.plan, instance_stage(stage, index)), builtin_registry(scripts))
-        for index in range(stage.parallel)
-    ]
-    states = [former[name] for name in sorted(former)]
+    """What `former`, the states of all instances that the stage had, is for those that it has now. Raises TopologyError
+    when rows wait that the stage does not take any more."""
+    states = [former[name] for name in sorted(former, key=_index)]
     try:
-        engines = redistribute([state[ENGINE] for state in states], apps, key_shares(stage))
+        engines, left = _engines(topology, stage, [state[ENGINE] for state in states], scripts)
     except SnapshotError as error:
-        return Rescaled((), f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}")
+        why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
+        return Rescaled((), (why,))
     parts: list[dict[str, bytes]] = [{ENGINE: engine} for engine in engines]
     held = [state[HELD] for state in states if HELD in state]
     if held:
         for part, rows in zip(parts, _held(topology, stage, held, scripts), strict=True):
             part[HELD] = rows
-    return Rescaled(tuple(parts))
+    return Rescaled(tuple(parts), left)
+
+
+def _engines(
+    topology: Topology, stage: ProcessingStage, former: list[bytes], scripts: ScriptPolicy
+) -> tuple[list[bytes], tuple[str, ...]]:
+    """The states of the engines, and what could not be taken over."""
+    apps, shares = _apps(topology, stage, scripts), key_shares(stage)
+    try:
+        return redistribute(former, apps, shares), ()
+    except SnapshotError as error:
+        if error.problems[0].code != OF_ANOTHER_APP:
+            raise
+    adopted = adopt(former, _apps(topology, replace(stage, parallel=len(former)), scripts))
+    left = tuple(f"{stage.name}: {part}" for part in adopted.left)
+    return redistribute(adopted.snapshots, apps, shares, adopted.begun), left
+
+
+def _apps(topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> list[AnalysedApp]:
+    """What each of the stage's instances runs."""
+    registry = builtin_registry(scripts)
+    return [
+        analyse(stage_app(topology.plan, instance_stage(stage, index)), registry) for index in range(stage.parallel)
+    ]
+
+
+def _index(instance: str) -> int:
+    return int(instance.rpartition("#")[2])
+
+
+class _Schemas(dict[str, pa.Schema]):
+    """The schemas of a stage's inputs."""
+
+    def __missing__(self, stream: str) -> pa.Schema:
+        raise TopologyError("state-unreadable", f"rows of {stream} are held, which is no input of the stage")
 
 
 def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts: ScriptPolicy) -> list[bytes]:
@@ -66,5 +101,5 @@ def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts
         return list(share_rows(batch, inputs[stream].grouping, stage.parallel, 0, keys.get(stream)))
 
     everywhere = {stream for stream, one in inputs.items() if one.grouping.kind is GroupingKind.ALL}
-    schemas = {stream: arrow_schema(topology.streams[stream]) for stream in inputs}
+    schemas = _Schemas({stream: arrow_schema(topology.streams[stream]) for stream in inputs})
     return share_out(held, schemas, everywhere, share, stage.parallel)

@@ -50,8 +50,7 @@ def beginnings(
         elif _is_rescaled(component, before):
             stage = topology.plan.processor(component.name)
             shares = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
-            if shares.left:
-                left.append(shares.left)
+            left += shares.left
             states = dict(zip(component.instances(), shares.states, strict=bool(shares.states)))
             found.update({name: states[name] for name in here if name in states})
         else:

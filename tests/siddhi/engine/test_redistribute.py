@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.redistribute import KeyShare, redistribute
+from siddhi.engine.redistribute import KeyShare, adopt, redistribute
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SnapshotError
 from siddhi.language.parser import parse
@@ -106,3 +106,20 @@ def test_instances_of_another_app_are_refused() -> None:
     with pytest.raises(SnapshotError) as caught:
         shared_out(KEYED, [fed(KEYED.replace("length(2)", "length(3)"), "a1")], 1)
     assert caught.value.problems[0].code == "snapshot-of-another-app"
+
+
+def test_what_an_edited_app_has_beside_its_keys_begins_at_the_latest_clock() -> None:
+    old = [fed(KEYED, "a1", "b1"), fed(KEYED, "a2", "a2", "a2")]
+    text = "define trigger Beat at every 10 milliseconds;" + KEYED
+    app = analyse(parse(HEAD + text))
+    with pytest.raises(SnapshotError) as refused:
+        redistribute([one.snapshot() for one in old], [app], {})
+    assert refused.value.problems[0].code == "snapshot-of-another-app"
+    adopted = adopt([one.snapshot() for one in old], [app, app])
+    assert (adopted.left, [str(part) for part in adopted.begun]) == ((), ["trigger Beat"])
+    share = KeyShare("k", lambda keys: np.zeros(len(keys), np.int64))
+    (snapshot,) = redistribute(adopted.snapshots, [app], {"S": share}, adopted.begun)
+    new = runtime(text)
+    new.restore(snapshot)
+    assert instances(new) == {"a1", "b1", "a2"}
+    assert new.next_deadline_ms() == 3 + 10
