@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,18 +101,21 @@ class Chaos:
         random.Random(self.seed + number // len(kinds)).shuffle(kinds)  # noqa: S311
         fault = kinds[number % len(kinds)]
         begun_s = time.monotonic()
-        whom = fault.do(system, chance)
-        took_s = max(0.0, self._flowing_since_s(progress, feeders) - begun_s)
-        self.times_s[fault.kind].append(took_s)
-        say(f"{number + 1}/{self.faults} {fault.kind} ({whom}): results flow after {took_s:.1f} s")
+        with ThreadPoolExecutor(1) as hand:
+            doing = hand.submit(fault.do, system, chance)
+            took_s = self._flowing_since_s(progress, feeders, doing.done) - begun_s
+        self.times_s[fault.kind].append(max(0.0, took_s))
+        say(f"{number + 1}/{self.faults} {fault.kind} ({doing.result()}): results flow after {max(0.0, took_s):.1f} s")
 
-    def _flowing_since_s(self, progress: Progress, feeders: dict[str, Feeder]) -> float:
-        """Returns when for a while no result has been late: since when that is so."""
+    def _flowing_since_s(
+        self, progress: Progress, feeders: dict[str, Feeder], is_over: Callable[[], bool] = lambda: True
+    ) -> float:
+        """Returns when the fault `is_over` and for a while no result has been late: since when none has been."""
         late_s = OFTEN_S if self.delivery != "exactly-once" else OFTEN_S + 2 * CHECKPOINT_MS / 1000
         steady_s = max(STEADY_S, late_s + 1.0)
         since_s = time.monotonic()
         deadline_s = since_s + RECOVER_S
-        while (now_s := time.monotonic()) - since_s < steady_s:
+        while (now_s := time.monotonic()) - since_s < steady_s or not is_over():
             if now_s > deadline_s:
                 problems = {name: feeder.problem for name, feeder in feeders.items()}
                 raise TimeoutError(f"results do not flow again within {RECOVER_S:.0f} s; feeders: {problems}")

@@ -102,7 +102,7 @@ class Soak:
             self.rate = share * burst
             pace.batches_per_s = self.rate / BATCH_ROWS / len(feeders)
             with suppress(TimeoutError):
-                self._steady_since_s(listeners, SEARCH_S)
+                self._steady_since_s(listeners, within_s=SEARCH_S)
                 break
         pace.batches_per_s *= SHARE
         self.spans.append((begun_s, self._steady_since_s(listeners)))
@@ -122,22 +122,28 @@ class Soak:
                 fault = faults[number % len(faults)]
                 number += 1
                 whom = fault.do(system, chance)
-                steady_s = self._steady_since_s(listeners)
+                steady_s = self._steady_since_s(listeners, now_s)
                 self.spans.append((now_s, steady_s))
                 say(f"{fault.kind} ({whom}): results flow after {steady_s - now_s:.1f} s")
                 next_fault_s = max(now_s + EVERY_S, time.monotonic())
             time.sleep(LOOK_S)
 
-    def _steady_since_s(self, listeners: list[LoadListener], within_s: float = RECOVER_S) -> float:
-        """Returns when results have come in time for a while: since when that is so."""
+    def _steady_since_s(
+        self, listeners: list[LoadListener], begun_s: float | None = None, within_s: float = RECOVER_S
+    ) -> float:
+        """Returns when results have come in time for a while: since when that is so, at the earliest since `begun_s`,
+        otherwise since now."""
+        since_s = time.monotonic() if begun_s is None else begun_s
         deadline_s = time.monotonic() + within_s
-        since_s = time.monotonic()
+        second = int(since_s)
         while (now_s := time.monotonic()) - since_s < STEADY_S:
             if now_s > deadline_s:
                 raise TimeoutError(f"results are not in time again within {within_s:.0f} s")
-            recent = [counts for one in listeners for counts in one.of_second(int(now_s) - 1)]
-            if not recent or p99_of(recent) > LATE_MS:
-                since_s = now_s
+            for over in range(second, int(now_s)):
+                recent = [counts for one in listeners for counts in one.of_second(over)]
+                if not recent or p99_of(recent) > LATE_MS:
+                    since_s = over + 1.0
+            second = max(second, int(now_s))
             time.sleep(0.5)
         return since_s
 
