@@ -126,7 +126,9 @@ class DriverRegistered(Message, frozen=True):
 class SubmitTopology(Message, frozen=True):
     """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
     of older epochs have been ended, or, `beside` them, until the manager has one of both killed. It begins from the
-    plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state.
+    plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state. What
+    `restore` says holds unless the plan has begun under `restore_epoch` (0: `epoch`) or a later epoch: then it begins
+    from what counts since.
 
     Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
     hosts must bear `labels`. `token` is the one under which the manager leads."""
@@ -141,6 +143,7 @@ class SubmitTopology(Message, frozen=True):
     memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     labels: tuple[str, ...] = ()
     restore: str = ""
+    restore_epoch: Annotated[int, msgspec.Meta(ge=0)] = 0
     token: int = 0
 
 

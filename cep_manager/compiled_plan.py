@@ -78,9 +78,17 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     delivery: Delivery = "at-least-once"
 
     def submission(
-        self, key: PlanKey, epoch: int, workers: int, *, beside: bool = False, restore: str = ""
+        self,
+        key: PlanKey,
+        epoch: int,
+        workers: int,
+        *,
+        beside: bool = False,
+        restore: str = "",
+        restore_epoch: int = 0,
     ) -> SubmitTopology:
-        """What the driver is told to run, in so many tasks; `restore` says what it begins from (see the protocol)."""
+        """What the driver is told to run, in so many tasks; `restore` and `restore_epoch` say what it begins from (see
+        the protocol)."""
         return SubmitTopology(
             key=key,
             epoch=epoch,
@@ -91,6 +99,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             memory_bytes=self.memory_bytes,
             labels=self.labels,
             restore=restore,
+            restore_epoch=restore_epoch,
         )
 
     def instances(self) -> tuple[str, ...]:

@@ -280,11 +280,14 @@ class ControlPlane:
         self._deployments.set_origin(key, origin)
         return []
 
-    def restart_plan(self, key: PlanKey, epoch: int, now_ms: int, restore: str = "") -> list[Instruction]:
+    def restart_plan(
+        self, key: PlanKey, epoch: int, now_ms: int, restore: str = "", restore_epoch: int = 0
+    ) -> list[Instruction]:
         """The plan is submitted anew under `epoch`, which the plan store has counted, to begin from what `restore`
-        says."""
+        says, as it was told under `restore_epoch`."""
         self._revision += 1
-        instructions = self._deployments.restart(key, epoch, self._members.live_driver(now_ms), now_ms, restore)
+        driver = self._members.live_driver(now_ms)
+        instructions = self._deployments.restart(key, epoch, driver, now_ms, restore, restore_epoch)
         self._keep_epochs(key)
         return instructions
 

@@ -54,7 +54,8 @@ class Deployments:
             return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
         changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
         before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
-        before = msgspec.structs.replace(before, statistics=plan.statistics, restore=plan.restore)
+        before = msgspec.structs.replace(before, statistics=plan.statistics)
+        before = msgspec.structs.replace(before, restore=plan.restore, restore_epoch=plan.restore_epoch)
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
         if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
             trial = Trial(plan.change, version, record.submission, now_ms)
@@ -106,7 +107,13 @@ class Deployments:
             self._change(self.plans[key], origin=origin)
 
     def restart(
-        self, key: PlanKey, epoch: int, driver: Member[RegisterDriver] | None, now_ms: int, restore: str = ""
+        self,
+        key: PlanKey,
+        epoch: int,
+        driver: Member[RegisterDriver] | None,
+        now_ms: int,
+        restore: str = "",
+        restore_epoch: int = 0,
     ) -> list[Instruction]:
         """The plan is submitted again under `epoch`, which the plan store has counted; one that holds slots at once, so
         that they do not go to another plan of its tenant."""
@@ -114,7 +121,8 @@ class Deployments:
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
-        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="", restore=restore)
+        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="")
+        self._change(self.plans[key], restore=restore, restore_epoch=restore_epoch)
         instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
         if holds_slots and driver is not None and record.compiled is not None:
             instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
@@ -196,6 +204,7 @@ class Deployments:
             trace=plan.trace,
             statistics=plan.statistics,
             restore=plan.restore,
+            restore_epoch=plan.restore_epoch,
             first_epoch=0 if plan.sent_before else plan.epoch,
         )
 
@@ -253,18 +262,19 @@ class Deployments:
     ) -> list[Instruction]:
         process = (driver.latest.driver, driver.latest.process_id)
         self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+        message = compiled.submission(
+            record.key, record.epoch, record.workers, restore=record.restore, restore_epoch=record.restore_epoch
+        )
         return [
             LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
-            PushToDriver(
-                driver.peer, compiled.submission(record.key, record.epoch, record.workers, restore=record.restore)
-            ),
+            PushToDriver(driver.peer, message),
         ]
 
     def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
         """From when the plan runs it begins from its newest checkpoint."""
         if current is None or current.state != "running" or not record.restore:
             return []
-        self._change(record, restore="")
+        self._change(record, restore="", restore_epoch=0)
         return [NoteBegun(record.key, record.epoch)]
 
     def _held_back(self, record: PlanRecord) -> str:

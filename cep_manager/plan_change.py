@@ -214,6 +214,7 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
         fallback=None,
         change_error=reason,
         restore="",
+        restore_epoch=0,
     )
     what = f"plan={record.key.topology()} epoch={record.epoch} reason={reason!r}"
     return back, [
@@ -256,7 +257,9 @@ def _submit_instead(
     Where the former one does not run any more, the new one may have to wait for slots of the quota."""
     if taken.compiled is None or room.held_back:
         return msgspec.structs.replace(taken, submission=Submission.NEW), []
-    message = taken.compiled.submission(taken.key, taken.epoch, taken.workers, restore=taken.restore)
+    message = taken.compiled.submission(
+        taken.key, taken.epoch, taken.workers, restore=taken.restore, restore_epoch=taken.restore_epoch
+    )
     return msgspec.structs.replace(taken, submission=Submission.SENT), [PushToDriver(driver.peer, message)]
 
 

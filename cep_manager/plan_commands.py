@@ -238,11 +238,11 @@ class PlanCommands:
         restore: str = "",
     ) -> Outcome:
         key = record.key
-        restore = restore or record.restore  # what it was to begin from holds until it has run
+        restore, restore_epoch = _order(record, restore)
         self._check_workers(key, workers or compiled.workers, compiled.cores)
         former = former_of(record) if record.change() is not None or record.has_run() else None
         kept = _stored_version(former) if former is not None else None
-        stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms(), restore)
+        stored = self._store.change(key, kind, text, workers, kept, self._clock.now_ms(), restore, restore_epoch)
         if stored is None:
             raise unknown_plan(key)
         self._service.put_plan(plan_to_run(stored, compiled))
@@ -278,10 +278,11 @@ class PlanCommands:
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         _refuse_during(record, "update", "rebalance")
-        restore = restore or record.restore
-        epoch = self._store.restart(record.key, restore)
-        self._service.restart_plan(record.key, epoch, restore)
-        return outcome_of(record.key, epoch, f"{message}; {_state_from(restore)}", changed=True)
+        stored = self._store.restart(record.key, *_order(record, restore))
+        if stored is None:
+            raise unknown_plan(record.key)
+        self._service.restart_plan(record.key, stored.epoch, stored.restore, stored.restore_epoch)
+        return outcome_of(record.key, stored.epoch, f"{message}; {_state_from(stored.restore)}", changed=True)
 
     def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
@@ -317,12 +318,14 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         statistics=stored.statistics,
         change=stored.change,
         restore=stored.restore,
+        restore_epoch=stored.restore_epoch,
     )
 
 
 def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledPlan | str) -> PlanToRun:
     """What the plan was before a change that an earlier manager process began."""
-    before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None, restore="")
+    before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None)
+    before = msgspec.structs.replace(before, restore="", restore_epoch=0)
     return plan_to_run(before, compiled, sent_before=True)
 
 
@@ -330,6 +333,12 @@ def unknown_plan(key: PlanKey) -> UnknownPlanError:
     """There is no such plan."""
     message = f"no plan named {key.plan} is deployed for tenant {key.tenant}"
     return UnknownPlanError(message, {"plan": key.plan, "tenant": key.tenant})
+
+
+def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
+    """What the plan is to begin from, and under which epoch it was told so, 0: now. What it was told before holds until
+    it has run."""
+    return (restore, 0) if restore else (record.restore, record.restore_epoch)
 
 
 def _state_from(restore: str) -> str:

@@ -32,7 +32,8 @@ class PlanToRun(msgspec.Struct, frozen=True):
     the file that the plan comes from, empty for one that was deployed by hand. `sent_before` says that an earlier
     manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
     the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
-    has only just started. `restore` says what its topology begins from (see `submit-topology` in the protocol).
+    has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
+    the protocol).
     """
 
     key: PlanKey
@@ -50,6 +51,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     change: ChangeKind | None = None
     former: PlanToRun | None = None
     restore: str = ""
+    restore_epoch: int = 0
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -89,8 +91,9 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
     comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
-    `restore` says what its topology begins from; empty: from the newest checkpoint. It was deployed under
-    `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are of another plan of its name.
+    `restore` says what its topology begins from, as it was told under `restore_epoch`; empty: from the newest
+    checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
+    of another plan of its name.
     """
 
     key: PlanKey
@@ -121,6 +124,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     ran_before: bool = False
     """An earlier manager process may have had it run in its present form."""
     restore: str = ""
+    restore_epoch: int = 0
     first_epoch: int = 0
 
     @property

@@ -30,6 +30,8 @@ PLANS = Table(
     Column("statistics", String(16)),
     # What it begins from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
     Column("restore", String(64), nullable=False, server_default=""),
+    # The epoch under which it was told so; 0 when it was not.
+    Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works.
@@ -119,7 +121,8 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(text(_FROM_3_TO_4))
     if version in (3, 4, 5):  # before that there were no managers in it
         connection.execute(text(_FROM_5_TO_6))
-    connection.execute(text(_FROM_6_TO_7))
+    for statement in _FROM_6_TO_7:
+        connection.execute(text(statement))
     ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
@@ -138,5 +141,8 @@ _FROM_1_TO_2 = (
 )
 
 _FROM_5_TO_6 = "ALTER TABLE cep_managers ADD COLUMN insight TEXT NOT NULL DEFAULT ''"
-_FROM_6_TO_7 = "ALTER TABLE cep_plans ADD COLUMN restore VARCHAR(64) NOT NULL DEFAULT ''"
+_FROM_6_TO_7 = (
+    "ALTER TABLE cep_plans ADD COLUMN restore VARCHAR(64) NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN restore_epoch BIGINT NOT NULL DEFAULT 0",
+)
 _FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

@@ -40,7 +40,8 @@ class StoredVersion(msgspec.Struct, frozen=True):
 
 class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
-    kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run."""
+    kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run, and
+    `restore_epoch` the epoch under which it was told so, 0 when it was not."""
 
     key: PlanKey
     text: str
@@ -55,6 +56,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     change: ChangeKind | None = None
     former: StoredVersion | None = None
     restore: str = ""
+    restore_epoch: int = 0
 
 
 class PlanStore:
@@ -81,7 +83,8 @@ class PlanStore:
         one of its name is there."""
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
-            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin, restore=restore)
+            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin)
+            plan = msgspec.structs.replace(plan, **_beginning(restore, epoch))
             _insert(connection, plan)
         return plan
 
@@ -94,10 +97,11 @@ class PlanStore:
         former: StoredVersion | None,
         now_ms: int,
         restore: str = "",
+        restore_epoch: int = 0,
     ) -> StoredPlan | None:
-        """The plan has another text or number of workers, a new epoch, and begins from what `restore` says; None when
-        there is no such plan. `former` is kept until the change is settled; None when there is nothing to go back
-        to."""
+        """The plan has another text or number of workers, a new epoch, and begins from what `restore` says, as it was
+        told under `restore_epoch`, 0: now; None when there is no such plan. `former` is kept until the change is
+        settled; None when there is nothing to go back to."""
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is(PLANS, key))) is None:
                 return None
@@ -108,7 +112,7 @@ class PlanStore:
                 "epoch": epoch,
                 "changed_epoch": epoch,
                 "updated_ms": now_ms,
-                "restore": restore,
+                **_beginning(restore, restore_epoch or epoch),
             }
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(changed))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
@@ -131,7 +135,7 @@ class PlanStore:
             if row.epoch != row.changed_epoch:  # it was counted up since: that holds for what is in force
                 del version["epoch"]
             if row.epoch <= epoch:  # what it was to begin from was for the change
-                version["restore"] = ""
+                version |= _NEWEST_CHECKPOINT
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(version))
             connection.execute(FORMER.delete().where(_is(FORMER, key)))
 
@@ -165,16 +169,17 @@ class PlanStore:
             if before is None:
                 return None
             _remove(connection, key)
+            epoch = _count_epoch(connection, to)
             plan = msgspec.structs.replace(
                 before,
                 key=to,
                 text=text,
-                epoch=_count_epoch(connection, to),
+                epoch=epoch,
                 workers=workers,
                 updated_ms=now_ms,
                 change=None,
                 former=None,
-                restore=restore,
+                **_beginning(restore, epoch),
             )
             _insert(connection, plan)
         return plan
@@ -186,19 +191,23 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch))
             return epoch
 
-    def restart(self, key: PlanKey, restore: str) -> int:
-        """The plan's epoch is one higher; this is it. It begins from what `restore` says."""
+    def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:
+        """The plan's epoch is one higher, and it begins from what `restore` says, as it was told under `restore_epoch`,
+        0: now; None when there is no such plan."""
         with self._writing() as connection:
+            if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is(PLANS, key))) is None:
+                return None
             epoch = _count_epoch(connection, key)
-            connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch, restore=restore))
-            return epoch
+            restarted = {"epoch": epoch, **_beginning(restore, restore_epoch or epoch)}
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(restarted))
+            return _read(connection, key)
 
     def begun(self, key: PlanKey, epoch: int) -> None:
         """The plan has run under `epoch`: from now on it begins from its newest checkpoint. Nothing happens when it was
         changed or restarted since."""
         with self._writing() as connection:
             ran = sqlalchemy.and_(_is(PLANS, key), PLANS.c.epoch <= epoch)
-            connection.execute(PLANS.update().where(ran).values(restore=""))
+            connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
 
     def remove(self, key: PlanKey) -> bool:
         """The plan is not in the store; False when it was not there. Its epoch goes on being counted."""
@@ -219,6 +228,14 @@ class PlanStore:
             reason = f"another manager has led since: token {right.token} is over"
             right.refused(right.token, reason)
             raise NotLeaderError(reason)
+
+
+_NEWEST_CHECKPOINT: dict[str, Any] = {"restore": "", "restore_epoch": 0}
+
+
+def _beginning(restore: str, epoch: int) -> dict[str, Any]:
+    """What a plan begins from that was told so under `epoch`."""
+    return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
 
 
 def _count_epoch(connection: Connection, key: PlanKey) -> int:
@@ -250,6 +267,7 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         "trace": plan.trace,
         "statistics": plan.statistics,
         "restore": plan.restore,
+        "restore_epoch": plan.restore_epoch,
     }
     try:
         connection.execute(PLANS.insert().values(row))
@@ -279,6 +297,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> Sto
         trace=row.trace,
         statistics=row.statistics,
         restore=row.restore,
+        restore_epoch=row.restore_epoch,
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

@@ -194,10 +194,10 @@ class ManagerService:
         """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
         self._command(lambda _: self._plane.set_origin(key, origin))
 
-    def restart_plan(self, key: PlanKey, epoch: int, restore: str = "") -> None:
-        """The plan is submitted anew under `epoch`, to begin from what `restore` says. Raises
-        ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore))
+    def restart_plan(self, key: PlanKey, epoch: int, restore: str = "", restore_epoch: int = 0) -> None:
+        """The plan is submitted anew under `epoch`, to begin from what `restore` says, as it was told under
+        `restore_epoch`. Raises ManagerUnavailableError."""
+        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore, restore_epoch))
 
     def order(self, order: DriverOrder) -> None:
         """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,29 @@ def test_a_number_of_workers_that_cannot_be_is_refused(
     refused = post(address, "rebalance", body)
     assert (refused.status_code, refused.json()["code"]) == (400, "bad-request")
     assert "workers" in refused.json()["message"]
+
+
+def test_a_plan_that_is_restarted_before_it_ran_begins_from_what_it_was_told_first_unless_it_is_told_again(
+    config: ManagerConfig, peer: Peer, address: str
+) -> None:
+    with closing(ManagerProcess(config)):
+        deploy(address)
+        orders = [peer.next_push()]
+        post(address, "restart")
+        orders.append(peer.next_push(running(1, "starting")))
+        post(address, "restart?from=none")
+        orders.append(peer.next_push(running(2, "starting")))
+        beat(peer, running(3))
+        assert eventually(state_is(address, "active"))
+        post(address, "restart")
+        orders.append(peer.next_push(running(3)))
+    submitted = [order for order in orders if isinstance(order, SubmitTopology)]
+    assert [(order.epoch, order.restore, order.restore_epoch) for order in submitted] == [
+        (1, "none", 1),
+        (2, "none", 1),
+        (3, "none", 3),
+        (4, "", 0),
+    ]
 
 
 def test_a_restarted_plan_is_submitted_anew_under_the_next_epoch(

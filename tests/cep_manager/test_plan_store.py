@@ -68,6 +68,7 @@ def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore) -
 def test_what_is_not_there_is_neither_changed_nor_renamed_nor_removed(store: PlanStore) -> None:
     assert store.change(KEY, "update", "text", None, None, now_ms=1) is None
     assert store.rename(KEY, OTHER, "text", workers=None, now_ms=1) is None
+    assert store.restart(KEY, "before") is None
     assert not store.remove(KEY)
     store.settle(KEY, 1, StoredVersion("text", 1, 1))
     store.set_intake(KEY, intake=False)
@@ -119,21 +120,42 @@ def test_a_change_settled_after_a_newer_one_began_is_what_that_one_can_go_back_t
     assert (plan.text, plan.epoch, plan.former) == ("third", 3, second)
 
 
-def restore(store: PlanStore) -> str:
-    return store.plans()[0].restore
+def restore(store: PlanStore) -> tuple[str, int]:
+    """What the plan is to begin from, and under which epoch that was said."""
+    (plan,) = store.plans()
+    return plan.restore, plan.restore_epoch
+
+
+NEWEST_CHECKPOINT = ("", 0)
 
 
 def test_what_a_plan_is_to_begin_from_is_kept_until_it_has_run(store: PlanStore) -> None:
     store.add(KEY, "text", now_ms=5, restore="before")
     store.raise_epoch(KEY)
-    assert restore(store) == "before", "a submission that was lost is made again"
+    assert restore(store) == ("before", 1), "a submission that was lost is made again"
     store.begun(KEY, 2)
-    assert restore(store) == ""
-    assert store.restart(KEY, "later") == 3
+    assert restore(store) == NEWEST_CHECKPOINT
+    restarted = store.restart(KEY, "later")
+    assert restarted is not None
+    assert (restarted.epoch, restarted.restore, restarted.restore_epoch) == (3, "later", 3)
     store.begun(KEY, 2)
-    assert restore(store) == "later", "what was told of an earlier epoch"
+    assert restore(store) == ("later", 3), "what was told of an earlier epoch"
     store.change(KEY, "update", "other", None, None, now_ms=9, restore="none")
-    assert restore(store) == "none"
+    assert restore(store) == ("none", 4)
+    store.rename(KEY, OTHER, "other", workers=None, now_ms=10, restore="none")
+    assert restore(store) == ("none", 1), "the new name's epochs are others"
+
+
+def test_what_is_to_begin_from_the_same_as_before_was_told_so_when_it_was_told_first(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5, restore="before")
+    store.change(KEY, "update", "other", None, None, now_ms=9, restore="before", restore_epoch=1)
+    assert restore(store) == ("before", 1)
+    store.restart(KEY, "before", 1)
+    assert restore(store) == ("before", 1)
+    store.restart(KEY, "before")
+    assert restore(store) == ("before", 4), "it was asked for once more"
+    store.restart(KEY, "")
+    assert restore(store) == NEWEST_CHECKPOINT
 
 
 def test_a_change_that_came_to_nothing_leaves_nothing_to_begin_from(store: PlanStore) -> None:
@@ -141,7 +163,7 @@ def test_a_change_that_came_to_nothing_leaves_nothing_to_begin_from(store: PlanS
     store.change(KEY, "update", "other", None, FIRST, now_ms=9, restore="before")
     store.raise_epoch(KEY)
     store.settle(KEY, 3, FIRST)
-    assert restore(store) == ""
+    assert restore(store) == NEWEST_CHECKPOINT
 
 
 def test_what_a_restarted_plan_begins_from_outlives_the_end_of_an_earlier_change(store: PlanStore) -> None:
@@ -149,7 +171,7 @@ def test_what_a_restarted_plan_begins_from_outlives_the_end_of_an_earlier_change
     store.change(KEY, "update", "other", None, FIRST, now_ms=9)
     store.restart(KEY, "before")
     store.settle(KEY, 2, StoredVersion("other", 9, 2))
-    assert restore(store) == "before"
+    assert restore(store) == ("before", 3)
 
 
 def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) -> None:

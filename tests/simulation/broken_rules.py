@@ -149,8 +149,8 @@ def _numbers_again() -> Iterator[None]:
     """Numbers are given out again from the checkpoint on which an attempt begins."""
     open_run = Archive.open_run
 
-    def from_there(self: Archive, run: RunId, restore: str) -> Opened:
-        found = open_run(self, run, restore)
+    def from_there(self: Archive, run: RunId, restore: str, restore_epoch: int = 0) -> Opened:
+        found = open_run(self, run, restore, restore_epoch)
         before = found.opening
         return Opened(Opening(before.spans, found.number, before.reserved), found.reference, found.number)
 

@@ -244,7 +244,8 @@ class SimulatedDriver(Process):
                 self._opening[run] = submission
                 older = any(key == run.key and epoch < run.epoch for key, epoch in self.runs.runs)
                 plan, beside = submission.query_plan, submission.beside and older
-                self.service.open_run(run, plan, submission.workers, submission.restore, beside)
+                restore, told_under = submission.restore, submission.restore_epoch
+                self.service.open_run(run, plan, submission.workers, restore, beside, told_under)
             elif one.action is Action.DRAIN_JOB:
                 self.service.drain(run)
             elif one.action is Action.CANCEL_JOB and job_id in self.jobs:

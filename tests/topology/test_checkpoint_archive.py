@@ -37,9 +37,9 @@ class Driver:
         self.writers: dict[RunId, PartWriter] = {}
         self.spans: dict[RunId, tuple[CheckpointSpan, ...]] = {}
 
-    def open(self, epoch: int, attempt: int = 0, restore: str = "") -> Opened:
+    def open(self, epoch: int, attempt: int = 0, restore: str = "", restore_epoch: int = 0) -> Opened:
         run = RunId(KEY, epoch, attempt)
-        opened = self.archive.open_run(run, restore)
+        opened = self.archive.open_run(run, restore, restore_epoch)
         manifest = self.store.read_manifest(opened.reference) if opened.reference else None
         self.writers[run] = PartWriter(self.store, KEY, epoch, attempt, 0, manifest)
         self.spans[run] = opened.opening.spans
@@ -201,6 +201,27 @@ def test_a_plan_can_begin_anew_and_does_not_go_back_behind_that(driver: Driver) 
     assert driver.open(3, 1, restore="").number == number
 
 
+@pytest.mark.parametrize("restore", [BEGIN_ANEW, "before"])
+def test_what_has_begun_as_it_was_told_goes_on_when_it_is_told_the_same_again_under_a_later_epoch(
+    restore: str, driver: Driver
+) -> None:
+    driver.open(1)
+    driver.take(1, 1, name="before")
+    begun = driver.open(2, restore=restore, restore_epoch=2)
+    number = driver.take(begun.opening.last_number + 1, 2).checkpoint
+    unseen = Driver(driver.folder).open(3, restore=restore, restore_epoch=2)
+    assert (unseen.number, unseen.opening.spans[-1]) == (number, CheckpointSpan(2, 0, number))
+    again = Driver(driver.folder).open(4, restore=restore, restore_epoch=2)
+    assert again.number == number, "epoch 3 was of the same order"
+    assert Driver(driver.folder).open(5, restore=restore, restore_epoch=5).reference == begun.reference
+
+
+def test_a_submission_that_got_lost_is_carried_out_when_it_is_made_again(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    assert driver.open(3, restore=BEGIN_ANEW, restore_epoch=2).reference == ""
+
+
 def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(driver: Driver) -> None:
     driver.open(7)
     driver.take(1, 7)
@@ -211,6 +232,16 @@ def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(d
     assert (opened.reference, opened.opening.spans) == ("", ())
     other.take(opened.opening.last_number + 1, 1)
     assert Driver(driver.folder).open(2).number == opened.opening.last_number + 1
+
+
+def test_an_order_that_comes_late_does_not_throw_away_what_has_begun_under_it_since(driver: Driver) -> None:
+    driver.open(1, restore=BEGIN_ANEW, restore_epoch=1)
+    driver.take(1, 1)
+    newer = driver.open(3, restore=BEGIN_ANEW, restore_epoch=1)
+    assert newer.number == 1
+    with pytest.raises(CheckpointError, match=r"are of epoch 3 \(attempt 0\) already, this is epoch 2"):
+        Driver(driver.folder).open(2, restore=BEGIN_ANEW, restore_epoch=1)
+    assert Driver(driver.folder).open(4).number == 1
 
 
 def test_an_undeployed_plan_leaves_its_savepoints_alone(driver: Driver) -> None:

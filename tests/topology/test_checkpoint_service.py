@@ -119,6 +119,17 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
     until(lambda: [one for one in task.told if isinstance(one, Rejected)], task)
 
 
+def test_a_run_that_is_told_again_what_it_has_begun_from_goes_on_with_its_newest_checkpoint(
+    service: CheckpointService, task: FakeTask
+) -> None:
+    until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last, task)
+    service.end_run(RUN, "the driver was lost")
+    service.open_run(RunId(KEY, 2, 0), plan_xml(), 1, "none", beside=False, restore_epoch=1)
+    (opened,) = until(service.events)
+    assert isinstance(opened, RunOpened)
+    assert opened.number
+
+
 def test_a_task_that_falls_silent_ends_its_run(service: CheckpointService, task: FakeTask) -> None:
     until(lambda: TopologyJoined(50, 2_000) in task.told, task)
     assert until(service.events) == [RestartTopology(RUN, "task 0 was silent for 2000 ms")]

@@ -45,14 +45,17 @@ class Archive:
         self._bases: dict[RunId, Manifest] = {}
         self._manifests: dict[str, Manifest] = {}
 
-    def open_run(self, run: RunId, restore: str) -> Opened:
+    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0) -> Opened:
         """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
         its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
-        that name."""
+        that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
+        begins from the newest checkpoint that counts."""
+        told_under = restore_epoch or run.epoch
         lineage = self._lineage(run.key)
         epoch, attempt = lineage.newest()
-        if restore == BEGIN_ANEW and run.attempt == 0 and run.epoch < epoch:
-            # Epochs are counted anew when the manager's database was: this plan has nothing to do with that one.
+        if restore == BEGIN_ANEW and run.attempt == 0 and told_under == run.epoch < epoch:
+            # Epochs are counted anew when the manager's database was: this plan has nothing to do with that one. One
+            # that was told so earlier may have begun meanwhile, and the higher epoch be its own.
             lineage = Lineage(reserved=lineage.reserved)
         elif (run.epoch, run.attempt) < (epoch, attempt):
             raise CheckpointError(
@@ -60,7 +63,7 @@ class Archive:
                 f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was "
                 "replaced; then deploy the plan anew, or remove its folder in checkpoint.location"
             )
-        begun_before = any(span.epoch == run.epoch for span in lineage.spans)
+        begun_before = any(span.epoch >= told_under for span in lineage.spans)
         taken = self._store.taken(run.key)
         highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
         found: tuple[str, Manifest] | None = None

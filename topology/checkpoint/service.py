@@ -122,10 +122,13 @@ class CheckpointService(threading.Thread):
 
     # ---- the driver's thread ----------------------------------------------------------------------------------------
 
-    def open_run(self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool) -> None:
-        """An attempt is to start: `RunOpened` or `RunRefused` follows. One that works `beside` an older epoch gets its
-        state from that, and takes checkpoints when it has ended."""
-        self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside))
+    def open_run(
+        self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool, restore_epoch: int = 0
+    ) -> None:
+        """An attempt is to start: `RunOpened` or `RunRefused` follows. It begins from what `restore` says, as it was
+        told under `restore_epoch` (see `Archive.open_run`); one that works `beside` an older epoch gets its state from
+        that, and takes checkpoints when it has ended."""
+        self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
 
     def job_runs(self, run: RunId) -> None:
         """All tasks of the run's job have started."""
@@ -249,7 +252,9 @@ class CheckpointService(threading.Thread):
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
-    def _open_run(self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool) -> None:
+    def _open_run(
+        self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool, restore_epoch: int
+    ) -> None:
         self._plans[run] = query_plan
 
         def opened(answer: Opened | CheckpointError) -> None:
@@ -264,7 +269,7 @@ class CheckpointService(threading.Thread):
         if archive is None or beside:
             self._begin(run, tasks, None)
         else:
-            self._store(lambda: archive.open_run(run, restore), opened)
+            self._store(lambda: archive.open_run(run, restore, restore_epoch), opened)
 
     def _begin(self, run: RunId, tasks: int, opened: Opened | None) -> None:
         self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))

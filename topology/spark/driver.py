@@ -264,7 +264,7 @@ class Driver:
         )
         beside = submission.beside and older
         plan, restore = submission.query_plan, submission.restore
-        self._checkpoints.open_run(run, plan, submission.workers, restore, beside)
+        self._checkpoints.open_run(run, plan, submission.workers, restore, beside, submission.restore_epoch)
 
     def _start(self, run: RunId, restore: str, now_ms: int) -> None:
         """The job starts, unless the topology was killed meanwhile."""

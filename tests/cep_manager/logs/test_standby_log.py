@@ -64,6 +64,7 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
     with sqlite3.connect(path) as before:
         before.execute("ALTER TABLE cep_managers DROP COLUMN insight")
         before.execute("ALTER TABLE cep_plans DROP COLUMN restore")
+        before.execute("ALTER TABLE cep_plans DROP COLUMN restore_epoch")
         before.execute("UPDATE cep_schema SET version = 5")
     ManagerProcess(config).close()
     with sqlite3.connect(path) as after:
