@@ -278,7 +278,9 @@ class PlanCommands:
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         _refuse_during(record, "update", "rebalance")
-        stored = self._store.restart(record.key, *_order(record, restore))
+        carries = record.state is not PlanState.FAILED or record.restore == BEGIN_ANEW
+        # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
+        stored = self._store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))
         if stored is None:
             raise unknown_plan(record.key)
         self._service.restart_plan(record.key, stored.epoch, stored.restore, stored.restore_epoch)

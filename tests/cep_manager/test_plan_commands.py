@@ -13,7 +13,14 @@ import zmq
 from manager_world import free_port, task
 from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, status
 
-from cep_common.driver_messages import KillTopology, RunState, SubmitTopology, TopologyReport
+from cep_common.driver_messages import (
+    KillTopology,
+    RegisterDriver,
+    RunState,
+    SavepointReport,
+    SubmitTopology,
+    TopologyReport,
+)
 from cep_common.ids import PlanKey
 from cep_common.messages import ListPlans, PlansListed
 from cep_common.task_messages import HandOver, TaskRegistered
@@ -419,6 +426,23 @@ def test_a_text_under_another_name_says_its_number_of_workers_and_keeps_to_the_q
         assert details(address, "Gales")["status"]["topology"]["tasks_required"] == 1
     finally:
         process.close()
+
+
+def test_a_plan_that_could_not_begin_from_a_savepoint_is_restarted_from_what_it_has_of_its_own(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    savepoint = SavepointReport(KEY, "before", "stored", 7, 500, 4_000)
+    peer.ask(RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 1, (running(1),), savepoints=(savepoint,)))
+    assert eventually(lambda: post(address, "restart?from=before").status_code == 200)
+    refused = running(2, "failed", "savepoint before is damaged")
+    orders = [peer.next_push(running(1)), *peer.pushed]
+    peer.pushed = []
+    peer.drive(refused)
+    assert eventually(state_is(address, "failed"))
+    assert post(address, "restart").json()["message"].endswith("newest checkpoint, if there is one")
+    orders += [peer.next_push(refused), *peer.pushed]
+    submitted = [(one.epoch, one.restore) for one in orders if isinstance(one, SubmitTopology)]
+    assert submitted == [(2, "before"), (3, "")]
 
 
 def test_a_change_says_what_becomes_of_the_state_of_a_plan_that_does_not_run(

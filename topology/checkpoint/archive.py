@@ -61,7 +61,7 @@ class Archive:
             raise CheckpointError(
                 f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
                 f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was "
-                "replaced; then deploy the plan anew, or remove its folder in checkpoint.location"
+                "replaced; then restart the plan from none, or remove its folder in checkpoint.location"
             )
         begun_before = any(span.epoch >= told_under for span in lineage.spans)
         taken = self._store.taken(run.key)
