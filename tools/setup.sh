@@ -34,4 +34,5 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 echo "setup: compiling the engine's loops"
 "$venv/bin/python" -m siddhi.engine.warm_up
 echo "setup: archiving the classes that Spark loads"
-"$venv/bin/python" -m topology.spark.java_options 2>/dev/null || echo "setup: not done; Spark starts some seconds later without them" >&2
+"$venv/bin/python" -m topology.spark.java_options 2>"$venv/classes.log" \
+    || echo "setup: that failed (see $venv/classes.log); all works without, Spark starts some seconds later" >&2

@@ -10,9 +10,12 @@ data sharing). A process whose archive is not there, or was made of other jars o
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ compiler and with the plain collector; and it holds less memory so."""
 ARCHIVE = Path(sys.prefix) / "share" / "cep" / "spark-classes.jsa"
 """It belongs to the jars of this environment."""
 
-ENDS_WITHIN_S = 120.0
+MADE_WITHIN_S = 240.0
 
 
 def java_options() -> str:
@@ -35,23 +38,43 @@ def java_options() -> str:
 
 
 def make_archive() -> None:
-    """The archive is there, written by a driver that did once what drivers do and has ended; nearly all classes of
-    executors are among its own."""
+    """The archive is there. Raises OSError or subprocess.SubprocessError when it could not be made, or not in time:
+    there is none then, and nothing runs any more."""
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
+    ARCHIVE.unlink(missing_ok=True)
     unfinished = ARCHIVE.with_suffix(f".{os.getpid()}")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment = {"PYSPARK_PYTHON": sys.executable, **os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    maker = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", __spec__.name, str(unfinished)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        if maker.wait(MADE_WITHIN_S):
+            raise subprocess.CalledProcessError(maker.returncode, "the driver that writes the archive")
+        unfinished.replace(ARCHIVE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(maker.pid, signal.SIGKILL)
+        unfinished.unlink(missing_ok=True)
+
+
+def _write(path: Path) -> None:
+    """A driver does once what drivers do, ends, and writes its classes to `path`; nearly all of an executor's are among
+    them."""
     builder = SparkSession.builder.master("local-cluster[1,2,512]").appName("class archive")
     builder = builder.config("spark.executor.memory", "512m").config("spark.executor.extraJavaOptions", PLAIN_OPTIONS)
-    options = f"{PLAIN_OPTIONS} {_option('ArchiveClassesAtExit', unfinished)}"
+    options = f"{PLAIN_OPTIONS} {_option('ArchiveClassesAtExit', path)}"
     session = builder.config("spark.driver.extraJavaOptions", options).config("spark.log.level", "OFF").getOrCreate()
     context = session.sparkContext
     context.parallelize(range(2), 2).barrier().mapPartitions(_meet).collect()
     gateway: Any = context._gateway
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the sign for Java to end; it writes the archive then
-    gateway.proc.wait(ENDS_WITHIN_S)
-    unfinished.replace(ARCHIVE)
+    gateway.proc.stdin.close()  # the sign for Java to end
+    gateway.proc.wait()
 
 
 def _meet(_rows: Iterable[int]) -> list[int]:
@@ -63,6 +86,9 @@ def _option(name: str, path: Path) -> str:
 
 
 if __name__ == "__main__":
-    started = time.perf_counter()
-    make_archive()
-    sys.stderr.write(f"Spark's classes are archived ({time.perf_counter() - started:.0f} s)\n")
+    if len(sys.argv) > 1:
+        _write(Path(sys.argv[1]))
+    else:
+        started = time.perf_counter()
+        make_archive()
+        sys.stderr.write(f"Spark's classes are archived ({time.perf_counter() - started:.0f} s)\n")
