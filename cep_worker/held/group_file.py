@@ -4,7 +4,8 @@
 
 Records are framed and checked as those of the spool (`cep_worker.spool.records`). The body of each begins with a
 MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
-A file that does not end with a mark was not closed: the process ended, or the publisher.
+A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file
+of the same run tells the mark again, for it may be on the disk before the mark is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _LENGTH = struct.Struct("<I")
 class Header(msgspec.Struct, frozen=True, tag="header"):
     """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
     run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
-    earlier version wrote this."""
+    earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
+    run, or without a mark; None: an earlier version wrote this."""
 
     log: str
     publisher: str
@@ -46,6 +48,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     first_number: int
     position: int
     deployed_ms: int = 0
+    after: int | None = None
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt
@@ -268,6 +271,7 @@ def _note(group: Group, found: _Found) -> None:
         group.rows += found.rows
         group.position = max(group.position, found.entry.position)
     elif isinstance(found.entry, Mark):
+        group.position += found.damaged_rows  # they are counted: the next file's position tells of the others only
         group.checkpoint = found.entry.checkpoint
 
 

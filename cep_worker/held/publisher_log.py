@@ -77,12 +77,12 @@ class PublisherLog:
         run = (opening.epoch, opening.attempt)
         writer = self._writer
         if writer is None:
-            self._begin_group(Header(uuid.uuid4().hex, opening.sender, *run, opening.streams, 1, 0, deployed_ms))
+            log, number = uuid.uuid4().hex, 1
         elif writer.group.header.run() != run:
             log, number = writer.group.header.log, writer.group.next_number
-            self._begin_group(Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms))
         else:
             return
+        self._begin_group(Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms, after=0))
         self._marked = 0
 
     def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
@@ -163,6 +163,7 @@ class PublisherLog:
             if found.torn_bytes:
                 logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
+            self._mend_mark(found.group)
             self.groups.append(found.group)
         if not self.groups:
             return
@@ -175,7 +176,8 @@ class PublisherLog:
         for group in list(self.groups)[:-1]:
             self._sync.file(os.open(group.path, os.O_RDONLY | os.O_CLOEXEC), self.folder)
         run = last.header.run()
-        self._marked = max((group.checkpoint or 0 for group in self.groups if group.header.run() == run), default=0)
+        of_run = [group for group in self.groups if group.header.run() == run]
+        self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
         if last.checkpoint is not None:
             self._begin_group(_following(last))
 
@@ -192,6 +194,28 @@ class PublisherLog:
                          group.path, found.damaged_bytes, lost)  # fmt: skip
         self.lost_rows += lost
 
+    def _mend_mark(self, group: Group) -> None:
+        """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
+        so that it does not hold back what is behind it."""
+        before, after = self.groups[-1] if self.groups else None, group.header.after
+        if before is None or before.checkpoint is not None or not before.frames:
+            return
+        if before.header.run() != group.header.run() or after == 0:
+            return
+        if after is not None and ordinal_of(before.path) + 1 == ordinal_of(group.path):
+            writer = GroupWriter.reopen(before)
+            try:
+                writer.mark(after)
+            finally:
+                os.close(writer.descriptor)
+            logger.warning("held results had lost their mark, it is restored: file=%s checkpoint=%d",
+                           before.path, after)  # fmt: skip
+        else:
+            self.groups.pop()
+            logger.error("held results lost, nobody knows of which checkpoint they are, set aside: file=%s events=%d",
+                         set_aside(before.path), before.rows)  # fmt: skip
+            self.lost_rows += before.rows
+
     def _give_up(self, path: Path) -> None:
         """Nobody knows whose results are in the file."""
         rows = rows_in(path)
@@ -206,4 +230,6 @@ class PublisherLog:
 
 def _following(group: Group) -> Header:
     """The header of the group that follows `group` in the same run."""
-    return msgspec.structs.replace(group.header, first_number=group.next_number, position=group.position)
+    return msgspec.structs.replace(
+        group.header, first_number=group.next_number, position=group.position, after=group.checkpoint or 0
+    )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -205,4 +206,138 @@ def test_events_at_the_end_of_a_file_are_missed_by_where_the_next_one_begins(tmp
     log.groups[0].path.write_bytes(content)
     again = PublisherLog(tmp_path / "log", KEY, sync)
     assert (again.lost_rows, again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    again.close()
+
+
+@pytest.mark.parametrize("offset", [8, 40], ids=["its length", "its body"])
+def test_events_right_before_a_mark_are_missed_once(tmp_path: Path, sync: FileSync, offset: int) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening(), 0)
+    send(log, 1)
+    begin = log.groups[0].size_bytes
+    send(log, 4, rows=3)
+    log.mark(1, lambda: None)
+    send(log, 5)
+    log.close()
+    flip(log.groups[0].path, begin + offset)
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert (again.lost_rows, again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    again.close()
+
+
+def three_marked(folder: Path, sync: FileSync) -> list[Path]:
+    """Two events of each of the checkpoints 1, 2, 3; the files."""
+    log = PublisherLog(folder, KEY, sync)
+    log.begin(opening(), 0)
+    for checkpoint in (1, 2, 3):
+        send(log, checkpoint * 2 - 1)
+        send(log, checkpoint * 2)
+        log.mark(checkpoint, lambda: None)
+    log.close()
+    return sorted(folder.glob("*.results"))
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def frame_ends(path: Path) -> list[int]:
+    found = recover(path)
+    assert found is not None
+    reader, ends = GroupReader(found.group), []
+    while reader.next() is not None:
+        ends.append(reader._offset)
+    reader.close()
+    return ends
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("frames_left", [2, 1, 0])
+def test_a_mark_that_is_lost_is_told_by_the_next_file_and_what_is_missing_before_it_is_counted_once(
+    tmp_path: Path, sync: FileSync, torn: bool, frames_left: int
+) -> None:
+    damaged = three_marked(tmp_path, sync)[1]
+    first, second = frame_ends(damaged)
+    if torn:
+        os.truncate(damaged, {2: second + 8, 1: second - 8, 0: first - 8}[frames_left])
+    else:
+        flip(damaged, second + 8)
+        if frames_left < 2:
+            flip(damaged, second - 16)
+        if not frames_left:
+            flip(damaged, first - 16)
+    log = PublisherLog(tmp_path, KEY, sync)
+    assert (log.held_rows(), log.lost_rows) == (4 + frames_left, 2 - frames_left)
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    for opened in (log, again):
+        assert [one.checkpoint for one in opened.groups] == [1, *([2] if frames_left else []), 3, None]
+        assert [one.header.first_number for one in opened.groups][-2:] == [5, 7]
+    again.close()
+
+
+def test_a_mark_that_comes_again_after_its_file_is_gone_does_not_take_what_follows(
+    tmp_path: Path, sync: FileSync
+) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening(), 0)
+    send(log, 1)
+    log.mark(1, lambda: None)
+    send(log, 2)
+    log.drop_oldest()
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    again.begin(opening(), 0)
+    again.mark(1, lambda: None)
+    assert [group.checkpoint for group in again.groups] == [None]
+    again.close()
+
+
+def test_results_whose_mark_nobody_knows_are_set_aside_and_counted(
+    tmp_path: Path, sync: FileSync, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, second, third, _ = three_marked(tmp_path, sync)
+    flip(second, frame_ends(second)[-1] + 8)
+    flip(third, 50)
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert [group.checkpoint for group in again.groups] == [1, None]
+    assert (again.lost_rows, again.held_rows()) == (4, 2)
+    assert second.with_suffix(".unreadable").exists()
+    assert f"set aside: file={second.with_suffix('.unreadable')} events=2" in caplog.text
+    again.close()
+    assert PublisherLog(tmp_path, KEY, sync).lost_rows == 0
+
+
+def test_a_log_of_an_earlier_version_goes_on_and_what_lost_its_mark_there_is_counted(
+    tmp_path: Path, sync: FileSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def former(entry: object) -> bytes:
+        fields = {name: value for name, value in msgspec.to_builtins(entry).items() if name != "after"}
+        return msgspec.msgpack.encode(fields)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cep_worker.held.group_file._encode", former)
+        first = three_marked(tmp_path, sync)[0]
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert [group.checkpoint for group in again.groups] == [1, 2, 3, None]
+    again.close()
+    flip(first, frame_ends(first)[-1] + 8)
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert [group.checkpoint for group in again.groups] == [2, 3, None]
+    assert (again.lost_rows, again.held_rows()) == (2, 4)
+    again.close()
+
+
+def test_what_was_cut_off_because_it_was_undone_gets_no_mark(tmp_path: Path, sync: FileSync) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening(), 0)
+    send(log, 1)
+    log.mark(1, lambda: None)
+    send(log, 2)
+    log.cut()
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert ([group.checkpoint for group in again.groups], again.lost_rows) == ([1, None, None], 0)
     again.close()

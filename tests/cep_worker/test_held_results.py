@@ -343,3 +343,40 @@ def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_p
     held.close()
     sync.close()
     reactor.close()
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["not delivered yet", "delivered before a crash"])
+def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
+    tmp_path: Path, committed: bool
+) -> None:
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    for number in (1, 2, 3, 4):
+        batch = alerts((number, "UA", number))
+        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+        if number > 1:
+            held.mark(opening, number, lambda: None)
+    if committed:
+        held.judge((CheckpointSpan(7, 0, 2),))
+        reactor.turn(0, lambda: 0)
+        assert sink.got == [1, 2]
+    held.close()
+    sink.crash()
+    damaged = min(tmp_path.glob("7/*/*.results"))
+    content = bytearray(damaged.read_bytes())
+    content[-16] ^= 1  # within the mark
+    damaged.write_bytes(content)
+
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held.judge((CheckpointSpan(7, 0, 4),))
+    for _ in range(6):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    held.tick(0)
+    assert sink.got == [1, 2, 3, 4]
+    assert (held.figures().lost_events, held.is_empty()) == (0, True)
+    held.close()
+    sync.close()
+    reactor.close()
