@@ -215,7 +215,7 @@ def recover(path: Path) -> Recovered | None:
             damaged += entry.damaged_bytes
             lost += _lost_rows(group, entry)
             _note(group, entry)
-        return Recovered(group, os.fstat(descriptor).st_size - group.size_bytes, damaged, lost)
+        return Recovered(group, _bytes_behind(descriptor, group.size_bytes), damaged, lost)
     finally:
         os.close(descriptor)
 
@@ -244,7 +244,7 @@ def _next(descriptor: int, offset: int) -> _Found | None:
     if sound is not None:
         record, entry, body = sound
         return _Found(entry, record.position, record.rows, body, offset + record.end)
-    rest = os.pread(descriptor, os.fstat(descriptor).st_size - offset, offset)
+    rest = os.pread(descriptor, _bytes_behind(descriptor, offset), offset)
     rows = 0
     for found in scan(memoryview(rest)):
         sound = _read(descriptor, offset + found.start) if isinstance(found, Record) else None
@@ -253,6 +253,11 @@ def _next(descriptor: int, offset: int) -> _Found | None:
             return _Found(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
         rows += found.rows
     return None
+
+
+def _bytes_behind(descriptor: int, offset: int) -> int:
+    """How much follows `offset`: nothing, too, when a record that ends there lacks some of what fills it up."""
+    return max(0, os.fstat(descriptor).st_size - offset)
 
 
 def _lost_rows(group: Group, found: _Found) -> int:

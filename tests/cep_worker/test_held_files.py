@@ -88,6 +88,19 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
         assert read(path) == [*before, (before[-1][0] + 1 if before else 5, b"next")]
 
 
+def test_a_frame_that_lacks_only_what_fills_it_up_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "torn"
+    writer = write(path, [b"first"])
+    os.close(writer.descriptor)
+    os.truncate(path, writer.group.size_bytes - 1)
+    found = recover(path)
+    assert found is not None
+    assert (found.group.rows, found.torn_bytes) == (10, 0)
+    os.close(GroupWriter.reopen(found.group).descriptor)
+    assert path.stat().st_size == writer.group.size_bytes
+    assert read(path) == [(5, b"first")]
+
+
 @pytest.fixture
 def sync() -> Iterator[FileSync]:
     made = FileSync(lambda call: call())
