@@ -65,6 +65,8 @@ class Inflow:
         self._former = log.former(plan.epoch) if log is not None else ""
         """That to which a link stood last in this epoch."""
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
+        self._opened = False
+        """A link to a receiver has stood: until then nobody could wait for what comes here."""
         limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
         self._worker = worker
         most_rows = config.inflow.waiting_rows
@@ -140,6 +142,7 @@ class Inflow:
         """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
         self.epoch = plan.epoch
         self._former = ""
+        self._opened = False
         self._out.reopen(self._opening())
         if self.playback:
             self._watermark.restart(now_ms)
@@ -197,6 +200,11 @@ class Inflow:
         self._out.close()
 
     def _changed(self) -> None:
+        if self._out.connected and not self._opened:
+            self._opened = True
+            if self.playback:
+                self._watermark.opened(self._now_ms)
+                self._promise()
         if self._out.connected and self._former != self._receiver:
             self._former = self._receiver
             self._keep_former()

@@ -38,6 +38,12 @@ class InflowWatermark:
     """No source is active: nobody need wait for this inflow."""
     _sources: dict[Hashable, _Source] = field(default_factory=dict)
 
+    def opened(self, now_ms: int) -> None:
+        """The plan can be reached from now on: whoever is about to send has `idle_ms` from here."""
+        self.created_ms = now_ms
+        if not self._sources:
+            self.idle = False
+
     def join(self, source: Hashable, now_ms: int) -> None:
         """`source` counts from now on; it has `idle_ms` to send something."""
         self._sources[source] = _Source(NO_WATERMARK, now_ms)
@@ -68,7 +74,8 @@ class InflowWatermark:
             self.idle = self.idle or not self._sources
 
     def expire(self, now_ms: int) -> None:
-        """Sources that were silent for `idle_ms` are idle. An inflow that never had a source is idle after as long."""
+        """Sources that were silent for `idle_ms` are idle. An inflow that never had a source is idle after as long from
+        when it was `opened`."""
         for entry in self._sources.values():
             if now_ms - entry.heard_ms >= self.idle_ms:
                 entry.idle = True

@@ -98,6 +98,27 @@ def test_an_inflow_that_never_had_a_source_is_idle_after_the_time_of_silence() -
     assert watermark.idle
 
 
+def test_who_is_about_to_send_has_time_from_when_the_plan_can_be_reached() -> None:
+    """A plan that is slow to start would find its streams idle, and not wait for the one whose sender comes second."""
+    watermark = inflow()
+    watermark.expire(IDLE_MS)
+    watermark.opened(IDLE_MS + 5)
+    watermark.expire(IDLE_MS + 6)
+    assert not watermark.idle
+    watermark.expire(2 * IDLE_MS + 4)
+    assert not watermark.idle
+    watermark.expire(2 * IDLE_MS + 5)
+    assert watermark.idle
+
+
+def test_a_source_that_rests_already_when_the_plan_can_be_reached_stays_so() -> None:
+    watermark = inflow()
+    watermark.join("a", now_ms=0)
+    watermark.rest("a")
+    watermark.opened(5)
+    assert watermark.idle
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["join", "advance", "rest", "leave", "expire"]),
