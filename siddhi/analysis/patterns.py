@@ -66,20 +66,32 @@ class _MachineBuilder:
             case ast.EveryElement():
                 return (EveryScope(self._steps(element.element, first), _milliseconds(element.within)),)
             case ast.LogicalElement():
-                # Siddhi builds the right side first: the left one may refer to it, not the other way round.
-                right = self._element(element.right, first + 1)
-                left = self._element(element.left, first)
-                return (LogicalPair(element.operator, left, right),) if left is not None and right is not None else ()
+                return self._pair(element, first)
             case _:
                 built = self._element(element, first)
                 return (built,) if built is not None else ()
 
     def _chain(self, chain: ast.NextElement, first: int) -> tuple[PatternStep, ...]:
         steps: list[PatternStep] = []
-        for part in chain.elements:
-            steps += self._steps(part, first)
+        held = _held_by_every(chain) if self._state.sequence else 1
+        for number, part in enumerate(chain.elements):
+            own = self._steps(part, first)
             first += len(_leaves(part))
+            if 0 < number < held and steps and isinstance(steps[0], EveryScope):
+                steps[0] = EveryScope((*steps[0].steps, *own), steps[0].within_ms)
+            else:
+                steps += own
         return tuple(steps)
+
+    def _pair(self, pair: ast.LogicalElement, first: int) -> tuple[PatternStep, ...]:
+        sides = [(pair.left, first), (pair.right, first + 1)]
+        if isinstance(pair.right, ast.AbsentElement) and not isinstance(pair.left, ast.AbsentElement):
+            # Siddhi has the `not` on the left wherever it is written.
+            sides.reverse()
+        # Siddhi builds the right side first: the left one may refer to it, not the other way round.
+        right = self._element(*sides[1])
+        left = self._element(*sides[0])
+        return (LogicalPair(pair.operator, left, right),) if left is not None and right is not None else ()
 
     def _element(self, leaf: _Leaf, number: int) -> PatternElement | None:
         others = tuple(slot for other, slot in sorted(self._known.items()) if other != number)
@@ -113,6 +125,22 @@ def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
             return element.left, element.right
         case _:
             return (element,)
+
+
+def _held_by_every(chain: ast.NextElement) -> int:
+    """How many elements the `every` in front of a sequence holds: one, but all before the last in a sequence that has
+    a timed `not` behind its first element and ends with an event, as Siddhi reads it."""
+    last = len(chain.elements) - 1
+    behind = any(_has_silence(part) for part in chain.elements[1:last])
+    return last if behind and not _has_silence(chain.elements[last]) else 1
+
+
+def _has_silence(element: ast.StateElement) -> bool:
+    if isinstance(element, ast.LogicalElement):
+        return False
+    if isinstance(element, ast.NextElement):
+        return any(_has_silence(part) for part in element.elements)
+    return isinstance(element.element if isinstance(element, ast.EveryElement) else element, ast.AbsentElement)
 
 
 def _is_counted(leaf: _Leaf) -> bool:

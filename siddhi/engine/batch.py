@@ -63,7 +63,6 @@ class EventBatch:
         chunks: Int64Array | None = None,
         partitions: Int64Array | None = None,
         deliveries: Int64Array | None = None,
-        *,
         only_current: bool = False,
         origin: tuple[EventBatch, Int64Array] | None = None,
     ) -> None:
@@ -144,8 +143,8 @@ class EventBatch:
             self.chunks,
             self.partitions,
             self.deliveries,
-            only_current=self.only_current,
-            origin=self._origin,
+            self.only_current,
+            self._origin,
         )
 
     def with_kinds(self, kinds: Int8Array) -> EventBatch:

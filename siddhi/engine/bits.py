@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from siddhi.engine.kernels import state_kernel
+from siddhi.engine.arrays import AnyArray
+
+_py_buffer = pa.py_buffer
 
 
 def _cast(source: types.Type, target: types.Type, llvm: ir.Type) -> Any:
@@ -30,10 +33,9 @@ as_bits = _cast(types.float64, types.int64, ir.IntType(64))
 """The bits of a float64 as an int64."""
 
 
-@state_kernel
-def address_of(array):  # type: ignore[no-untyped-def]
-    """Where the first item of `array` lies; who passes it to a kernel keeps the array alive meanwhile.
+def address_of(array: AnyArray) -> int:
+    """Where the first item of `array`, whose items lie in a row, is; who passes it on keeps the array alive meanwhile.
 
     numpy tells the same, in a microsecond.
     """
-    return array.ctypes.data
+    return int(_py_buffer(array).address)

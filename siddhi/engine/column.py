@@ -40,13 +40,9 @@ ARROW_TYPES: dict[AttributeType, pa.DataType] = {
     AttributeType.OBJECT: pa.binary(),
 }
 """How attribute types travel outside the engine; an object travels as its JSON text, a set as an array."""
-_WIDTHS = {
-    AttributeType.INT: 4,
-    AttributeType.LONG: 8,
-    AttributeType.FLOAT: 4,
-    AttributeType.DOUBLE: 8,
-}
-"""The bytes of a value of the types of which Arrow and numpy hold values alike, but for nulls."""
+_STRING, _BOOL, _OBJECT = AttributeType.STRING, AttributeType.BOOL, AttributeType.OBJECT
+"""Members of an enumeration are slow to look up, and columns ask for these several times an event."""
+_py_buffer = pa.py_buffer
 
 
 class Column:
@@ -64,7 +60,6 @@ class Column:
         self,
         type_: AttributeType,
         pool: StringPool,
-        *,
         values: AnyArray | None = None,
         valid: BoolArray | None = None,
         arrow: pa.Array | None = None,
@@ -96,37 +91,39 @@ class Column:
         """True where a value is not null, or None when all are valid."""
         if self._values is None:
             self._load()
-        if self._valid is None and self._values is not None:
-            if self.type is AttributeType.STRING:
+        if self._valid is None:
+            if self.type is _STRING:
                 return mask_or_none(self._values >= 0)
-            if self.type is AttributeType.OBJECT:
+            if self.type is _OBJECT:
                 return mask_or_none(np.array([value is not None for value in self._values], dtype=np.bool_))
         return self._valid
 
     def _load(self) -> None:
-        if self._positions is not None and self._is_viewed:
-            self._values = np.from_dlpack(self._arrow)[self._positions]  # numpy takes much faster than Arrow
-            self._arrow = self._positions = None
+        type_ = self.type
+        if type_ is _STRING:
+            self._values = self.pool.encode(self.to_arrow())
+            return
+        if self._is_viewed:
+            values = viewed_numbers(self._arrow)
+            if self._positions is not None:
+                values = values[self._positions]  # numpy takes much faster than Arrow
+                self._arrow = self._positions = None
+            self._values = values
             return
         array = self.to_arrow()
-        if self._is_viewed:
-            self._values = np.from_dlpack(array)  # half the cost of `to_numpy`
-        elif self.type is AttributeType.STRING:
-            self._values = self.pool.encode(array)
-        elif self.type is AttributeType.OBJECT:
+        if type_ is _OBJECT:
             self._values = objects(None if text is None else msgspec.json.decode(text) for text in array.to_pylist())
         elif array.null_count == 0:
             self._values = array.to_numpy(zero_copy_only=False)
         else:
             self._valid = array.is_valid().to_numpy(zero_copy_only=False)
-            self._values = array.fill_null(False if self.type is AttributeType.BOOL else 0).to_numpy(
-                zero_copy_only=False
-            )
+            self._values = array.fill_null(False if type_ is _BOOL else 0).to_numpy(zero_copy_only=False)
 
     @property
     def _is_viewed(self) -> bool:
         """True when numpy can look at the Arrow array as it is."""
-        return self.type in _WIDTHS and not self._arrow.null_count
+        type_ = self.type
+        return type_ is not _STRING and type_ is not _BOOL and type_ is not _OBJECT and not self._arrow.null_count
 
     def take(self, positions: Int64Array) -> Column:
         """The column of the values at `positions`, in that order."""
@@ -144,19 +141,17 @@ class Column:
                 array = self._arrow = self._taken(array, self._positions)
                 self._positions = None
             return array
-        if self.type is AttributeType.STRING:
+        if self.type is _STRING:
             return self.pool.decode(self._values)
-        if self.type is AttributeType.OBJECT:
+        if self.type is _OBJECT:
             texts = [None if value is None else msgspec.json.encode(value) for value in self._values]
             return pa.array(texts, pa.binary())
         if self._valid is not None:
             return pa.array(self._values, mask=~self._valid)
-        return (
-            pa.array(self._values) if self.type is AttributeType.BOOL else viewed(ARROW_TYPES[self.type], self._values)
-        )
+        return pa.array(self._values) if self.type is _BOOL else viewed(ARROW_TYPES[self.type], self._values)
 
     def _taken(self, array: pa.Array, positions: Int64Array) -> pa.Array:
-        if self.type is AttributeType.STRING:
+        if self.type is _STRING:
             return take_strings(array, positions)
         if self._is_viewed:
             return viewed(array.type, array.to_numpy()[positions])
@@ -167,42 +162,48 @@ class Column:
 
         Returns what keeps them there.
         """
-        if self._values is not None:
-            return self._describe_numpy(plan, at)
-        array, positions = self._arrow, self._positions
-        kept = None if positions is None else numpy_buffer(positions)
-        valid, *rest = array.buffers()
-        first = array.offset
-        valid_at = valid.address if valid is not None and array.null_count else 0
-        rows_at = 0 if kept is None else kept.address
-        values_at = 0 if rest[0] is None else rest[0].address
-        if self.type is AttributeType.STRING:
-            text_at, text_end = (0, 0) if rest[1] is None else (rest[1].address, rest[1].address + rest[1].size)
-            write_line(plan, at, STRINGS, 0, values_at + 4 * first, valid_at, first, rows_at, 0, text_at, text_end)
-        elif self.type is AttributeType.BOOL:
-            write_line(plan, at, BITS, 0, values_at, valid_at, first, rows_at, first, 0, 0)
-        else:
-            width = _WIDTHS[self.type]
-            write_line(plan, at, NUMBERS, width, values_at + width * first, valid_at, first, rows_at, 0, 0, 0)
-        return array, kept
-
-    def _describe_numpy(self, plan: bytearray, at: int) -> object:
-        kept = numpy_buffer(self._values)
-        known = None if self._valid is None else numpy_buffer(self._valid)
-        valid_at = 0 if known is None else known.address
-        if self.type is AttributeType.STRING:
+        values, type_ = self._values, self.type
+        if values is None:
+            return self._describe_arrow(plan, at)
+        kept = _py_buffer(values if values.flags.c_contiguous else values.copy())
+        known, valid_at = None, 0
+        if self._valid is not None:
+            known = numpy_buffer(self._valid)
+            valid_at = known.address
+        if type_ is _STRING:
             write_line(plan, at, CODES, 0, kept.address, 0, 0, 0, 0, 0, 0)
-        elif self.type is AttributeType.BOOL:
+        elif type_ is _BOOL:
             write_line(plan, at, FLAGS, 0, kept.address, valid_at, -1, 0, 0, 0, 0)
         else:
-            write_line(plan, at, NUMBERS, _WIDTHS[self.type], kept.address, valid_at, -1, 0, 0, 0, 0)
+            write_line(plan, at, NUMBERS, values.itemsize, kept.address, valid_at, -1, 0, 0, 0, 0)
         return kept, known
+
+    def _describe_arrow(self, plan: bytearray, at: int) -> object:
+        array, positions, type_ = self._arrow, self._positions, self.type
+        kept, rows_at = None, 0
+        if positions is not None:
+            kept = numpy_buffer(positions)
+            rows_at = kept.address
+        buffers = array.buffers()
+        first = array.offset
+        valid_at = 0 if buffers[0] is None or not array.null_count else buffers[0].address
+        values_at = 0 if buffers[1] is None else buffers[1].address
+        if type_ is _STRING:
+            text = buffers[2]
+            text_at, text_end = (0, 0) if text is None else (text.address, text.address + text.size)
+            write_line(plan, at, STRINGS, 0, values_at + 4 * first, valid_at, first, rows_at, 0, text_at, text_end)
+        elif type_ is _BOOL:
+            write_line(plan, at, BITS, 0, values_at, valid_at, first, rows_at, first, 0, 0)
+        else:
+            width = array.type.byte_width
+            write_line(plan, at, NUMBERS, width, values_at + width * first, valid_at, first, rows_at, 0, 0, 0)
+        return array, kept
 
     def to_list(self) -> list[object]:
         """The values as Python objects, null as None."""
         if self._values is None:
             self._load()
-        if self.type is AttributeType.STRING:
+        if self.type is _STRING:
             return list(self.pool.texts(self._values))
         values: list[object] = self._values.tolist()
         if self._valid is None:
@@ -212,9 +213,9 @@ class Column:
     @staticmethod
     def of(type_: AttributeType, pool: StringPool, items: Sequence[object]) -> Column:
         """The column of Python values, None as null."""
-        if type_ is AttributeType.STRING:
+        if type_ is _STRING:
             return Column(type_, pool, values=pool.codes(items))  # type: ignore[arg-type]
-        if type_ is AttributeType.OBJECT:
+        if type_ is _OBJECT:
             return Column(type_, pool, values=objects(items))
         valid = np.array([item is not None for item in items], dtype=np.bool_)
         values = np.array([0 if item is None else item for item in items], dtype=DTYPES[type_])
@@ -223,9 +224,9 @@ class Column:
     @staticmethod
     def nulls(type_: AttributeType, pool: StringPool, count: int) -> Column:
         """A column of `count` nulls."""
-        if type_ is AttributeType.STRING:
+        if type_ is _STRING:
             return Column(type_, pool, values=np.full(count, NULL_CODE, dtype=np.int64))
-        if type_ is AttributeType.OBJECT:
+        if type_ is _OBJECT:
             return Column(type_, pool, values=np.full(count, None, dtype=object))
         return Column(type_, pool, values=np.zeros(count, dtype=DTYPES[type_]), valid=np.zeros(count, dtype=np.bool_))
 
@@ -238,7 +239,7 @@ class Column:
         if all(column._values is None for column in columns):
             return Column(first.type, first.pool, arrow=pa.concat_arrays([column.to_arrow() for column in columns]))
         values = np.concatenate([column.values for column in columns])
-        if first.type in (AttributeType.STRING, AttributeType.OBJECT):
+        if first.type in (_STRING, _OBJECT):
             return Column(first.type, first.pool, values=values)
         masks = [column.valid for column in columns]
         if all(mask is None for mask in masks):
@@ -255,9 +256,14 @@ def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
     return pa.Array.from_buffers(type_, len(values), [None, numpy_buffer(values)])
 
 
+def viewed_numbers(array: pa.Array) -> Any:
+    """The numbers of `array`, which has no nulls, as numpy over the same memory, which is not to be written to."""
+    return np.from_dlpack(array)  # half the cost of `to_numpy`
+
+
 def numpy_buffer(values: AnyArray) -> pa.Buffer:
     """`values` in a row: their own memory where that is so."""
-    return pa.py_buffer(values if values.flags.c_contiguous else values.copy())
+    return _py_buffer(values if values.flags.c_contiguous else values.copy())
 
 
 def objects(items: Iterable[object]) -> AnyArray:

@@ -22,7 +22,7 @@ class Filter(Operator):
         self.aggregates = compiler.aggregates
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        events = batch.event_rows()
+        events = None if batch.only_current else batch.event_rows()
         evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
         if events is not None:

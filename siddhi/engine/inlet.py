@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import TIMESTAMP, EventBatch
-from siddhi.engine.column import ARROW_TYPES, Column
+from siddhi.engine.column import ARROW_TYPES, Column, viewed_numbers
+from siddhi.engine.record_reader import FEW, RecordReader
 from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
+_COLUMNS_A_WANTED = 8
+"""One column that is read with others saves what it costs to export so many; the first pays for the call."""
+_NUMBERS = (AttributeType.DOUBLE, AttributeType.LONG, AttributeType.INT, AttributeType.FLOAT)
 _Place = tuple[AttributeType, int, bool]
 """An attribute's type, its place in the batch, and whether its column must be cast."""
 
@@ -29,26 +33,50 @@ class _Layout:
     timestamp: int
 
 
-class _RecordColumns(Mapping[str, Column]):
-    """The columns of a batch from outside, each made when it is first asked for."""
+class _WatchedColumn(Column):
+    """A column as it came, which tells its inlet once its values are asked for."""
 
-    __slots__ = ("_made", "_places", "_pool", "_whole")
+    __slots__ = ("_inlet", "_name")
 
-    def __init__(self, whole: pa.StructArray, places: Mapping[str, _Place], pool: StringPool) -> None:
-        self._whole = whole
+    def __init__(
+        self, inlet: Inlet, name: str, type_: AttributeType, array: pa.Array, positions: Int64Array | None = None
+    ) -> None:
+        self.type = type_  # all here, as a call of another constructor takes as long
+        self.pool = inlet.pool
+        self._values = self._valid = None
+        self._arrow = array
+        self._positions = positions
+        self._inlet = inlet
+        self._name = name
+
+    def take(self, positions: Int64Array) -> Column:
+        if self._values is not None:
+            return super().take(positions)
+        among = positions if self._positions is None else self._positions[positions]
+        return _WatchedColumn(self._inlet, self._name, self.type, self._arrow, among)
+
+    def _load(self) -> None:
+        self._inlet.want(self._name)
+        super()._load()
+
+
+class _RecordColumns(dict[str, Column]):
+    """The columns of a batch from outside, each made when it is first asked for: `fetch` gives the array in a place.
+
+    To look into it costs no more than with any other dictionary; whoever goes through it finds all columns.
+    """
+
+    __slots__ = ("_fetch", "_inlet", "_places")
+
+    def __init__(self, fetch: Callable[[int], pa.Array], places: Mapping[str, _Place], inlet: Inlet) -> None:
+        self._fetch = fetch
         self._places = places
-        self._pool = pool
-        self._made: dict[str, Column] = {}
+        self._inlet = inlet
 
-    def __getitem__(self, name: str) -> Column:
-        column = self._made.get(name)
-        return self.make(name) if column is None else column
-
-    def make(self, name: str) -> Column:
-        """The column `name`, made now."""
+    def __missing__(self, name: str) -> Column:
         type_, place, cast = self._places[name]
-        array = self._whole.field(place)
-        column = self._made[name] = Column(type_, self._pool, arrow=array.cast(ARROW_TYPES[type_]) if cast else array)
+        array = self._fetch(place)
+        column = self[name] = self._inlet.column(name, type_, array.cast(ARROW_TYPES[type_]) if cast else array)
         return column
 
     def __iter__(self) -> Iterator[str]:
@@ -57,19 +85,30 @@ class _RecordColumns(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    get = Mapping.get  # type: ignore[assignment] # these look only at what a dictionary holds
+    keys = Mapping.keys  # type: ignore[assignment]
+    items = Mapping.items  # type: ignore[assignment]
+    values = Mapping.values  # type: ignore[assignment]
+
 
 class Inlet:
     """Reads the batches that come from outside for `stream`, whose events enter the app at the junction `key`.
 
-    A schema is looked into once: batch after batch has the same.
+    A schema is looked into once: batch after batch has the same. And so are the columns of which values are asked for,
+    and numbers that are asked for at all: where rows are few, all of them are read at once from the next batch on.
     """
 
     def __init__(self, stream: str, key: str, types: Mapping[str, AttributeType], pool: StringPool) -> None:
         self.stream = stream
         self.key = key
+        self.pool = pool
         self._types = types
-        self._pool = pool
         self._layout: _Layout | None = None
+        self._wanted: dict[str, AttributeType] = {}
+        self._reader: RecordReader | None = None
 
     def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
         """The columns of `records` for the attributes of the stream, found by name, and the rows' `_timestamp`, or
@@ -78,22 +117,59 @@ class Inlet:
         `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
         type.
         """
-        layout = self._layout_of(records.schema)
-        whole = records.to_struct_array()  # it makes a column at half the cost
-        columns = _RecordColumns(whole, layout.attributes, self._pool)
-        for name in layout.casts:  # at once: what cannot be cast is refused before anything has run
-            columns.make(name)
-        if layout.timestamp < 0:
-            return columns, filled(records.num_rows, now_ms)
-        return columns, whole.field(layout.timestamp).to_numpy()
-
-    def _layout_of(self, schema: pa.Schema) -> _Layout:
+        schema, rows = records.schema, records.num_rows
         layout = self._layout
         if layout is None or not schema.equals(layout.schema):
-            attributes = {name: self._found(schema, name, type_) for name, type_ in self._types.items()}
-            casts = tuple(name for name, (_, _, cast) in attributes.items() if cast)
-            layout = self._layout = _Layout(schema, attributes, casts, schema.get_field_index(TIMESTAMP))
-        return layout
+            layout = self._look_into(schema)
+        if self._reader is not None and rows <= FEW:
+            columns = _RecordColumns(records.column, layout.attributes, self)
+            stamps = self._reader.read(records, rows, columns)
+        else:
+            whole = records.to_struct_array()  # it makes a column at half the cost
+            columns = _RecordColumns(whole.field, layout.attributes, self)
+            stamps = filled(rows, now_ms) if layout.timestamp < 0 else viewed_numbers(whole.field(layout.timestamp))
+        for name in layout.casts:  # at once: what cannot be cast is refused before anything has run
+            columns[name]
+        return columns, stamps
+
+    def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
+        """The attribute `name`, of `type_`, of a batch in which its column is `array`."""
+        if type_ in _NUMBERS:
+            self.want(name)  # to read a number with others costs less than to hand its array on
+        if name in self._wanted:
+            return Column(type_, self.pool, None, None, array)
+        return _WatchedColumn(self, name, type_, array)
+
+    def want(self, name: str) -> None:
+        """The values of the attribute `name` are asked for, and so they will be of batches to come."""
+        if name not in self._wanted:
+            self._wanted[name] = self._types[name]
+            self._choose_reader()
+
+    def _choose_reader(self) -> None:
+        """There is a reader for few rows, if that is faster: Arrow exports all columns, wanted or not."""
+        self._reader = None
+        layout = self._layout
+        if layout is None or layout.timestamp < 0:
+            return
+        places = {name: place for name, (_, place, cast) in layout.attributes.items() if not cast}
+        wanted = [
+            (name, type_, places[name])
+            for name, type_ in self._wanted.items()
+            if name in places and type_ is not AttributeType.OBJECT
+        ]
+        if len(layout.schema) <= _COLUMNS_A_WANTED * (len(wanted) - 1):
+            self._reader = RecordReader(layout.timestamp, wanted, self.pool)
+
+    def _look_into(self, schema: pa.Schema) -> _Layout:
+        attributes = {name: self._found(schema, name, type_) for name, type_ in self._types.items()}
+        casts = tuple(name for name, (_, _, cast) in attributes.items() if cast)
+        timestamp = schema.get_field_index(TIMESTAMP)
+        if timestamp >= 0 and schema.field(timestamp).type != pa.int64():
+            raise SiddhiRuntimeError(self._wrong_type(TIMESTAMP, schema.field(timestamp).type, pa.int64()))
+        self._layout = _Layout(schema, attributes, casts, timestamp)
+        self._choose_reader()
+        return self._layout
 
     def _found(self, schema: pa.Schema, name: str, type_: AttributeType) -> _Place:
         place = schema.get_field_index(name)
@@ -103,14 +179,12 @@ class Inlet:
             )
         actual, target = schema.field(place).type, ARROW_TYPES[type_]
         if actual != target and not _castable(actual, target):
-            raise SiddhiRuntimeError(
-                Problem(
-                    "wrong-type",
-                    f"attribute '{name}' of a batch for stream '{self.stream}' is {actual}, not {target}",
-                    f"'{name}' is defined as {type_.value}",
-                )
-            )
+            raise SiddhiRuntimeError(self._wrong_type(name, actual, target, f"'{name}' is defined as {type_.value}"))
         return type_, place, actual != target
+
+    def _wrong_type(self, name: str, actual: pa.DataType, target: pa.DataType, hint: str | None = None) -> Problem:
+        where = f"a batch for stream '{self.stream}'"
+        return Problem("wrong-type", f"attribute '{name}' of {where} is {actual}, not {target}", hint)
 
 
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:

@@ -98,6 +98,20 @@ def _liberator() -> Any:
     return free
 
 
+def _caller() -> Any:
+    @intrinsic
+    def call(typing_context, function, argument):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            shape = ir.FunctionType(ir.VoidType(), [_BYTES])
+            callee = builder.inttoptr(arguments[0], shape.as_pointer())
+            builder.call(callee, [builder.inttoptr(arguments[1], _BYTES)])
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64), generate
+
+    return call
+
+
 def _prefetcher() -> Any:
     @intrinsic
     def prefetch(typing_context, address):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
@@ -134,3 +148,5 @@ allocate = _allocator()
 """The address of a new block of `size` bytes, a multiple of 64, or 0 when there is no memory."""
 free = _liberator()
 """Gives back a block of `allocate`."""
+call_at = _caller()
+"""Calls the C function at an address, which takes a pointer and returns nothing, with a pointer to another address."""

@@ -48,7 +48,6 @@ class Failures:
             self.messages.append(message)
 
 
-@dataclass(slots=True)
 class Step:
     """What operators may know of the step that runs.
 
@@ -58,12 +57,32 @@ class Step:
     instances that came into being in this step, with the order and clock of the row that opened each.
     """
 
-    clocks: Int64Array
-    floor: int = 0
-    failures: Failures = field(default_factory=Failures)
-    opened: Int64Array = field(default_factory=lambda: NO_POSITIONS)
-    opened_orders: Int64Array = field(default_factory=lambda: NO_POSITIONS)
-    opened_clocks: Int64Array = field(default_factory=lambda: NO_POSITIONS)
+    __slots__ = ("_failures", "clocks", "floor", "opened", "opened_clocks", "opened_orders")
+
+    def __init__(self, clocks: Int64Array, floor: int = 0) -> None:
+        self.clocks = clocks
+        self.floor = floor
+        self.opened = self.opened_orders = self.opened_clocks = NO_POSITIONS
+        self._failures: Failures | None = None
+
+    @property
+    def failures(self) -> Failures:
+        """Where failed rows are booked; most steps have none and never make it."""
+        if self._failures is None:
+            self._failures = Failures()
+        return self._failures
+
+    def taken_failures(self) -> Failures | None:
+        """What has been booked since this was last asked, None when that is nothing."""
+        failures, self._failures = self._failures, None
+        return failures if failures is not None and failures.orders else None
+
+    def with_opened(self, instances: Int64Array, orders: Int64Array, clocks: Int64Array) -> Step:
+        """The same step in which these instances came into being; failures are booked in one place for both."""
+        step = Step(self.clocks, self.floor)
+        step.opened, step.opened_orders, step.opened_clocks = instances, orders, clocks
+        step._failures = self.failures
+        return step
 
     @property
     def final_clock(self) -> int:

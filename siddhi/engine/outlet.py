@@ -27,6 +27,7 @@ _FEW = 2_048
 """Up to so many rows it is cheaper to write a batch anew than to have Arrow wrap each of its columns."""
 _INT8 = pa.int8()
 _INT64 = pa.int64()
+_import_from_c = pa.RecordBatch._import_from_c
 
 
 class Outlet:
@@ -43,6 +44,8 @@ class Outlet:
         size = len(self.schema)
         self._plan = bytearray(size * PLAN_BYTES)
         self._plan_array: Int64Array = np.frombuffer(self._plan, dtype=np.int64).reshape(size, PLAN_FIELDS)
+        self._kinds_vary = True
+        """Whether the plan has other kinds than current, or none yet."""
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, dtype=np.int64)
         self._array_at = int(self._array.ctypes.data)
 
@@ -53,7 +56,15 @@ class Outlet:
         plan, columns = self._plan, batch.columns
         stamps = numpy_buffer(batch.timestamps)
         write_line(plan, 0, NUMBERS, 8, stamps.address, 0, 0, 0, 0, 0, 0)
-        kept = [stamps, _describe_kinds(batch, plan)]
+        kept = [stamps]
+        if not batch.only_current:
+            kinds = numpy_buffer(batch.kinds)
+            write_line(plan, PLAN_BYTES, NUMBERS, 1, kinds.address, 0, 0, 0, 0, 0, 0)
+            kept.append(kinds)
+            self._kinds_vary = True
+        elif self._kinds_vary:
+            write_line(plan, PLAN_BYTES, ZEROS, 1, 0, 0, 0, 0, 0, 0, 0)
+            self._kinds_vary = False
         for name, type_, at in self._columns:
             column = columns[name]
             if column.type is not type_:
@@ -62,19 +73,10 @@ class Outlet:
         starts, heap = self._pool.memory
         if not write_records(self._plan_array, batch.size, starts, heap, RELEASE_AT, self._array):
             return self._wrapped(batch)
-        return pa.RecordBatch._import_from_c(self._array_at, self.schema)
+        return _import_from_c(self._array_at, self.schema)
 
     def _wrapped(self, batch: EventBatch) -> pa.RecordBatch:
         """The rows of `batch`, which shares its memory with it."""
         columns = [batch.columns[name].to_arrow() for name, _, _ in self._columns]
         lines = [viewed(_INT64, batch.timestamps), viewed(_INT8, batch.kinds)]
         return pa.RecordBatch.from_arrays([*lines, *columns], schema=self.schema)
-
-
-def _describe_kinds(batch: EventBatch, plan: bytearray) -> object:
-    if batch.only_current:
-        write_line(plan, PLAN_BYTES, ZEROS, 1, 0, 0, 0, 0, 0, 0, 0)
-        return None
-    kinds = numpy_buffer(batch.kinds)
-    write_line(plan, PLAN_BYTES, NUMBERS, 1, kinds.address, 0, 0, 0, 0, 0, 0)
-    return kinds

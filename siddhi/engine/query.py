@@ -81,13 +81,14 @@ class Query(GraphNode):
 
     def _build_selector(self, compiler: ExpressionCompiler, context: OperatorContext) -> Selector:
         analysed = self.analysed
-        snapshot = isinstance(analysed.rate, ast.SnapshotRate)
+        snapshot, grouped = isinstance(analysed.rate, ast.SnapshotRate), bool(analysed.selection.group_by)
+        counted = getattr(analysed.rate, "kind", "") == "first"
         return Selector(
             analysed.selection,
             analysed.output.events,
             compiler,
             context,
-            keep_resets=self.limiter is not None and (snapshot or getattr(analysed.rate, "kind", "") == "first"),
+            keep_resets=counted or (snapshot and not grouped),
             collapse=not snapshot,
             tag_groups=self.limiter is not None,
             empties=empties_groups(analysed),

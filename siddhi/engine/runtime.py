@@ -183,10 +183,11 @@ class AppRuntime:
         count = records.num_rows
         if count == 0:
             return
-        inlet = self._inlet(stream)
+        inlet = self._inlets.get(stream) or self._inlet(stream)
         columns, stamps = inlet.read(records, now)
         if as_chunk:
             clocks = self._jump(stamps, now)
+            columns, stamps = inlet.read(records, now)  # as time passed, strings may have got other codes
             self._move_clock(clocks)
             floor = self._clock
             batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
@@ -210,7 +211,7 @@ class AppRuntime:
         parts = []
         whole: Int64Array = np.empty(len(sources), dtype=np.int64)
         for source, (stream, records) in enumerate(batches):
-            inlet = self._inlet(stream)
+            inlet = self._inlets.get(stream) or self._inlet(stream)
             places = np.flatnonzero(sources == source)
             columns, stamps = inlet.read(records, now)
             whole[places] = stamps
@@ -248,14 +249,13 @@ class AppRuntime:
         return event_clocks(stamps, self._clock) if self.app.playback else filled(len(stamps), now)
 
     def _inlet(self, stream: str) -> Inlet:
-        """What reads events from outside for `stream`; `SiddhiRuntimeError` when the app has no such stream."""
-        inlet = self._inlets.get(stream)
-        if inlet is None:
-            key = window_inlet(stream) if stream in self.windows else stream
-            junction = self._junctions.get(key)
-            if junction is None:
-                raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
-            inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool)
+        """What reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
+        stream."""
+        key = window_inlet(stream) if stream in self.windows else stream
+        junction = self._junctions.get(key)
+        if junction is None:
+            raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
+        inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool)
         return inlet
 
     def advance_time(self, now_ms: int) -> None:

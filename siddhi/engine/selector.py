@@ -95,6 +95,7 @@ class Selector(Operator):
         self._look_at = LEAST_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
         self.projection = self._plain()
+        self._renames = self.projection is not None and any(name != column for name, column in self.projection)
         self.accepted = ACCEPTED[events]
         self.takes_current = CURRENT in self.accepted
         self.keep_resets = keep_resets and not self.collapse
@@ -138,7 +139,9 @@ class Selector(Operator):
 
     def _project(self, batch: EventBatch, projection: tuple[tuple[str, str], ...]) -> EventBatch:
         columns = batch.columns
-        projected = batch.with_columns({name: columns[column] for name, column in projection})
+        projected = batch
+        if self._renames or len(columns) > len(projection):
+            projected = batch.with_columns({name: columns[column] for name, column in projection})
         if not (batch.only_current and self.takes_current):
             wanted = self._wanted(batch)
             if not wanted.all():

@@ -62,6 +62,9 @@ class Stage:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.is_heard = node.writes != frozenset()
+        """True when someone besides the stream has to be told what the node sends: a listener or a table."""
+        self._inside = node.target is not None and "#" in node.target
         self._listeners: list[Listener] = []
         self._outlet: Outlet | None = None
 
@@ -82,14 +85,14 @@ class Stage:
         """`listener` gets what the node sends, as `outlet` makes it."""
         self._listeners.append(listener)
         self._outlet = outlet
+        self.is_heard = True
 
     def deliver(self, out: EventBatch) -> EventBatch:
         """What the node sent as it arrives in the stream that it feeds."""
         if not self.node.inserts:
             return out
         inserted = as_inserted(out)
-        inner = self.node.target is not None and "#" in self.node.target
-        return inserted if inner or inserted.partitions is None else inserted.with_partitions(None)
+        return inserted if self._inside or inserted.partitions is None else inserted.with_partitions(None)
 
 
 class StepRunner:
@@ -152,6 +155,31 @@ class StepRunner:
     def _run_columns(
         self, route: Sequence[tuple[int, Stage]], roots: Mapping[str, list[EventBatch]], step: Step
     ) -> None:
+        sent, arrived = self._entered(roots)
+        for number, stage in route:
+            node = stage.node
+            inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
+            if not _has_rows(inputs) and not node.wakes(step):
+                continue
+            out = self._run_stage(stage, inputs, step)
+            if (failures := step.taken_failures()) is not None:
+                for key, batch in self._take_out(failures, node, inputs, arrived):
+                    sent.setdefault(key, []).append((number, batch))
+            target = node.target
+            if target is not None and out.size:
+                if target in self._shared or target in sent:
+                    sent.setdefault(target, []).append((number, stage.deliver(out)))
+                else:
+                    arrived[target] = stage.deliver(out)
+        for key in sent:
+            self._arrived(key, sent, arrived)
+        for key, batch in arrived.items():
+            if batch.size:
+                self._junctions[key].tell(batch)
+
+    def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
+        """What comes from outside: for streams that others feed as well, and what streams carry that nobody else
+        feeds."""
         sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
         for key, batches in roots.items():
@@ -159,26 +187,7 @@ class StepRunner:
                 arrived[key] = batches[0]
             else:
                 sent[key] = [(-1, batch) for batch in batches]
-        for number, stage in route:
-            node = stage.node
-            inputs = [self._arrived(key, sent, arrived) for key in node.sources]
-            if not any(batch.size for batch in inputs) and not node.wakes(step):
-                continue
-            out, faults = self._run_stage(stage, inputs, step, arrived)
-            for key, batch in faults:
-                sent.setdefault(key, []).append((number, batch))
-            target = node.target
-            if target is None or not out.size:
-                continue
-            if target in self._shared or target in sent:
-                sent.setdefault(target, []).append((number, stage.deliver(out)))
-            else:
-                arrived[target] = stage.deliver(out)
-        for key in sent:
-            self._arrived(key, sent, arrived)
-        for key, batch in arrived.items():
-            if batch.size:
-                self._junctions[key].tell(batch)
+        return sent, arrived
 
     def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
         """What stream `key` carries in this step, merged once all its producers have run."""
@@ -197,27 +206,29 @@ class StepRunner:
         arrived[key] = batch
         return batch
 
-    def _run_stage(
-        self, stage: Stage, inputs: Sequence[EventBatch], step: Step, arrived: dict[str, EventBatch]
-    ) -> tuple[EventBatch, list[tuple[str, EventBatch]]]:
-        """What the stage sends, and what goes to fault streams. Failed events are taken out of `arrived` for later
-        readers."""
-        out = stage.node.process(inputs, step) if self.watch is None else _watched(self.watch, stage.node, inputs, step)
-        faults: list[tuple[str, EventBatch]] = []
-        if out.size:
+    def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """What the stage sends; its listeners and its table have it."""
+        node = stage.node
+        out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
+        if stage.is_heard and out.size:
             stage.tell(out)
-            if stage.node.writes and (refused := stage.node.write(out)):
-                self._tell_failed(FailedEvents(stage.node.name, "", refused, "its table has that primary key already"))
-        if step.failures.orders:
-            failed = np.unique(np.concatenate(step.failures.orders))
-            message = step.failures.messages[0]
-            step.failures = Failures()
-            for key, batch in zip(stage.node.sources, inputs, strict=True):
-                hit = np.isin(batch.orders, failed)
-                if hit.any():
-                    arrived[key] = batch.take(np.flatnonzero(~hit))
-                    faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), stage.node.name, message))
-        return out, faults
+            if node.writes and (refused := node.write(out)):
+                self._tell_failed(FailedEvents(node.name, "", refused, "its table has that primary key already"))
+        return out
+
+    def _take_out(
+        self, failures: Failures, node: Node, inputs: Sequence[EventBatch], arrived: dict[str, EventBatch]
+    ) -> list[tuple[str, EventBatch]]:
+        """The events of `inputs` that failed in `node` are taken out of `arrived` for later readers; returns what goes
+        to fault streams."""
+        faults: list[tuple[str, EventBatch]] = []
+        failed = np.unique(np.concatenate(failures.orders))
+        for key, batch in zip(node.sources, inputs, strict=True):
+            hit = np.isin(batch.orders, failed)
+            if hit.any():
+                arrived[key] = batch.take(np.flatnonzero(~hit))
+                faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), node.name, failures.messages[0]))
+        return faults
 
     def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
         """Counts and tells of failed events of stream `key`; returns what its fault stream gets, if it has one."""
@@ -269,7 +280,8 @@ class StepRunner:
         for stage in self._stages:
             if stage.node.wakes(step):
                 inputs = [self._junctions[key].empty for key in stage.node.sources]
-                out, _ = self._run_stage(stage, inputs, step, {})
+                out = self._run_stage(stage, inputs, step)
+                step.taken_failures()  # of rows that came before this step: there is nothing to take them out of
                 self._carry_on(stage, out, step)
 
     def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
@@ -293,10 +305,12 @@ class StepRunner:
                 continue
             inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
             arrived: dict[str, EventBatch] = {}
-            out, faults = self._run_stage(stage, inputs, step, arrived)
+            out = self._run_stage(stage, inputs, step)
+            deliveries: list[tuple[str, EventBatch]] = []
+            if (failures := step.taken_failures()) is not None:
+                deliveries = self._take_out(failures, stage.node, inputs, arrived)
             if key in arrived:
                 work.pop()
-            deliveries = list(faults)
             if stage.node.target is not None:
                 deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
             if depth == DEEPEST_CAUSE and deliveries:
@@ -305,6 +319,13 @@ class StepRunner:
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
+
+
+def _has_rows(batches: Sequence[EventBatch]) -> bool:
+    for batch in batches:  # noqa: SIM110 - `any` takes three times as long, once for each node and step
+        if batch.size:
+            return True
+    return False
 
 
 def _watched(watch: QueryWatch, node: Node, inputs: Sequence[EventBatch], step: Step) -> EventBatch:

@@ -38,26 +38,35 @@ class RowStore:
 
     def append(self, batch: EventBatch) -> int:
         """Puts the rows of `batch` behind the others; returns the sequence number of the first of them."""
-        size = batch.size
+        size, columns, masked = batch.size, batch.columns, self._masked
         if self.end - self._offset + size > self._capacity:
             self._make_room(size)
         start = self.end - self._offset
-        stop = start + size
-        self._timestamps[start:stop] = batch.timestamps
+        places = slice(start, start + size)
+        self._timestamps[places] = batch.timestamps
         for name, values in self._values.items():
-            column = batch.columns[name]
-            values[start:stop] = column.values
-            valid = column.valid if name in self._masked else None
-            if valid is not None and name not in self._valid:
-                self._valid[name] = np.ones(self._capacity, dtype=np.bool_)
-            if name in self._valid:
-                self._valid[name][start:stop] = True if valid is None else valid
+            column = columns[name]
+            values[places] = column.values
+            if name in masked:
+                valid = column.valid
+                if valid is not None or name in self._valid:
+                    self._put_valid(name, places, valid)
         self.end += size
         return self.end - size
+
+    def _put_valid(self, name: str, places: slice, valid: BoolArray | None) -> None:
+        if name not in self._valid:
+            self._valid[name] = np.ones(self._capacity, dtype=np.bool_)
+        self._valid[name][places] = True if valid is None else valid
 
     def forget(self, before: int) -> None:
         """Rows with sequence numbers below `before` are gone."""
         self.first = max(self.first, before)
+
+    @property
+    def offset(self) -> int:
+        """The sequence number of position 0."""
+        return self._offset
 
     def timestamps(self) -> tuple[Int64Array, int]:
         """The timestamps by position, and the sequence number of position 0: `timestamps[sequence - offset]`."""
@@ -73,10 +82,13 @@ class RowStore:
 
     def column(self, name: str, sequences: Int64Array) -> Column:
         """One column of the rows with these sequence numbers."""
-        positions = sequences - self._offset
+        return self.column_at(name, sequences - self._offset)
+
+    def column_at(self, name: str, positions: Int64Array) -> Column:
+        """One column of the rows at these positions, as `timestamps` counts them."""
         valid = self._valid.get(name)
         taken = None if valid is None else valid[positions]
-        return Column(self.types[name], self.pool, values=self._values[name][positions], valid=taken)
+        return Column(self.types[name], self.pool, self._values[name][positions], taken)
 
     def _make_room(self, size: int) -> None:
         """Moves the held rows to the front, into arrays twice as large when they would be more than half full."""

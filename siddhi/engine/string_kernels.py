@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part, state_kernel
-from siddhi.engine.memory import byte_at, fetch, offset_at, word_at
+from siddhi.engine.memory import byte_at, fetch, offset_at, set_word, word_at
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
@@ -109,7 +109,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     `data_end`) and its validity bits (0: nothing is null), `first` its own offset. New strings are added; the loop ends
     early when slots, starts or heap have no room for the next.
     """
-    slots_at = np.int64(slots.ctypes.data)
+    slots_at, codes_at = np.int64(slots.ctypes.data), np.int64(codes.ctypes.data)  # an index costs more each time
     mask = len(slots) - 1
     far = len(slots) > _NEAR
     for block in range(begin, len(codes), _BLOCK):
@@ -125,17 +125,21 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
             place = first + row
             start, stop = stop, np.int64(offset_at(offsets_at + 4 * place + 4))
             if valid_at != 0 and not (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
-                codes[row] = -1
+                set_word(codes_at + 8 * row, -1)
                 continue
             address, size = data_at + start, stop - start
             if 0 < size <= _SHORT and address + _SHORT <= data_end:
                 head = word_at(address) & _ALL_BYTES >> np.uint64(64 - 8 * size)
                 tag = _mixed_tag((head ^ (np.uint64(size) * _MIX_B)) * _MIX_A, size)
-                slot = _place_of(tag, mask)
-                if slots[slot, 0] >> 32 != tag or slots[slot, 1] != np.int64(head):
-                    slot = (slot + 1) & mask
-                if slots[slot, 0] >> 32 == tag and slots[slot, 1] == np.int64(head):
-                    codes[row] = slots[slot, 0] & _CODE_BITS
+                slot_at = slots_at + 16 * _place_of(tag, mask)
+                told = np.int64(word_at(slot_at))
+                if told >> 32 == tag and word_at(slot_at + 8) == head:
+                    set_word(codes_at + 8 * row, told & _CODE_BITS)
+                    continue
+                slot_at = slots_at + 16 * ((_place_of(tag, mask) + 1) & mask)
+                told = np.int64(word_at(slot_at))
+                if told >> 32 == tag and word_at(slot_at + 8) == head:
+                    set_word(codes_at + 8 * row, told & _CODE_BITS)
                     continue
             head = _word(address, size, data_end)
             tag = _tag(address, size, data_end, head)
@@ -143,7 +147,7 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
             if code < 0:
                 return row, count
             count += code == count
-            codes[row] = code
+            set_word(codes_at + 8 * row, code)
     return len(codes), count
 
 

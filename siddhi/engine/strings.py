@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.kernels import grown, kernel_array
+from siddhi.engine.read_kernels import DONE, read_records
 from siddhi.engine.state import State
 from siddhi.engine.string_kernels import (
     copy_strings,
@@ -94,18 +95,34 @@ class StringPool:
 
     def encode(self, array: pa.Array) -> Int64Array:
         """The codes of a utf8 array, nulls as `NULL_CODE`."""
-        codes: Int64Array = np.empty(len(array), dtype=np.int64)
+        size = len(array)
+        codes: Int64Array = np.empty(size, INT64)
         valid, offsets, data = array.buffers()
         if offsets is None:
             return codes
-        data_at, data_end = (0, 0) if data is None else (data.address, data.address + data.size)
-        source = (offsets.address, data_at, data_end, 0 if valid is None else valid.address, array.offset)
+        data_at = 0 if data is None else data.address
+        data_end = 0 if data is None else data_at + data.size
+        valid_at = 0 if valid is None else valid.address
         done = 0
         while True:
-            done, self._count = encode_strings(*source, done, self._slots, self._starts, self._heap, self._count, codes)
-            if done == len(codes):
+            done, self._count = encode_strings(
+                offsets.address, data_at, data_end, valid_at, array.offset, done,
+                self._slots, self._starts, self._heap, self._count, codes,
+            )  # fmt: skip
+            if done == size:
                 return codes
             self._make_room(len(array[done].as_py().encode()))
+
+    def read_records(self, array_at: int, plan: Int64Array, rows: int, block: Int64Array) -> int:
+        """As `siddhi.engine.read_kernels.read_records`, with the codes of this pool, which knows all strings then;
+        returns how many nulls were read."""
+        while True:
+            lack, self._count, nulls = read_records(
+                array_at, plan, rows, block, self._slots, self._starts, self._heap, self._count
+            )
+            if lack == DONE:
+                return int(nulls)
+            self._make_room(lack)
 
     def _make_room(self, size: int) -> None:
         """One more string of `size` bytes has room."""

@@ -55,9 +55,18 @@ def _check_state(state: ast.StateInput) -> Iterator[Problem]:
                 yield Problem(
                     "every-in-sequence", "in a sequence only the first element may have every", None, element.span
                 )
-        first = elements[0]
-        if isinstance(first, ast.EveryElement) and isinstance(first.element, ast.NextElement):
-            yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, first.span)
+        begin = elements[0]
+        first = begin.element if isinstance(begin, ast.EveryElement) else begin
+        silence = _has_silence(first) and len(elements) > 1 and not any(map(_has_silence, elements[1:]))
+        if isinstance(begin, ast.EveryElement) and isinstance(first, ast.NextElement) and not silence:
+            yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, begin.span)
+        if len(elements) > 1 and isinstance(first, ast.AbsentElement) and isinstance(elements[-1], ast.AbsentElement):
+            yield Problem(
+                "absent-at-both-ends",
+                "a sequence may begin or end with a `not`, but not both",
+                "write a pattern, with `->`",
+                elements[-1].span,
+            )
     flat = list(_flat(state.element))
     for before, element in itertools.pairwise(flat):
         if isinstance(before, ast.AbsentElement) and isinstance(element, ast.AbsentElement):
@@ -114,6 +123,10 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
                 "put the window into a query of its own and read its output",
                 handler.span,
             )
+
+
+def _has_silence(element: ast.StateElement) -> bool:
+    return any(isinstance(part, ast.AbsentElement) for part in _flat(element))
 
 
 def _flat(element: ast.StateElement) -> Iterator[ast.StateElement]:

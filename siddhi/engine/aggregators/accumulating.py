@@ -72,8 +72,8 @@ class AccumulatingAggregator(Aggregator):
         self.state.grow_groups(rows.group_count)
         out, out_valid = self.state.room_for(size)
         self.state.follow(moves, size, size, lines, out, out_valid, 0)
-        (value,) = self.state.values(out, out_valid, size)
-        return value
+        ((results, known),) = self.state.values(out, out_valid, size)
+        return Value(results, known)
 
     def distinct_values(self) -> int:
         return self.state.distinct_values()

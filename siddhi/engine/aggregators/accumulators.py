@@ -13,8 +13,8 @@ from siddhi.engine.aggregators import moves as loops
 from siddhi.engine.aggregators.distinct import follow_distincts, place_entries
 from siddhi.engine.aggregators.extremes import follow_extremes, follow_records
 from siddhi.engine.aggregators.totals import follow_counts, follow_deviations, follow_totals
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.expressions.evaluation import Value, as_type
+from siddhi.engine.arrays import BOOL, FLOAT64, INT64, AnyArray, BoolArray, Int64Array
+from siddhi.engine.expressions.evaluation import as_type
 from siddhi.engine.kernels import grown, regrouped
 from siddhi.engine.state import Codes, State, shortened
 from siddhi.language.ast import AttributeType
@@ -35,7 +35,7 @@ _FORMS: dict[object, int] = {
 }
 """The form of arrays that are taken as they are."""
 _AS_HELD = (AttributeType.DOUBLE, AttributeType.LONG)
-"""Types of which results are as they are held."""
+"""Types whose results are as they are held."""
 _KINDS = {
     "sum": loops.SUM,
     "avg": loops.AVERAGE,
@@ -56,8 +56,12 @@ _LOOPS: dict[int, Callable[..., Any]] = {
     loops.RECORD: follow_records,
     loops.DISTINCT: follow_distincts,
 }
+AnyValues = tuple[AnyArray, BoolArray | None]
+"""Values, and where they are not null (None: everywhere)."""
 _FEW_NODES = 1_024
 """So many unused nodes are no reason to number the others anew."""
+_MANY = 1 << 62
+"""Room that nothing fills."""
 _NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
 
 
@@ -107,7 +111,10 @@ class Accumulators:
 
     def __init__(self, members: Sequence[Accumulation], lines: Sequence[int], first_cell: int = 0) -> None:
         self.members = tuple(members)
-        self._types = [(m.type, m.type in (AttributeType.DOUBLE, AttributeType.FLOAT)) for m in members]
+        self._results = [
+            (m.type in (AttributeType.DOUBLE, AttributeType.FLOAT), None if m.type in _AS_HELD else m.type)
+            for m in members
+        ]
         self.plan: Int64Array = np.zeros((len(members), loops.PLAN_WIDTH), dtype=np.int64)
         cell = first_cell
         for aim, member, line in zip(self.plan, members, lines, strict=True):
@@ -120,7 +127,9 @@ class Accumulators:
         self.table: Int64Array = np.full((16, 4), loops.NO_OWNER, dtype=np.int64)
         self.pool: Int64Array = np.zeros(loops.POOL_SIZE, dtype=np.int64)
         self._loops = [(number, member.kind, _LOOPS[member.kind]) for number, member in enumerate(members)]
-        self._nulls = [False] * len(members)
+        self._room = 0
+        """So many rows can be added for sure; more than that, once their nodes and entries are counted."""
+        self._no_nulls = self._nulls = [False] * len(members)
 
     def grow_groups(self, count: int) -> None:
         """There are cells for `count` groups."""
@@ -128,11 +137,14 @@ class Accumulators:
 
     def make_room(self, rows: int) -> None:
         """Every aggregate can add `rows` rows."""
-        if self.pool[loops.NODES_LEFT] < rows * self.lists:
+        if self.lists and self.pool[loops.NODES_LEFT] < rows * self.lists:
             self._add_nodes(rows * self.lists)
-        if 2 * (self.pool[loops.ENTRIES] + rows * self.counters) > len(self.table):
+        if self.counters and 2 * (self.pool[loops.ENTRIES] + rows * self.counters) > len(self.table):
             live = self._live()
             self._fill(live, 2 * (len(live) + rows * self.counters))
+        nodes = int(self.pool[loops.NODES_LEFT]) // self.lists if self.lists else _MANY
+        entries = (len(self.table) // 2 - int(self.pool[loops.ENTRIES])) // self.counters if self.counters else _MANY
+        self._room = min(nodes, entries)
 
     def _add_nodes(self, count: int) -> None:
         old = len(self.nodes)
@@ -153,15 +165,16 @@ class Accumulators:
 
     def _fill(self, live: Int64Array, least: int) -> None:
         """The table holds the entries `live` alone and has room for twice `least`."""
+        self._room = 0
         self.table = np.full((1 << max(2 * least, 16).bit_length(), 4), loops.NO_OWNER, dtype=np.int64)
         place_entries(live, self.table)
         self.pool[loops.ENTRIES] = len(live)
 
-    def room_for(self, writes: int, more: int = 0) -> tuple[Int64Array, BoolArray]:
-        """The arrays into which so many writes go, with `more` lines behind those of the aggregates."""
-        self._nulls = [False] * len(self.members)
-        shape = (len(self.members) + more, writes)
-        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_)
+    def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
+        """The arrays into which so many writes go, with a line for each aggregate."""
+        self._nulls = self._no_nulls
+        shape = (len(self._results), writes)
+        return np.empty(shape, INT64), np.empty(shape, BOOL)
 
     def follow(
         self,
@@ -175,8 +188,9 @@ class Accumulators:
     ) -> None:
         """The first `count` moves, of which no more than `adds` add a row, have gone through every aggregate; their
         writes stand in `out` and `valid` from place `at` on."""
-        if self.lists or self.counters:
+        if adds > self._room:
             self.make_room(adds)
+        self._room -= adds
         plan, cells = self.plan, self.cells
         for number, kind, loop in self._loops:
             if kind == loops.EXTREME:
@@ -186,19 +200,21 @@ class Accumulators:
             else:
                 null = loop(moves, count, plan, number, lines, cells, out, valid, at)
             if null:
-                self._nulls[number] = True
+                self._nulls = [told or other == number for other, told in enumerate(self._nulls)]
 
-    def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[Value]:
-        """The values of each aggregate in its type, of the first `count` writes since `room_for`."""
-        values = []
-        for number, (type_, real) in enumerate(self._types):
-            line: AnyArray = out[number]
-            if real:
-                line = line.view(np.float64)
-            if count < len(line):
+    def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
+        """The values of each aggregate in its type, of the first `count` writes since `room_for`, and where they are
+        not null (None: everywhere)."""
+        values: list[AnyValues] = []
+        reals = out.view(FLOAT64)
+        whole = count == out.shape[1]
+        for number, (real, type_) in enumerate(self._results):
+            line: AnyArray = reals[number] if real else out[number]
+            if not whole:
                 line = line[:count]
-            valid = out_valid[number, :count] if self._nulls[number] else None
-            values.append(Value(line if type_ in _AS_HELD else as_type(line, type_), valid))
+            if type_ is not None:
+                line = as_type(line, type_)
+            values.append((line, out_valid[number, :count] if self._nulls[number] else None))
         return values
 
     def distinct_values(self) -> int:

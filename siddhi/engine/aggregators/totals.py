@@ -26,6 +26,7 @@ from siddhi.engine.aggregators.moves import (
 )
 from siddhi.engine.bits import as_bits, as_real
 from siddhi.engine.kernels import state_kernel
+from siddhi.engine.memory import set_word, word_at
 
 
 @state_kernel
@@ -37,22 +38,25 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
     cell, real, line = plan[number, CELL], plan[number, REAL_RESULT] != 0, plan[number, LINE]
     mean = plan[number, KIND] == AVERAGE
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # an index costs more each time
     nulls = False
     for place in range(count):
         move = moves[place]
-        group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
+        total_at, row = cells_at + width * (move >> GROUP_SHIFT), (move >> ROW_SHIFT) & ROW_MASK
+        size_at = total_at + 8
         if move & CLEAR:
-            cells[group, cell] = 0
-            cells[group, cell + 1] = 0
+            set_word(total_at, 0)
+            set_word(size_at, 0)
         if move & (ADD | REMOVE) and not is_null(mask, row):
             sign = 1 if move & ADD else -1
+            total = np.int64(word_at(total_at))
             if real:
-                cells[group, cell] = as_bits(as_real(cells[group, cell]) + sign * real_at(form, values, row))
+                set_word(total_at, as_bits(as_real(total) + sign * real_at(form, values, row)))
             else:
-                cells[group, cell] += sign * value_at(form, values, row)
-            cells[group, cell + 1] += sign
+                set_word(total_at, total + sign * value_at(form, values, row))
+            set_word(size_at, np.int64(word_at(size_at)) + sign)
         if move & WRITE:
-            total, size = cells[group, cell], cells[group, cell + 1]
+            total, size = np.int64(word_at(total_at)), np.int64(word_at(size_at))
             held = size != 0 or (move & ADD != 0 and not mean and not is_null(mask, row))
             out[number, written] = as_bits(as_real(total) / size) if mean else total
             out_valid[number, written] = held

@@ -20,6 +20,13 @@ class ConstantNode(Node):
         with np.errstate(over="ignore"):
             self.value = Value(DTYPES[type_].type(value))
 
+    def converted(self, dtype: np.dtype[np.generic]) -> ConstantNode:
+        """The same number in another dtype."""
+        node = ConstantNode(0, self.type)
+        with np.errstate(over="ignore"):
+            node.value = Value(self.value.values.astype(dtype))
+        return node
+
     def evaluate(self, evaluation: Evaluation) -> Value:
         return self.value
 

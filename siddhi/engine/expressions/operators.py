@@ -11,6 +11,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray
 from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type, both_valid, broadcast
+from siddhi.engine.expressions.leaves import ConstantNode
 from siddhi.language.ast import AttributeType
 
 NUMERIC = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
@@ -89,24 +90,31 @@ class ComparisonNode(Node):
     def __init__(self, sign: str, left: Node, right: Node, operand_type: AttributeType) -> None:
         self.compare = _COMPARE[sign]
         self.null_result = sign == "!="
-        self.left = left
-        self.right = right
-        self.dtype = DTYPES[operand_type] if operand_type in NUMERIC else None
+        dtype = self.dtype = DTYPES[operand_type] if operand_type in NUMERIC else None
+        self.left = left.converted(dtype) if dtype is not None and isinstance(left, ConstantNode) else left
+        self.right = right.converted(dtype) if dtype is not None and isinstance(right, ConstantNode) else right
         self.can_fail = left.can_fail or right.can_fail
         self.stateful = left.stateful or right.stateful
 
     def evaluate(self, evaluation: Evaluation) -> Value:
+        return Value(self._compared(evaluation))
+
+    def truth(self, evaluation: Evaluation) -> BoolArray:
+        result = self._compared(evaluation)
+        return result if result.ndim else np.full(evaluation.size, bool(result))
+
+    def _compared(self, evaluation: Evaluation) -> BoolArray:
         left, left_valid = self.left.evaluate(evaluation)
         right, right_valid = self.right.evaluate(evaluation)
         dtype = self.dtype  # `as_type` in place: comparisons stand in most filters
         if dtype is not None:
-            left = left if left.dtype == dtype else left.astype(dtype)
-            right = right if right.dtype == dtype else right.astype(dtype)
-        result = np.asarray(self.compare(left, right))
+            left = left if left.dtype is dtype else left.astype(dtype, copy=False)
+            right = right if right.dtype is dtype else right.astype(dtype, copy=False)
+        result: BoolArray = np.asarray(self.compare(left, right))
         valid = both_valid(left_valid, right_valid)
         if valid is not None:
             result = result | ~valid if self.null_result else result & valid
-        return Value(result)
+        return result
 
 
 class LogicalNode(Node):

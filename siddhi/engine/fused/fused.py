@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.aggregators.accumulators import Accumulators
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.group_table import BY_CODE, HOW, NO_NULL_CODE, NULL_CODE, GroupTable
+from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.groups import NULL_KEY, NULL_TEXT
 from siddhi.engine.hashing import key_bits
@@ -37,30 +38,35 @@ class NodeLines:
     def __init__(self, reserved: int = 0) -> None:
         self.reserved = reserved
         self.nodes: list[Node] = []
+        self._columns: list[tuple[int, str, bool]] = []
+        self._others: list[tuple[int, Node]] = []
 
     def line(self, node: Node) -> int:
         """The line of the values of `node`, an old one if they have one already."""
         for number, other in enumerate(self.nodes):
             if isinstance(node, ColumnNode) and isinstance(other, ColumnNode) and node.column == other.column:
                 return self.reserved + number
+        line = self.reserved + len(self.nodes)
         self.nodes.append(node)
-        return self.reserved + len(self.nodes) - 1
+        if isinstance(node, ColumnNode):
+            self._columns.append((line, node.column, node.type is AttributeType.STRING))
+        else:
+            self._others.append((line, node))
+        return line
 
-    def of(self, batch: EventBatch) -> list[tuple[int, AnyArray, BoolArray | None]]:
+    def of(self, batch: EventBatch) -> list[Line]:
         """Each line with its values in the rows of `batch`, and where these are not null; a null string is its code."""
         columns = batch.columns
-        read: list[tuple[int, AnyArray, BoolArray | None]] = []
-        line = self.reserved
-        for node in self.nodes:
-            if isinstance(node, ColumnNode):
-                column = columns[node.column]
-                read.append((line, column.values, None if node.type is AttributeType.STRING else column.valid))
-            elif isinstance(node, TimestampNode):
+        read: list[Line] = []
+        for line, name, coded in self._columns:
+            column = columns[name]
+            read.append((line, column.values, None if coded else column.valid))
+        for line, node in self._others:
+            if isinstance(node, TimestampNode):
                 read.append((line, batch.timestamps, None))
             else:
                 values, valid = broadcast(node.evaluate(Evaluation(batch)), batch.size)
                 read.append((line, values, None if node.type is AttributeType.STRING else valid))
-            line += 1
         return read
 
 
@@ -82,12 +88,15 @@ class FusedSelection(Operator):
         self.nothing = _no_rows(shape, context)
         coded = [type_ is AttributeType.STRING for _, type_ in shape.keys]
         self.groups = GroupTable([False, *coded] if coded and context.partitioned else coded)
+        self._code = shape.keys[0][0] if self.groups.state[HOW] == BY_CODE else ""
         arguments = [0 if node is None else nodes.line(node) for node in shape.arguments]
         self.nodes = nodes
         self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
 
     def keys(self, batch: EventBatch) -> Int64Array:
         """The parts of the keys of the rows, one after the other; inside a partition the instance comes first."""
+        if self._code:
+            return batch.columns[self._code].values
         keys = self.shape.keys
         if not keys:
             return NO_NUMBERS
@@ -103,7 +112,7 @@ class FusedSelection(Operator):
         if type_ is not AttributeType.STRING:
             return kernel_array(key_bits(column.values, column.valid, NULL_KEY))
         codes: Int64Array = column.values
-        if self.groups.state[HOW] != BY_CODE and column.valid is not None:
+        if column.valid is not None:
             codes = np.where(codes < 0, self.pool.code(NULL_TEXT), codes)
         return kernel_array(codes)
 

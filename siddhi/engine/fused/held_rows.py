@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
 from siddhi.engine.state import Codes, State
 
+Line = tuple[int, AnyArray, BoolArray | None]
+"""The number of a line, the values of some rows in it, and where these are not null (None: everywhere)."""
 LEAST_ROWS = 64
 """So many rows there is always room for."""
 
@@ -49,11 +51,6 @@ class HeldRows:
             if self.lines[number, MASK]:
                 self.lines[number, MASK] = address_of(self.valid[number])
 
-    @property
-    def tells_nulls(self) -> bool:
-        """True from the first null on."""
-        return len(self.valid) > 0
-
     def make_room(self, first: int, end: int, count: int) -> None:
         """There is room for `count` rows behind the rows [first, end), and not for many times more."""
         need = end - first + count
@@ -65,33 +62,33 @@ class HeldRows:
             self.capacity = capacity
             self._look()
 
-    def put(self, line: int, sequence: int, values: AnyArray) -> None:
-        """The rows from `sequence` on have `values` in `line`."""
-        array = self._arrays[line]
+    def put(self, read: Iterable[Line], sequence: int, count: int) -> None:
+        """`count` rows from `sequence` on have the values of `read` in its lines."""
         start = sequence & (self.capacity - 1)
-        stop = start + len(values)
-        if stop <= self.capacity:
-            array[start:stop] = values
-        else:
-            _wrap(array, start, values)
+        stop = start + count
+        arrays, told = self._arrays, len(self.valid) > 0
+        for line, values, valid in read:
+            if stop <= self.capacity:
+                arrays[line][start:stop] = values
+            else:
+                _wrap(arrays[line], start, values)
+            if told or valid is not None:
+                self._put_valid(line, start, valid, count)
 
-    def put_valid(self, line: int, sequence: int, valid: BoolArray | None, count: int) -> None:
-        """The rows from `sequence` on are null in `line` where `valid` is False."""
-        if valid is None and not self.lines[line, MASK]:
-            return
-        self._tell_nulls(line)
-        _wrap(self.valid[line], sequence & (self.capacity - 1), np.ones(count, np.bool_) if valid is None else valid)
-
-    def put_at(self, line: int, columns: Int64Array, values: AnyArray) -> None:
-        """The rows in `columns` have `values` in `line`."""
-        self._arrays[line][columns] = values
-
-    def put_valid_at(self, line: int, columns: Int64Array, valid: BoolArray | None) -> None:
-        """The rows in `columns` are null in `line` where `valid` is False."""
-        if valid is not None:
+    def _put_valid(self, line: int, start: int, valid: BoolArray | None, count: int) -> None:
+        if valid is not None or self.lines[line, MASK]:
             self._tell_nulls(line)
-        if self.lines[line, MASK]:
-            self.valid[line, columns] = True if valid is None else valid
+            _wrap(self.valid[line], start, np.ones(count, np.bool_) if valid is None else valid)
+
+    def put_at(self, read: Iterable[Line], columns: Int64Array) -> None:
+        """The rows in `columns` have the values of `read` in its lines."""
+        arrays, told = self._arrays, len(self.valid) > 0
+        for line, values, valid in read:
+            arrays[line][columns] = values
+            if valid is not None:
+                self._tell_nulls(line)
+            if (told or valid is not None) and self.lines[line, MASK]:
+                self.valid[line, columns] = True if valid is None else valid
 
     def _tell_nulls(self, line: int) -> None:
         """There is a place to tell which values of `line` are null, where none has been until now."""
@@ -120,8 +117,9 @@ class HeldRows:
         self.valid[:, np.arange(first, end) & (self.capacity - 1)] = valid
         for number in range(len(self.sources)):
             self.lines[number, MASK] = address_of(self.valid[number]) if len(valid) else 0
-        for number, held in enumerate(arrays):
-            self.put(number, first, held.array if isinstance(held, Codes) else held)
+        lines = (held.array if isinstance(held, Codes) else held for held in arrays)
+        for number, line in enumerate(lines):
+            _wrap(self._arrays[number], first & (self.capacity - 1), line)
 
 
 def joined_rows(states: Sequence[State]) -> State:

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from siddhi.engine.aggregators.accumulators import AnyValues
 from siddhi.engine.aggregators.moves import ADD, CLEAR, GROUP_SHIFT, REMOVE, ROW_SHIFT, WRITE
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.fused.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import LEAST_ROWS, joined_rows
@@ -53,10 +53,12 @@ from siddhi.engine.state_size import StateSize, held_bytes
 
 LOOKING, KEYED_STATE_SIZE = WINDOW_STATE_SIZE, WINDOW_STATE_SIZE + 1
 """One more line of the window's state: whether rows are none that come, but looks at what has to leave by now."""
+NO_QUEUE = -4
+"""An instance has no queue yet."""
 
 
 @state_kernel
-def slide_each(  # type: ignore[no-untyped-def] # noqa: C901 - one loop, compiled as a whole
+def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
     count, state, clocks, instances, places, keys, wide, narrow, ends, following, spare, spare_count,
     cells, group_state, index, group_keys, unused, moves,
 ):  # fmt: skip
@@ -69,6 +71,9 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901 - one loop, compile
     lack = np.int64(0)
     while row < count:
         instance = instances[row]
+        if instance >= len(ends):
+            lack = np.int64(NO_QUEUE)
+            break
         now = np.int64(0)
         if timing == BY_CLOCK:
             now = clocks[row]
@@ -132,12 +137,10 @@ class KeyedSlidingSelection(SlidingSelection):
         if batch.chunks is not None and self.shape.keys and self.groups.state[UNUSED] < size:
             self.make_room(NO_ROOM, forget=not self.kept)
         places = self.queues.give_out(size)
-        for line, values, valid in self.nodes.of(batch):
-            rows.put_at(line, places, values)
-            if valid is not None or rows.tells_nulls:
-                rows.put_valid_at(line, places, valid)
+        rows.put_at(self.nodes.of(batch), places)
         clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
-        aggregates = self._slide_each(kernel_array(partitions), clocks, places, kernel_array(self.keys(batch)))
+        keys = kernel_array(self.keys(batch)) if self.shape.keys else NO_NUMBERS
+        aggregates = self._slide_each(kernel_array(partitions), clocks, places, keys)
         result, passed = self.shape.outputs.of(batch, aggregates, self.pool)
         if batch.chunks is not None:
             return self._of_chunks(result, passed, places)
@@ -148,7 +151,7 @@ class KeyedSlidingSelection(SlidingSelection):
 
     def _turns(self, batch: EventBatch, partitions: Int64Array) -> Int64Array | None:
         """The positions of rows as they leave where several instances have rows of one cause, None for as they are."""
-        if partitions[0] == partitions[-1] and (partitions == partitions[0]).all():
+        if len(partitions) == 1 or (partitions[0] == partitions[-1] and (partitions == partitions[0]).all()):
             return None
         orders, clocks = batch.orders, batch.clocks
         if ((orders[1:] != orders[:-1]) | (clocks[1:] != clocks[:-1]) | (partitions[1:] == partitions[:-1])).all():
@@ -157,7 +160,7 @@ class KeyedSlidingSelection(SlidingSelection):
         return np.lexsort((turns, clocks, orders))
 
     def _make_room_for(self, partitions: Int64Array, step: Step) -> None:
-        """There is a place for a row of each of `partitions`, and all of these are known."""
+        """There is a place for a row of each of `partitions`."""
         queues, wanted = self.queues, len(partitions)
         if queues.unused_count[0] < wanted and self.clocked:
             self._look(step)
@@ -166,9 +169,6 @@ class KeyedSlidingSelection(SlidingSelection):
         if queues.unused_count[0] < wanted:
             self.rows.make_room(0, self.rows.capacity, len(partitions))
             queues.grow(self.rows.capacity)
-        queues.know(partitions)
-        if not self.shape.keys:
-            self.accumulators.grow_groups(len(queues.ends))
 
     def _look(self, step: Step) -> None:
         """The rows of instances that nothing comes for any more are gone when their time was over before `step`."""
@@ -185,7 +185,7 @@ class KeyedSlidingSelection(SlidingSelection):
 
     def _slide_each(
         self, instances: Int64Array, clocks: Int64Array, places: Int64Array, keys: Int64Array
-    ) -> list[Value]:
+    ) -> list[AnyValues]:
         """The aggregates that rows of `instances` in `places` leave with; the rows before them leave, or have left."""
         accumulators, rows, groups, queues = self.accumulators, self.rows, self.groups, self.queues
         size = len(instances)
@@ -205,7 +205,11 @@ class KeyedSlidingSelection(SlidingSelection):
             if told >= 0:
                 return accumulators.values(out, out_valid, len(places))
             done = row
-            if told != NO_MOVE_LEFT:
+            if told == NO_QUEUE:
+                queues.know(instances)
+                if not self.shape.keys:
+                    accumulators.grow_groups(len(queues.ends))
+            elif told != NO_MOVE_LEFT:
                 self.make_room(told, forget=bool(self.state[GIVES_BACK]))
 
     def close_partitions(self, partitions: Int64Array) -> None:
@@ -275,7 +279,7 @@ class KeyedSlidingSelection(SlidingSelection):
         new = np.zeros(groups.capacity, dtype=np.int64)
         new[kept] = np.arange(first, first + len(kept))
         places = self.queues.places(self.queues.filled())
-        self.rows.put_at(GROUP_LINE, places, new[self.rows.narrow[GROUP_LINE, places]])
+        self.rows.put_at([(GROUP_LINE, new[self.rows.narrow[GROUP_LINE, places]], None)], places)
         self.keep_groups(kept)
         return len(kept)
 

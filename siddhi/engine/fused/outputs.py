@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from siddhi.analysis import model
+from siddhi.engine.aggregators.accumulators import AnyValues
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
@@ -48,7 +49,7 @@ class Outputs:
         return [node for _, _, node in self.outputs] + ([] if self.having is None else [self.having])
 
     def of(
-        self, batch: EventBatch, aggregates: Sequence[Value], pool: StringPool
+        self, batch: EventBatch, aggregates: Sequence[AnyValues], pool: StringPool
     ) -> tuple[EventBatch, Int64Array | None]:
         """The rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
         `having`, None for all."""
@@ -61,14 +62,14 @@ class Outputs:
                 columns[name] = source[column]
             else:
                 values, valid = aggregates[number]
-                columns[name] = Column(type_, pool, values=values, valid=valid)
+                columns[name] = Column(type_, pool, values, valid)
         return batch.with_columns(columns), None
 
     def _evaluated(
-        self, batch: EventBatch, aggregates: Sequence[Value], pool: StringPool
+        self, batch: EventBatch, aggregates: Sequence[AnyValues], pool: StringPool
     ) -> tuple[EventBatch, Int64Array | None]:
         evaluation = Evaluation(batch)
-        evaluation.outputs.update(zip(self.calls, aggregates, strict=True))
+        evaluation.outputs.update(zip(self.calls, (Value(*values) for values in aggregates), strict=True))
         columns: dict[str, Column] = {}
         for name, type_, node in self.outputs:
             value = evaluation.outputs[name] = node.evaluate(evaluation)

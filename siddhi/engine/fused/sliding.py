@@ -26,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulators import SOURCES
+from siddhi.engine.aggregators.accumulators import SOURCES, AnyValues
 from siddhi.engine.aggregators.moves import ADD, CLEAR, GROUP_SHIFT, NARROW, REMOVE, ROW_SHIFT, WRITE
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Node, Value
+from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
@@ -183,10 +183,7 @@ class SlidingSelection(FusedSelection):
         self.state[GIVES_BACK] = batch.chunks is None and not self.kept
         if batch.chunks is not None and self.shape.keys and self.groups.state[UNUSED] < size:
             self.make_room(NO_ROOM, forget=not self.kept)
-        for line, values, valid in self.nodes.of(batch):
-            rows.put(line, start, values)
-            if valid is not None or rows.tells_nulls:
-                rows.put_valid(line, start, valid, size)
+        rows.put(self.nodes.of(batch), start, size)
         self.end = start + size
         aggregates = self._slide(batch, start)
         if not self.holds:
@@ -196,13 +193,15 @@ class SlidingSelection(FusedSelection):
             return result if passed is None else result.take(passed)
         return self._of_chunks(result, passed, np.arange(start, start + size) & (rows.capacity - 1))
 
-    def _slide(self, batch: EventBatch, start: int) -> list[Value]:
+    def _slide(self, batch: EventBatch, start: int) -> list[AnyValues]:
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
         size = batch.size
         clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
         keys = self.keys(batch)
         out, out_valid = accumulators.room_for(size)
-        moves = self._moves = room_for_moves(self._moves, 2 * size)
+        moves = self._moves
+        if len(moves) < 2 * size:
+            moves = self._moves = room_for_moves(moves, 2 * size)
         done = 0
         while True:
             told = slide(

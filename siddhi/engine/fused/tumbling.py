@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.aggregators.accumulators import SOURCES, in_form
+from siddhi.engine.aggregators.accumulators import SOURCES, AnyValues, in_form
 from siddhi.engine.aggregators.moves import (
     ADD,
     CLEAR,
@@ -37,7 +37,6 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.bits import address_of
 from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import give_back, group_of
@@ -214,7 +213,7 @@ class TumblingSelection(FusedSelection):
 
     def _tumble(
         self, batch: EventBatch, cuts: Int64Array, newest: Int64Array, newest_valid: BoolArray, out_cuts: Int64Array
-    ) -> list[Value]:
+    ) -> list[AnyValues]:
         """The aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
         accumulators, groups, lines = self.accumulators, self.groups, self._lines
         size, keys = batch.size, self.keys(batch)

@@ -79,15 +79,19 @@ class JoinCondition:
             values.append(Value(as_type(found, type_) if type_ in NUMERIC else found, valid))
         return key_rows(values, self._types, rows.size, self._pool)
 
+    def key_attribute(self, side: Side) -> str | None:
+        """The attribute of `side` whose codes are its rows' key numbers; None when these are another thing."""
+        if not self.keyed or self.null_number != NULL_CODE:
+            return None
+        node = self._keys[side.slot][0]
+        return side.attribute(node.column) if isinstance(node, ColumnNode) else None
+
     def key_numbers(self, side: Side, rows: EventBatch) -> Int64Array:
         """One number for each row of `side`, the same for equal keys; `null_number` for a key that equals nothing."""
         if not self.keyed:
             return np.zeros(rows.size, dtype=np.int64)
         if self.null_number == NULL_CODE:
-            node = self._keys[side.slot][0]
-            if isinstance(node, ColumnNode):
-                return kernel_array(rows.columns[side.attribute(node.column)].values)
-            codes: Int64Array = node.evaluate(Evaluation(side.named(rows))).values
+            codes: Int64Array = self._keys[side.slot][0].evaluate(Evaluation(side.named(rows))).values
             return kernel_array(codes)
         keys, nulls = self.key_rows(side.slot, side.named(rows))
         if keys.shape[1] == 1 and nulls is NO_MASK:

@@ -14,7 +14,7 @@ from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.side import Fetch, Held, Side
-from siddhi.engine.operator import Failures
+from siddhi.engine.operator import Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.tables.hash_index import HashIndex
 from siddhi.engine.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
@@ -34,7 +34,7 @@ class HeldTable(Held):
         code = matcher.code_column
         self._key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
         matcher = self._matcher
         if self._key is not None and rows is None:
             return matcher.by_code(events.columns[self._key].values), matcher.table.column
@@ -49,7 +49,7 @@ class HeldRows(Held):
         self._contents = contents
         self._condition = condition
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
         stamps, columns = self._contents()
         size = len(stamps)
 
@@ -83,12 +83,14 @@ class HeldRows(Held):
 class HeldAggregation(Held):
     """The rows of an aggregation in the period that each event asks for, those of the side `slot`."""
 
+    can_fail = True
+
     def __init__(self, slot: int, reader: AggregationReader, condition: JoinCondition) -> None:
         self._slot = slot
         self._reader = reader
         self._condition = condition
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
         found: list[Pairs] = []
         parts: list[dict[str, Column]] = []
         events = side.named(events)
@@ -98,7 +100,7 @@ class HeldAggregation(Held):
             try:
                 columns = self._reader.read(one)
             except SiddhiRuntimeError as error:
-                failures.add(one.orders, error.problems[0].message)
+                step.failures.add(one.orders, error.problems[0].message)
                 continue
             size = len(columns[AGGREGATION_TIMESTAMP])
             named = {slot_column(self._slot, name): column for name, column in columns.items()}

@@ -36,6 +36,7 @@ class JoinOperator(MergingOperator):
         self.sides = sides
         self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
         selected = {column: side.types[name] for side in sides for column, name in side.selected}
+        self._places = [None if side.source is None else self.sources.index(side.source) for side in sides]
         self._nothing = empty_batch(tuple(selected.items()), pool)
         self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
         self._only_current = only_current
@@ -48,11 +49,11 @@ class JoinOperator(MergingOperator):
         if self._steady is not None and (self._steady[0].window is None or inputs.batches[0].chunks is None):
             return self._meet_quiet(*self._steady, inputs.batches[0], step)
         left, right = self.sides
-        batches = (self._batch_of(left, inputs), self._batch_of(right, inputs))
+        batches = self._batches(inputs)
         if self._sliding is not None and self._may_slide(*batches):
             if self._left_first is None:
                 self._left_first = self._rank(left, inputs) <= self._rank(right, inputs)
-            joined = self._sliding.process(batches, step, left_first=self._left_first)
+            joined = self._sliding.process(*batches, step, left_first=self._left_first)
             return self._nothing if joined is None else joined
         for side, other in ((left, right), (right, left)):
             batch = batches[side.slot]
@@ -69,8 +70,10 @@ class JoinOperator(MergingOperator):
                 return side, other
         return None
 
-    def _batch_of(self, side: Side, inputs: MergedRows) -> EventBatch:
-        return self._empty[side.slot] if side.source is None else inputs.batches[self.sources.index(side.source)]
+    def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:
+        """What comes to each side."""
+        batches, (left, right), empty = inputs.batches, self._places, self._empty
+        return empty[0] if left is None else batches[left], empty[1] if right is None else batches[right]
 
     def _rank(self, side: Side, inputs: MergedRows) -> int:
         return -1 if side.source is None else inputs.ranks[self.sources.index(side.source)]
@@ -90,7 +93,7 @@ class JoinOperator(MergingOperator):
             rows = side.window.process(rows, step)
         if not side.triggers or not rows.size:
             return self._nothing
-        met = meet_held(side, other, rows, step.failures, only_current=self._only_current)
+        met = meet_held(side, other, rows, step, only_current=self._only_current)
         return self._nothing if met is None else met
 
     # ---- chunk by chunk
@@ -137,7 +140,7 @@ class JoinOperator(MergingOperator):
         if not side.triggers or not rows.size:
             return
         other = self.sides[1 - side.slot]
-        met = meet_held(side, other, rows.at_order(order), step.failures, only_current=self._only_current)
+        met = meet_held(side, other, rows.at_order(order), step, only_current=self._only_current)
         if met is not None:
             out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
 

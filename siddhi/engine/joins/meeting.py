@@ -15,16 +15,14 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.joins.side import Fetch, Side, with_nulls
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
-from siddhi.engine.operator import Failures
+from siddhi.engine.operator import Step
 from siddhi.engine.tables.matching import Pairs
 
 _PASSING_BY = np.array([CURRENT, EXPIRED, RESET], dtype=np.int8)
 
 
-def meet_held(
-    side: Side, other: Side, rows: EventBatch, failures: Failures, *, only_current: bool
-) -> EventBatch | None:
-    """What `rows`, which `side` lets out, give with the rows that `other` holds; None when that is nothing.
+def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_current: bool) -> EventBatch | None:
+    """What `rows`, which `side` lets out in `step`, give with the rows that `other` holds; None when that is nothing.
 
     `only_current` says that nobody looks at what expired rows and resets give.
     """
@@ -35,12 +33,13 @@ def meet_held(
     events = None
     if not rows.only_current:
         (events,) = (rows.kinds <= EXPIRED).nonzero()
-    known = len(failures.orders)
-    pairs, fetch = other.held.meet(side, rows, events, failures)
+    known = len(step.failures.orders) if other.held.can_fail else 0
+    pairs, fetch = other.held.meet(side, rows, events, step)
     if pairs.whole and (only_current or not side.bare):
         return _one_to_one(side, other, rows, pairs, fetch)
     if side.keeps_unmatched or events is not None:
-        pairs = _with_unmatched(side, rows, pairs, failures.orders[known:])
+        failed = step.failures.orders[known:] if other.held.can_fail else []
+        pairs = _with_unmatched(side, rows, pairs, failed)
     if side.bare and not only_current:
         return _come_and_go(side, other, rows, pairs, fetch)
     if not len(pairs.probes):

@@ -21,21 +21,23 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.windows.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
 
 LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY = range(8)
-"""The lines of the pairs that come out: the sequence numbers of both rows (-1: null), then what `EventBatch` holds."""
+"""The lines of the pairs that come out: the positions of both rows in their stores (-1: null), then what `EventBatch`
+holds."""
 PAIR_LINES = 8
 
 TRIGGERS, KEEPS, BARE, CURRENT_ONLY, NEEDS_NULLS = 1, 2, 4, 8, 16
 """What a side is like, as bits: it triggers, keeps unmatched rows, is bare; only its current rows count; a row of nulls
 is wanted behind its candidates, as these are still to be looked at."""
 
-NATURE, OLDEST, START, COUNT, NEXT_ROW = 0, 2, 4, 6, 8
+NATURE, OLDEST, START, OFFSET, COUNT, NEXT_ROW = 0, 2, 4, 6, 8, 10
 """Lines of a walk, two numbers each, for the left and the right: what the side is like, the oldest row that it shows;
-in the step that runs the sequence number of its first new row, how many rows it lets out and which is next."""
+in the step that runs the sequence numbers of its first new row and of position 0 of its store, how many rows it lets
+out and which is next."""
 
-NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK = 10, 11, 12, 13, 14
+NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK = 12, 13, 14, 15, 16
 """Further lines: the key that equals nothing; in the step that runs the chunks and deliveries that came out, and where
 the last row of them came from."""
-WALK_LINES = 15
+WALK_LINES = 17
 
 KEY, NEXT, FIRST, LAST = range(4)
 """The lines of a ring, (4, capacity): of each row its key and the next of its chain, of each bucket both ends."""
@@ -79,8 +81,8 @@ def fill_ring(ring, first, keys):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # type: ignore[no-untyped-def]
-    out[side, count] = own
-    out[1 - side, count] = other
+    out[side, count] = own - walk[OFFSET + side]
+    out[1 - side, count] = other if other < 0 else other - walk[OFFSET + 1 - side]
     out[OUT_TIMESTAMP, count] = timestamp
     out[OUT_KIND, count] = kind
     out[OUT_ORDER, count] = lines[ORDER, row]
@@ -163,8 +165,9 @@ def _left_is_next(walk, lines0, lines1, left_first):  # type: ignore[no-untyped-
 
 
 @kernel_part
-def _begin(walk, start0, count0, start1, count1):  # type: ignore[no-untyped-def]
+def _begin(walk, start0, offset0, count0, start1, offset1, count1):  # type: ignore[no-untyped-def]
     walk[START], walk[START + 1] = start0, start1
+    walk[OFFSET], walk[OFFSET + 1] = offset0, offset1
     walk[COUNT], walk[COUNT + 1] = count0, count1
     walk[NEXT_ROW], walk[NEXT_ROW + 1] = 0, 0
     walk[CHUNKS], walk[DELIVERIES] = 0, 0
@@ -173,17 +176,32 @@ def _begin(walk, start0, count0, start1, count1):  # type: ignore[no-untyped-def
 
 @state_kernel
 def meet(  # type: ignore[no-untyped-def]
-    walk, goes_on, left_first, start0, count0, lines0, keys0, ring0, start1, count1, lines1, keys1, ring1, out
+    walk,
+    goes_on,
+    left_first,
+    start0,
+    offset0,
+    count0,
+    lines0,
+    keys0,
+    ring0,
+    start1,
+    offset1,
+    count1,
+    lines1,
+    keys1,
+    ring1,
+    out,
 ):
-    """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, and
-    whether all is done.
+    """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, whether
+    all is done, and the chunks and deliveries that came out of the whole step so far.
 
     The sides let out `count` rows, described by `lines`; `keys` are those of the rows that came in this step, whose
-    sequence numbers count from `start`. `left_first` says that the left's stream goes first at one time. `goes_on` says
-    that this step's walk has begun before.
+    sequence numbers count from `start`; a row's position is its sequence number less `offset`. `left_first` says that
+    the left's stream goes first at one time. `goes_on` says that this step's walk has begun before.
     """
     if not goes_on:
-        _begin(walk, start0, count0, start1, count1)
+        _begin(walk, start0, offset0, count0, start1, offset1, count1)
     count = 0
     while walk[NEXT_ROW] < walk[COUNT] or walk[NEXT_ROW + 1] < walk[COUNT + 1]:
         if _left_is_next(walk, lines0, lines1, left_first):
@@ -191,9 +209,9 @@ def meet(  # type: ignore[no-untyped-def]
         else:
             after = _take_up(walk, 1, lines1, keys1, ring1, ring0, out, count)
         if after < 0:
-            return count, False
+            return count, False, walk[CHUNKS], walk[DELIVERIES]
         count = after
-    return count, True
+    return count, True, walk[CHUNKS], walk[DELIVERIES]
 
 
 def new_ring(room: int) -> Int64Array:

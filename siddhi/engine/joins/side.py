@@ -11,7 +11,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
-from siddhi.engine.operator import Failures, Operator, Step
+from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.strings import NULL_CODE, StringPool
 from siddhi.engine.tables.matching import Pairs
@@ -23,12 +23,15 @@ Fetch = Callable[[str, Int64Array], Column]
 
 
 class Held(ABC):
-    """Rows that do not change while the events of the other side look at them."""
+    """Rows that do not change while the events of the other side look at them; `can_fail` says that there are events
+    which they cannot answer."""
+
+    can_fail = False
 
     @abstractmethod
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, failures: Failures) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
         """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, and what
-        fetches these. Events that cannot be answered are booked in `failures`."""
+        fetches these. Events that cannot be answered are booked as failed in `step`."""
 
 
 @dataclass(slots=True)

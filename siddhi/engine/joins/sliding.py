@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.arrays import INT64, NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.queues import (
     BARE,
-    CHUNKS,
     CURRENT_ONLY,
-    DELIVERIES,
     KEEPS,
+    LEFT,
     NATURE,
     NEEDS_NULLS,
     NULL,
@@ -28,6 +27,7 @@ from siddhi.engine.joins.queues import (
     OUT_ORDER,
     OUT_TIMESTAMP,
     PAIR_LINES,
+    RIGHT,
     TRIGGERS,
     WALK_LINES,
     fill_ring,
@@ -35,7 +35,8 @@ from siddhi.engine.joins.queues import (
     new_ring,
     roomy_ring,
 )
-from siddhi.engine.joins.side import Side, with_nulls
+from siddhi.engine.joins.side import Fetch, Side, with_nulls
+from siddhi.engine.kernels import kernel_array
 from siddhi.engine.kinds import CURRENT, RESET
 from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.scope import slot_column
@@ -43,6 +44,7 @@ from siddhi.engine.windows.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, 
 from siddhi.engine.windows.sliding import SlidingWindow
 
 _NOTHING = new_emission(0)
+_NO_PAIRS: Int64Array = np.zeros((PAIR_LINES, 0), INT64)
 
 
 class _Flow:
@@ -53,6 +55,7 @@ class _Flow:
         self.window = side.window if isinstance(side.window, SlidingWindow) else None
         self.timed = self.window is not None and type(self.window).next_deadline_ms is not Stateful.next_deadline_ms
         self.condition = condition
+        self.key = condition.key_attribute(side)
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
         self.ring = new_ring(0)
         self.rows: EventBatch | None = None
@@ -60,44 +63,56 @@ class _Flow:
         self.emission = _NOTHING
         self.count = 0
         self.start = 0
+        self.offset = 0
 
     def take_in(self, batch: EventBatch, step: Step, walk: Int64Array) -> None:
         """The window has let out what it lets out in this step."""
         rows = self.side.arriving(batch, step) if self.side.chain else batch
         if rows.size:
-            self.keys = self.condition.key_numbers(self.side, rows)
+            self.keys = self._keys_of(rows)
         elif not (self.timed and self.side.is_due(step.final_clock)):
             return
-        if self.window is None:
+        window = self.window
+        if window is None:
             self.rows, self.emission, self.count = rows, _passing(rows), rows.size
             return
-        store = self.window.store
-        self.start = store.end
-        self.emission, self.count = self.window.let_out(rows, step)
-        oldest = int(walk[OLDEST + self.side.slot])
-        if store.end - oldest > self.ring.shape[1]:
-            self.ring = roomy_ring(self.ring, oldest, self.start, store.end)
+        store = window.store
+        start = self.start = store.end
+        self.emission, self.count = window.let_out(rows, step)
+        self.offset = store.offset
+        if store.end - self.shown_from(walk) > self.ring.shape[1]:
+            self.ring = roomy_ring(self.ring, self.shown_from(walk), start, store.end)
+
+    def _keys_of(self, rows: EventBatch) -> Int64Array:
+        if self.key is None:
+            return self.condition.key_numbers(self.side, rows)
+        return kernel_array(rows.columns[self.key].values)
+
+    def shown_from(self, walk: Int64Array) -> int:
+        """The sequence number of the oldest row in the ring."""
+        return int(walk[OLDEST + self.side.slot])
 
     def let_go(self) -> None:
         """What came in the step is not held any longer."""
         self.rows, self.keys, self.emission = None, NO_POSITIONS, _NOTHING
         self.count = self.start = 0
 
-    def column(self, name: str, sequences: Int64Array) -> Column:
-        """An attribute of the rows with these sequence numbers."""
+    def fetch(self) -> Fetch:
+        """What gives an attribute of the rows at some positions."""
         if self.window is not None:
-            return self.window.store.column(name, sequences)
-        assert self.rows is not None  # noqa: S101 - sequence numbers are those of rows that have come
-        return self.rows.columns[name].take(sequences)
+            return self.window.store.column_at
+        rows = self.rows
+        assert rows is not None  # noqa: S101 - positions are those of rows that have come
+        return lambda name, positions: rows.columns[name].take(positions)
 
     def catch_up(self) -> int:
         """The ring holds what the window shows; returns the sequence number of the first row of it."""
         if self.window is None:
             return 0
         sequences = self.window.visible()
-        stamps, offset = self.window.store.timestamps()
+        stamps, self.offset = self.window.store.timestamps()
         columns = self.window.store.take(sequences)
-        rows = EventBatch(stamps[sequences - offset], None, None, None, columns, only_current=True)
+        rows = EventBatch(stamps[sequences - self.offset], None, None, None, columns, only_current=True)
         first = int(sequences[0]) if len(sequences) else self.window.store.end
         self.ring = new_ring(len(sequences))
         fill_ring(self.ring, first, self.condition.key_numbers(self.side, rows))
@@ -120,6 +135,8 @@ class SlidingJoin:
         self._flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
         self._rest = condition.after_keys
         self._only_current = only_current
+        self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
+        """Whether rows may stand beside nulls of the left and of the right side."""
         self._behind = True
         self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
         self._walk[NULL] = condition.null_number
@@ -132,65 +149,72 @@ class SlidingJoin:
         """The windows have moved without this join: it must catch up before it goes on."""
         self._behind = True
 
-    def process(self, batches: Sequence[EventBatch], step: Step, *, left_first: bool) -> EventBatch | None:
+    def process(
+        self, left_batch: EventBatch, right_batch: EventBatch, step: Step, *, left_first: bool
+    ) -> EventBatch | None:
         """What the sides' new rows and due timers give, None when that is nothing."""
         left, right = self._flows
         walk = self._walk
         if self._behind:
             walk[OLDEST], walk[OLDEST + 1] = left.catch_up(), right.catch_up()
             self._behind = False
-        left.take_in(batches[0], step, walk)
-        right.take_in(batches[1], step, walk)
+        if left_batch.size or left.timed:
+            left.take_in(left_batch, step, walk)
+        if right_batch.size or right.timed:
+            right.take_in(right_batch, step, walk)
         if not (left.count or right.count):
             return None
-        blocks = self._blocks(left_first=left_first)
-        joined = None
-        if blocks:
-            joined = self._joined(blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), len(blocks))
-        for flow in self._flows:
-            if flow.count:
-                flow.let_go()
+        joined = self._joined(left_first=left_first)
+        if left.count:
+            left.let_go()
+        if right.count:
+            right.let_go()
         return joined
 
-    def _blocks(self, *, left_first: bool) -> list[Int64Array]:
-        """The pairs, (lines, count), block by block, without empty blocks."""
+    def _joined(self, *, left_first: bool) -> EventBatch | None:
+        """The pairs that this step gives, None when there are none."""
         left, right = self._flows
         blocks: list[Int64Array] = []
         capacity = 2 * (left.count + right.count) + 16
         done = goes_on = False
         while not done:
-            out = np.empty((PAIR_LINES, capacity), dtype=np.int64)
-            count, done = meet(
+            out: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
+            count, done, chunks, deliveries = meet(
                 self._walk,
                 goes_on,
                 left_first,
                 left.start,
+                left.offset,
                 left.count,
                 left.emission,
                 left.keys,
                 left.ring,
                 right.start,
+                right.offset,
                 right.count,
                 right.emission,
                 right.keys,
                 right.ring,
                 out,
             )
-            pairs = self._standing(out[:, :count]) if count and self._rest is not None else out[:, :count]
-            if pairs.shape[1]:
-                blocks.append(pairs)
+            if done and not goes_on and self._rest is None:
+                if not count:
+                    return None
+                return self._batch(out[:, :count], alone=chunks == count, together=deliveries != chunks)
+            if count:
+                blocks.append(out[:, :count] if self._rest is None else self._standing(out[:, :count]))
             capacity = capacity if count else 2 * capacity
             goes_on = True
-        return blocks
+        pairs = np.concatenate(blocks, axis=1) if blocks else _NO_PAIRS
+        return self._batch(pairs, alone=False, together=True) if pairs.shape[1] else None
 
-    def _joined(self, pairs: Int64Array, blocks: int) -> EventBatch:
-        """The batch of `pairs`; rows that are chunks or deliveries of their own need no numbers."""
+    def _batch(self, pairs: Int64Array, *, alone: bool, together: bool) -> EventBatch:
+        """The batch of `pairs`: those that are chunks of their own (`alone`) or leave chunk by chunk (not `together`)
+        need no numbers."""
         left, right = self._flows
-        columns = self._columns(left, left.side.selected, pairs[0])
-        columns |= self._columns(right, right.side.selected, pairs[1])
-        known = blocks == 1 and self._rest is None
-        alone = known and self._walk[CHUNKS] == pairs.shape[1]
-        together = not known or self._walk[DELIVERIES] != self._walk[CHUNKS]
+        columns: dict[str, Column] = {}
+        self._add_columns(columns, left, left.side.selected, pairs[LEFT])
+        self._add_columns(columns, right, right.side.selected, pairs[RIGHT])
         return EventBatch(
             pairs[OUT_TIMESTAMP],
             None if self._only_current else pairs[OUT_KIND].astype(np.int8),
@@ -203,18 +227,23 @@ class SlidingJoin:
             only_current=self._only_current,
         )
 
-    def _columns(self, flow: _Flow, names: Sequence[tuple[str, str]], sequences: Int64Array) -> dict[str, Column]:
-        """The attributes `names` (column, attribute) of the rows with these sequence numbers, null for -1."""
-        other = self._flows[1 - flow.side.slot].side
-        if not other.keeps_unmatched and self._only_current:
-            return {column: flow.column(name, sequences) for column, name in names}
-        missing = sequences < 0
-        newest = int(sequences.max())
-        if newest < 0:
-            types, pool, size = flow.side.types, flow.side.pool, len(sequences)
-            return {column: Column.nulls(types[name], pool, size) for column, name in names}
-        some = np.where(missing, newest, sequences)
-        return {column: with_nulls(flow.column(name, some), missing) for column, name in names}
+    def _add_columns(
+        self, columns: dict[str, Column], flow: _Flow, names: Sequence[tuple[str, str]], positions: Int64Array
+    ) -> None:
+        """`columns` has the attributes `names` (column, attribute) of the rows at these positions, null for -1."""
+        if not self._lonely[flow.side.slot]:
+            fetch = flow.fetch()
+            for column, name in names:
+                columns[column] = fetch(name, positions)
+            return
+        missing = positions < 0
+        some_row = int(positions.max())
+        if some_row < 0:
+            types, pool, size = flow.side.types, flow.side.pool, len(positions)
+            columns.update((column, Column.nulls(types[name], pool, size)) for column, name in names)
+            return
+        some, fetch = np.where(missing, some_row, positions), flow.fetch()
+        columns.update((column, with_nulls(fetch(name, some), missing)) for column, name in names)
 
     def _standing(self, pairs: Int64Array) -> Int64Array:
         """The pairs that make the rest of the condition true; a row of nulls stands when none of its chunk does, a
@@ -222,7 +251,7 @@ class SlidingJoin:
         assert self._rest is not None  # noqa: S101 - the caller has looked
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self._flows):
-            columns |= self._columns(flow, flow.names, pairs[place])
+            self._add_columns(columns, flow, flow.names, pairs[place])
         lines = (pairs[OUT_TIMESTAMP], None, pairs[OUT_ORDER], pairs[OUT_CLOCK])
         alone = (pairs[0] < 0) | (pairs[1] < 0)
         standing = self._rest.truth(Evaluation(EventBatch(*lines, columns, only_current=True))) & ~alone

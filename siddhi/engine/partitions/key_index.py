@@ -18,6 +18,7 @@ from siddhi.engine.column import Column
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable
 from siddhi.engine.kernels import grown, state_kernel
+from siddhi.engine.memory import fetch
 from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.partitions.registry import Instances
 from siddhi.engine.state import CodeChange, State
@@ -26,6 +27,10 @@ from siddhi.language.ast import AttributeType
 NO_INSTANCE = -1
 _LEAST_NUMBERS = 4_096
 """Fewer numbers are not worth to be forgotten."""
+_NEAR = 65_536
+"""The instances of so many codes stay in the processor's caches."""
+_AHEAD = 32
+"""So many rows ahead an entry of a larger table is asked for: it comes from memory in the time that these take."""
 _RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
 
 
@@ -33,7 +38,11 @@ _RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
 def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
     """Writes the instance of each code into `ids`, `NO_INSTANCE` where none is known; returns how many are not."""
     unknown = 0
-    for row in range(codes.shape[0]):
+    rows = codes.shape[0]
+    far = table.shape[0] > _NEAR
+    for row in range(rows):
+        if far and row + _AHEAD < rows:
+            fetch(np.int64(table.ctypes.data) + 8 * codes[row + _AHEAD])
         code = codes[row]
         instance = np.int64(NO_INSTANCE)
         if 0 <= code < table.shape[0]:
@@ -42,6 +51,17 @@ def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
         if instance < 0:
             unknown += 1
     return unknown
+
+
+@state_kernel
+def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
+    """Writes the rows that have a code and no instance; returns how many these are."""
+    count = 0
+    for row in range(codes.shape[0]):
+        if ids[row] < 0 and codes[row] >= 0:
+            rows[count] = row
+            count += 1
+    return count
 
 
 class KeyIndex(Stateful):
@@ -62,15 +82,18 @@ class KeyIndex(Stateful):
         rows have one."""
         codes = self._codes(column)
         ids: Int64Array = np.empty(len(codes), dtype=np.int64)
-        if not _look_up(codes, self._table, ids):
+        unknown = _look_up(codes, self._table, ids)
+        if not unknown:
             return ids, True
-        new = np.flatnonzero((ids < 0) & (codes >= 0))
+        new: Int64Array = np.empty(unknown, dtype=np.int64)
+        new = new[: _rows_of_new(codes, ids, new)]
         if len(new):
             texts = self._texts(column.take(new))
-            ids[new] = self._instances.ids_of(texts, step, batch.orders[new], batch.clocks[new])
-            self._table = grown(self._table, int(codes[new].max()) + 1, NO_INSTANCE)
-            self._table[codes[new]] = ids[new]
-        return ids, len(new) == len(codes) or bool((ids >= 0).all())
+            found = ids[new] = self._instances.ids_of(texts, step, batch.orders[new], batch.clocks[new])
+            learnt = codes[new]
+            self._table = grown(self._table, int(learnt.max()) + 1, NO_INSTANCE)
+            self._table[learnt] = found
+        return ids, len(new) == unknown
 
     def _codes(self, column: Column) -> Int64Array:
         """A code for each value, -1 for null; equal codes are equal keys."""

@@ -51,8 +51,9 @@ class KeyedStream(GraphNode):
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         (batch,) = inputs
+        others = self.instances.opened_in(step)
         picked = self._by_range(batch, step) if self.node is None else self._by_value(batch, self.node, step)
-        self.instances.note_events(picked, step)
+        self.instances.note_events(picked, brings_forward=others)
         return picked
 
     def _by_value(self, batch: EventBatch, node: Node, step: Step) -> EventBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.java_order import hash_map_order
-from siddhi.engine.kernels import grown
+from siddhi.engine.kernels import grown, state_kernel
 from siddhi.engine.operator import NEVER, Stateful, Step
 from siddhi.engine.state import CodeChange, NotByKeyError, State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -22,6 +22,17 @@ _NONE = -1
 _INSTANCE, _ORDER, _CLOCK = range(3)
 """The lines of what was opened: an instance, and the order and clock of the row that opened it."""
 _NOTHING_OPENED: Int64Array = np.zeros((3, 0), dtype=np.int64)
+
+
+@state_kernel
+def _first_rows(codes, first, rows):  # type: ignore[no-untyped-def]
+    """Writes the first row of each code from `first` on; these are given in the order in which they first stand
+    there."""
+    found = 0
+    for row in range(len(codes)):
+        if codes[row] == first + found:
+            rows[found] = row
+            found += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,8 @@ class Instances(Stateful):
         codes = self._keys.encode(keys)
         if len(self._keys) > before:
             self._ids = grown(self._ids, len(self._keys), _NONE)
-            codes_of_new, first = np.unique(codes, return_index=True)
-            first = first[np.searchsorted(codes_of_new, before) :]
+            first: Int64Array = np.empty(len(self._keys) - before, dtype=np.int64)
+            _first_rows(codes, before, first)
             self._open(before, step, orders[first], clocks[first])
         ids: Int64Array = self._ids[codes]
         return ids
@@ -137,7 +148,7 @@ class Instances(Stateful):
         if not any(self._untold.values()):
             self._opened = _NOTHING_OPENED
         instances, orders, clocks = new[:, np.argsort(new[_ORDER], kind="stable")]
-        return replace(step, opened=instances, opened_orders=orders, opened_clocks=clocks)
+        return step.with_opened(instances, orders, clocks)
 
     def tell_again(self, listener: str, clock: int) -> None:
         """`listener`, which knows of none, will be told of all instances, as if they had come at `clock`."""
@@ -223,11 +234,16 @@ class Instances(Stateful):
 
     # ---- what instances see
 
-    def note_events(self, batch: EventBatch, step: Step) -> None:
-        """The rows of `batch` are events of their instances' own."""
+    def opened_in(self, step: Step) -> bool:
+        """True when `step` has opened instances so far."""
+        return self._opened_in is step and self._opened.shape[1] > 0
+
+    def note_events(self, batch: EventBatch, *, brings_forward: bool) -> None:
+        """The rows of `batch` are events of their instances' own; `brings_forward` says that some of these may have
+        been opened by rows of other streams that came later in the step."""
         instances = batch.partitions
         assert instances is not None  # noqa: S101 - the caller has looked them up
-        if self._opened_in is step and self._opened.shape[1]:
+        if brings_forward:
             self._bring_forward(batch, instances)
         if self.purge is not None:
             np.maximum.at(self._seen, instances, batch.clocks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from siddhi.engine.pattern.elements import Element, ElementSettings
 from siddhi.engine.pattern.logical import LogicalElement
-from siddhi.engine.pattern.partial import UNSET_TIME, EventChain, Match, Partial, PatternEvent
+from siddhi.engine.pattern.partial import UNSET_TIME, EventChain, Match, Partial, PatternEvent, matches_of
 
 
 @dataclass(slots=True)
@@ -74,8 +74,7 @@ class AbsentElement(Element):
         self._wake_at(partial.timestamp + self.waiting_ms)
 
     def reset(self) -> None:
-        if self.settings.starts or self.fresh:
-            self.pending.clear()
+        self.pending.clear()
         if self.settings.starts and not self._attempt_runs():
             self.initialise()
 
@@ -135,7 +134,7 @@ class AbsentElement(Element):
         return due >= partial.timestamp + self.waiting_ms
 
     def _pass_silence(self, partial: Partial) -> list[Match]:
-        matches = [Match.of(partial)] if self.delivers else []
+        matches = matches_of([partial]) if self.delivers else []
         if self.following is not None:
             self.following.enter(partial)
         if self.rearms is not None:
@@ -199,6 +198,7 @@ class AbsentLogicalElement(LogicalElement):
         before = [partial.slots[self.slot] for partial in candidates]
         verdicts = self._verdicts(candidates, event, passes=passes)
         for partial, chain, accepted in zip(candidates, before, verdicts, strict=True):
+            partial.put(self.slot, event)  # again: one that waits here twice was put back at its first turn
             if self._stays(partial, chain, accepted=accepted):
                 kept.append(partial)
         self.pending[:] = kept
@@ -208,13 +208,13 @@ class AbsentLogicalElement(LogicalElement):
         """Whether `partial`, whose slot held `before`, still waits here after an event."""
         answered: list[Partial] = []
         self._settle(partial, answered, accepted=accepted)
+        if answered and self.settings.sequence and partial in self.partner.pending:
+            self.partner.pending.remove(partial)
         if not self.changed:
             partial.slots[self.slot] = before
             return not (answered or self.settings.sequence)
         if self.waiting_ms is not None or (self.settings.sequence and self.conjunction and self.rearms is not None):
             partial.slots[self.slot] = before
-        if answered and self.settings.sequence and partial in self.partner.pending:
-            self.partner.pending.remove(partial)
         return not answered
 
     def accept(self, partial: Partial) -> None:
@@ -283,7 +283,7 @@ class AbsentLogicalElement(LogicalElement):
         return passed
 
     def _pass_silence(self, partial: Partial) -> list[Match]:
-        matches = [Match.of(partial)] if self.delivers else []
+        matches = matches_of([partial]) if self.delivers else []
         if self.following is not None:
             self.following.enter(partial)
         if self.rearms is not None:

@@ -17,11 +17,18 @@ import numpy as np
 
 from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import grown
+from siddhi.engine.kernels import grown, kernel_array
 from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.pattern import chain_memory as memory
 from siddhi.engine.pattern.chain_events import EventReader
-from siddhi.engine.pattern.chain_lists import close_instances, drop_partials, live_partials, relink, settle
+from siddhi.engine.pattern.chain_lists import (
+    close_instances,
+    drop_partials,
+    live_partials,
+    open_instances,
+    relink,
+    settle,
+)
 from siddhi.engine.pattern.chain_memory import ChainRules, ChainState
 from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
 from siddhi.engine.pattern.chain_pattern import run_pattern
@@ -59,7 +66,11 @@ class ChainOperator(MergingOperator):
         self._fraction_registers = layout.fraction_registers
         self._texts = layout.texts
         self._rules = self._rules_of(plan, layout)
+        chained = self._rules.elements[:, memory.INDEXED] != memory.NONE
+        bounded = self._rules.elements[:, memory.BOUNDED] != memory.NONE
         self._sequence = machine.sequence
+        self._chained = not machine.sequence and bool(chained.any())
+        self._list_bounded = not machine.sequence and bool((bounded & ~chained).any())
         self._gathers = gathers_matches(machine)
         self._run = run_sequence if machine.sequence else run_pattern
         self._reader = EventReader(layout.columns, len(self.sources))
@@ -86,7 +97,8 @@ class ChainOperator(MergingOperator):
         settings[memory.WITHIN] = memory.NONE if machine.within_ms is None else machine.within_ms
         settings[memory.IS_SEQUENCE] = machine.sequence
         settings[memory.SCOPE_END] = memory.NONE if plan.scope_end is None else plan.scope_end
-        settings[memory.REGISTERS] = memory.REFERENCES + self._count
+        settings[memory.REGISTERS] = memory.REFERENCES + self._count - 1
+        settings[memory.FRACTION_NULLS] = len(layout.register_types)
         offers = np.full((len(self.sources), self._count), memory.NONE, dtype=np.int64)
         for source in range(len(self.sources)):
             fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
@@ -103,28 +115,32 @@ class ChainOperator(MergingOperator):
         )
 
     def _new_state(self) -> ChainState:
-        width = memory.REFERENCES + self._count + len(self._register_types)
+        width = memory.whole_lines(self._rules.settings[memory.REGISTERS] + len(self._register_types))
         counters = np.zeros(memory.FROM_BEFORE + self._count, dtype=np.int64)
         counters[memory.FREE] = memory.NONE
-        table, bounds = self._new_table(2 * _LEAST_ROOM)
+        table, chain_bounds = self._new_table(2 * _LEAST_ROOM)
         return ChainState(
-            partials=np.zeros((_LEAST_ROOM, width), dtype=np.int64),
+            partials=memory.in_lines(_LEAST_ROOM, width, 0),
             floats=np.zeros((_LEAST_ROOM, self._fraction_registers), dtype=np.float64),
-            lists=np.full((0, memory.LIST_WIDTH), memory.NONE, dtype=np.int64),
+            lists=memory.in_lines(0, memory.LIST_WIDTH, memory.NONE),
+            list_bounds=np.zeros(0, dtype=np.float64),
             table=table,
-            bounds=bounds,
+            chain_bounds=chain_bounds,
             counters=counters,
             touched=np.zeros(_LEAST_ROOM, dtype=np.int64),
             matches=np.zeros((memory.MATCH_REFERENCES + self._count, 2 * _LEAST_ROOM), dtype=np.int64),
         )
 
     def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:
+        """An empty table, and bounds that nothing beats."""
+        if not self._chained:
+            places = 0
         table = np.full((self._count, places, 2), memory.NONE, dtype=np.int64)
         bounds = np.full((self._count, places), np.inf, dtype=np.float64)
         for element, bounded in enumerate(self._rules.elements[:, memory.BOUNDED].tolist()):
             if bounded != memory.NONE and self._rules.comparisons[bounded, memory.OPERATOR] < memory.GREATER:
                 bounds[element] = -np.inf
-        return table, bounds
+        return table, bounds.ravel()
 
     # ---- life
 
@@ -137,13 +153,10 @@ class ChainOperator(MergingOperator):
         count = int(instances.max()) + 1
         state = self._state
         if count * self._count > len(state.lists):
-            state = self._state = state._replace(lists=grown(state.lists, count * self._count, memory.NONE))
-        entries = instances[:, np.newaxis] * self._count + np.arange(self._count)
-        state.lists[entries.ravel()] = memory.NONE
-        own = instances * self._count
-        state.lists[own, : memory.INSTANCE_WIDTH] = 0
-        state.lists[own, memory.LATEST] = memory.LONG_AGO
-        state.lists[own, memory.FRESH_SEEDS] = 1
+            lists = memory.more_lines(state.lists, count * self._count, memory.NONE)
+            bounds = grown(state.list_bounds, len(lists)) if self._list_bounded else state.list_bounds
+            state = self._state = state._replace(lists=lists, list_bounds=bounds)
+        open_instances(kernel_array(instances), self._count, state.lists)
 
     def close_partitions(self, partitions: Int64Array) -> None:
         close_instances(partitions, self._state, self._rules)
@@ -188,21 +201,21 @@ class ChainOperator(MergingOperator):
         own = int(events.whole[memory.EVENT_INSTANCE, row]) * self._count
         wanted = live + int(state.lists[own, memory.SEEDS] + state.lists[own, memory.FRESH_SEEDS]) + 1
         if wanted > len(state.partials):
-            partials = grown(state.partials, wanted)
+            partials = memory.more_lines(state.partials, wanted, 0)
             floats, touched = grown(state.floats, len(partials)), grown(state.touched, len(partials))
             state = state._replace(partials=partials, floats=floats, touched=touched)
         if matches + wanted > state.matches.shape[1]:
             more = np.zeros((len(state.matches), matches + 2 * wanted), dtype=np.int64)
             state = state._replace(matches=np.concatenate([state.matches, more], axis=1))
         self._state = state
-        if len(state.partials) > state.table.shape[1]:
+        if self._chained and len(state.partials) > state.table.shape[1]:
             self._empty_table()
 
     def _empty_table(self) -> None:
         """The table has twice as many places as there is room for partials; the state loop will fill it."""
         if not self._sequence:
-            table, bounds = self._new_table(1 << (2 * len(self._state.partials) - 1).bit_length())
-            self._state = self._state._replace(table=table, bounds=bounds)
+            table, chain_bounds = self._new_table(1 << (2 * len(self._state.partials) - 1).bit_length())
+            self._state = self._state._replace(table=table, chain_bounds=chain_bounds)
             self._state.counters[memory.EMPTY_TABLE] = 1
 
     def _batch(self, inputs: MergedRows, places: Int64Array | None, offsets: Sequence[int]) -> EventBatch:
@@ -271,7 +284,7 @@ class ChainOperator(MergingOperator):
     def snapshot(self) -> State:
         state = self._state
         order = self._live()
-        base = memory.REFERENCES + self._count
+        base = self._rules.settings[memory.REGISTERS]
         registers = [
             Codes(state.partials[order, base + number])
             if type_ is AttributeType.STRING
@@ -279,7 +292,7 @@ class ChainOperator(MergingOperator):
             for number, type_ in enumerate(self._register_types)
         ]
         return {
-            "partials": state.partials[order][:, : memory.REFERENCES],
+            "partials": state.partials[order][:, : memory.SAVED_COLUMNS],
             "registers": registers,
             "fractions": state.floats[order],
             "updated": state.lists[:, memory.UPDATED].copy(),
@@ -293,16 +306,16 @@ class ChainOperator(MergingOperator):
     def restore(self, state: State) -> None:
         count = len(state["partials"])
         fresh = self._new_state()
-        partials = grown(fresh.partials, count)
-        partials[:count, : memory.REFERENCES] = state["partials"]
-        base = memory.REFERENCES + self._count
+        partials = memory.more_lines(fresh.partials, count, 0)
+        partials[:count, : memory.SAVED_COLUMNS] = state["partials"]
+        base = self._rules.settings[memory.REGISTERS]
         partials[:count, memory.REFERENCES : base] = memory.NONE
         partials[:count, memory.PLACE] = memory.NONE
         for number, register in enumerate(state["registers"]):
             partials[:count, base + number] = register.array if isinstance(register, Codes) else register
         floats = grown(fresh.floats, len(partials))
         floats[:count] = state["fractions"]
-        lists = np.full((len(state["updated"]), memory.LIST_WIDTH), memory.NONE, dtype=np.int64)
+        lists = memory.in_lines(len(state["updated"]), memory.LIST_WIDTH, memory.NONE)
         lists[:, memory.UPDATED] = state["updated"]
         lists[:: self._count, : memory.INSTANCE_WIDTH] = state["instances"]
         fresh.counters[memory.UNUSED] = fresh.counters[memory.LIVE] = count
@@ -310,6 +323,7 @@ class ChainOperator(MergingOperator):
             partials=partials,
             floats=floats,
             lists=lists,
+            list_bounds=np.zeros(len(lists) if self._list_bounded else 0, dtype=np.float64),
             touched=grown(fresh.touched, len(partials)),
         )
         self._output.restore(state["kept"])

@@ -10,8 +10,9 @@ import numpy as np
 from siddhi.engine.kernels import kernel_part
 from siddhi.engine.memory import fetch
 from siddhi.engine.pattern.chain_conditions import passes
-from siddhi.engine.pattern.chain_lists import fill, free, link, new, place_of, unlink
+from siddhi.engine.pattern.chain_lists import fill, free, link, new, unlink
 from siddhi.engine.pattern.chain_memory import (
+    BOUNDED,
     ELEMENT,
     ELEMENTS,
     ENTERED,
@@ -42,7 +43,8 @@ from siddhi.engine.pattern.chain_memory import (
 )
 
 _MANY_LISTS = 16_384
-_LISTS_AHEAD, _PARTIALS_AHEAD = 8, 4
+_LISTS_A_LINE = 2
+_LISTS_AHEAD, _PARTIALS_AHEAD = 32, 16
 """So many events ahead memory is asked for: it comes in the time that these take."""
 
 
@@ -69,12 +71,12 @@ def _row_at(cursor, events):  # type: ignore[no-untyped-def]
 @kernel_part
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
     """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
-    anyway: first what their lists say first, then the partials at their heads and where these are chained."""
+    anyway: first their lists, then the partials at their heads and what bounds these."""
     if state.lists.shape[0] < _MANY_LISTS or cursor + _LISTS_AHEAD >= state.counters[ROWS]:
         return
     elements = rules.settings[ELEMENTS]
     entry = events.whole[EVENT_INSTANCE, _row_at(cursor + _LISTS_AHEAD, events)] * elements
-    for element in range(elements):
+    for element in range(0, elements, _LISTS_A_LINE):
         fetch(np.int64(state.lists.ctypes.data) + 8 * LIST_WIDTH * (entry + element))
     row = _row_at(cursor + _PARTIALS_AHEAD, events)
     instance = events.whole[EVENT_INSTANCE, row]
@@ -87,10 +89,8 @@ def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
             fetch(address + size - 1)
         elif element > 1 or not passes(np.int64(0), row, rules, events):
             continue
-        if rules.settings[IS_SEQUENCE] == 0 and rules.elements[element, INDEXED] == NONE:
-            place = element * state.table.shape[1] + place_of(element, instance, 0, state.table)
-            fetch(np.int64(state.table.ctypes.data) + 16 * place)
-            fetch(np.int64(state.bounds.ctypes.data) + 8 * place)
+        if rules.elements[element, BOUNDED] != NONE and rules.elements[element, INDEXED] == NONE:
+            fetch(np.int64(state.list_bounds.ctypes.data) + 8 * (instance * elements + element))
 
 
 @kernel_part
@@ -149,9 +149,9 @@ def start_attempts(cursor, row, time, instance, state, rules, events):  # type: 
 @kernel_part
 def advance(partial, element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
     """The event in `row` passed `element` for `partial`: a match, or a newcomer at the next element."""
-    unlink(partial, state, rules)
     last = rules.settings[ELEMENTS] - 1
     own = instance * rules.settings[ELEMENTS]
+    unlink(partial, element, own + element, state, rules)
     number = state.lists[own, NUMBER]
     entry = own + element + 1
     if rules.settings[SCOPE_END] == element:

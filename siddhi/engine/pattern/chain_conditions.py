@@ -4,8 +4,9 @@
     └─ test ─┘     └──── INDEXED ────┘     └── BOUNDED ───┘
 
 A test looks at the event alone. Of the comparisons with a partial match, the first equality of whole numbers is the
-key under which partials are found, and the first ordering of fractions gives each chain of the table a bound: the least
-(for `>`) or greatest value that an event has to beat, so that most events need not look at the chain at all.
+key under which partials are found in chains, and the first ordering of fractions gives each chain, or the whole list
+where nothing is a key, a bound: the least (for `>`) or greatest value that an event has to beat, so that most events
+need not look at the chain at all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 
 from siddhi.engine.kernels import kernel_part, seldom_part
 from siddhi.engine.pattern.chain_memory import (
-    BOUNDED,
     CONSTANT,
     END_COMPARISON,
     END_TEST,
@@ -24,6 +24,7 @@ from siddhi.engine.pattern.chain_memory import (
     EVENT_NULLS,
     FIRST_COMPARISON,
     FIRST_TEST,
+    FRACTION_NULLS,
     GREATER,
     INDEXED,
     IS_FLOAT,
@@ -63,7 +64,7 @@ def passes(element, row, rules, events):  # type: ignore[no-untyped-def]
             null = events.whole[EVENT_NULLS, row] >> column & 1
             holds = _compare(test[OPERATOR], events.whole[EVENT_COLUMNS + column, row], test[CONSTANT])
         else:
-            null = events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS - EVENT_COLUMNS & 1
+            null = events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1
             holds = _compare(test[OPERATOR], events.fractions[column, row], rules.constants[test[CONSTANT]])
         if null:
             holds = test[OPERATOR] == NOT_EQUAL
@@ -84,7 +85,7 @@ def _holds(comparison, row, partial, state, rules, events):  # type: ignore[no-u
         kept = state.partials[partial, base + register]
         return _compare(comparison[OPERATOR], events.whole[EVENT_COLUMNS + column, row], kept)
     null_column = column + events.whole.shape[0] - EVENT_COLUMNS
-    null_register = register + state.partials.shape[1] - base
+    null_register = register + rules.settings[FRACTION_NULLS]
     if (events.whole[EVENT_NULLS, row] >> null_column | state.partials[partial, NULLS] >> null_register) & 1:
         return comparison[OPERATOR] == NOT_EQUAL
     return _compare(comparison[OPERATOR], events.fractions[column, row], state.floats[partial, register])
@@ -110,11 +111,8 @@ def key_of(element, row, rules, events):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def beats_bound(element, row, bound, rules, events):  # type: ignore[no-untyped-def]
-    """Whether the event in `row` can meet the element's ordering condition with any partial of a chain with `bound`."""
-    bounded = rules.elements[element, BOUNDED]
-    if bounded == NONE:
-        return True
+def beats_bound(bounded, row, bound, rules, events):  # type: ignore[no-untyped-def]
+    """Whether the event in `row` can meet the ordering condition `bounded` with any partial that `bound` takes in."""
     column = rules.comparisons[bounded, EVENT_COLUMN]
     if events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1:
         return False
@@ -125,7 +123,7 @@ def beats_bound(element, row, bound, rules, events):  # type: ignore[no-untyped-
 def tightened(bound, partial, bounded, state, rules):  # type: ignore[no-untyped-def]
     """`bound` so that it takes in `partial`, which stays."""
     register = rules.comparisons[bounded, REGISTER]
-    if state.partials[partial, NULLS] >> register + state.partials.shape[1] - rules.settings[REGISTERS] & 1:
+    if state.partials[partial, NULLS] >> register + rules.settings[FRACTION_NULLS] & 1:
         return bound
     value = state.floats[partial, register]
     if rules.comparisons[bounded, OPERATOR] >= GREATER:
@@ -134,16 +132,17 @@ def tightened(bound, partial, bounded, state, rules):  # type: ignore[no-untyped
 
 
 @seldom_part
-def widen(partial, comparison, element, place, first, state, rules):  # type: ignore[no-untyped-def]
-    """Makes the bound of a chain take in `partial`: the least (for `>`) or greatest value an event has to beat."""
+def widen(partial, comparison, bounds, place, first, state, rules):  # type: ignore[no-untyped-def]
+    """Makes a bound take in `partial`: the least (for `>`) or greatest value an event has to beat; `first` says that
+    nothing else waits there."""
     register = comparison[REGISTER]
     upward = comparison[OPERATOR] >= GREATER
     if first:
-        state.bounds[element, place] = np.inf if upward else -np.inf
-    if state.partials[partial, NULLS] >> register + state.partials.shape[1] - rules.settings[REGISTERS] & 1:
+        bounds[place] = np.inf if upward else -np.inf
+    if state.partials[partial, NULLS] >> register + rules.settings[FRACTION_NULLS] & 1:
         return
     value = state.floats[partial, register]
     if upward:
-        state.bounds[element, place] = min(state.bounds[element, place], value)
-    elif value > state.bounds[element, place]:
-        state.bounds[element, place] = value
+        bounds[place] = min(bounds[place], value)
+    elif value > bounds[place]:
+        bounds[place] = value

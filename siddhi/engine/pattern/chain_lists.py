@@ -2,6 +2,8 @@
 
 lists[instance, element]        head ⇄ p3 ⇄ p7 ⇄ p4 ⇄ tail
 table[element, hash(key)]              first ⇄ p3 ⇄ p4 ⇄ last        (p7 has another key)
+
+Where an element has no equality condition all have one key, and the list does without chains.
 """
 
 from __future__ import annotations
@@ -27,25 +29,30 @@ from siddhi.engine.pattern.chain_memory import (
     EVENT_NULLS,
     FIRST,
     FIRST_COPY,
+    FRACTION_NULLS,
     FREE,
     FRESH,
+    FRESH_SEEDS,
     HEAD,
     INDEXED,
     INSTANCE,
     IS_SEQUENCE,
     KEY,
     LAST,
+    LATEST,
     LIVE,
     LONG_AGO,
     NEVER,
     NEXT,
     NONE,
     NULLS,
+    NUMBER,
     PLACE,
     PREVIOUS,
     REFERENCES,
     REGISTER,
     REGISTERS,
+    SEEDS,
     START,
     TAIL,
     TIME,
@@ -102,17 +109,21 @@ def _comes_after(waiting, newcomer, updated, partials):  # type: ignore[no-untyp
 
 
 @seldom_part
-def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
-    """Puts `partial` into the table, unless its key is null and nothing can equal it."""
+def _chain_in(partial, entry, alone, updated, state, rules):  # type: ignore[no-untyped-def]
+    """Puts `partial`, which waits in the list `entry` (`alone`, as far as it was told), where events find it, unless
+    its key is null and nothing can equal it."""
     element = state.partials[partial, ELEMENT]
-    indexed = rules.elements[element, INDEXED]
+    indexed, bounded = rules.elements[element, INDEXED], rules.elements[element, BOUNDED]
     state.partials[partial, PLACE] = NONE
-    key = np.int64(0)
-    if indexed != NONE:
-        register = rules.comparisons[indexed, REGISTER]
-        if state.partials[partial, NULLS] >> register & 1:
-            return
-        key = state.partials[partial, rules.settings[REGISTERS] + register]
+    if indexed == NONE:
+        state.partials[partial, KEY] = 0
+        if bounded != NONE:
+            widen(partial, rules.comparisons[bounded], state.list_bounds, entry, alone, state, rules)
+        return
+    register = rules.comparisons[indexed, REGISTER]
+    if state.partials[partial, NULLS] >> register & 1:
+        return
+    key = state.partials[partial, rules.settings[REGISTERS] + register]
     state.partials[partial, KEY] = key
     place = place_of(element, state.partials[partial, INSTANCE], key, state.table)
     state.partials[partial, PLACE] = place
@@ -122,9 +133,10 @@ def _chain_in(partial, updated, state, rules):  # type: ignore[no-untyped-def]
         after = before
         before = state.partials[before, CHAIN_PREVIOUS]
     _hook_in(partial, before, after, CHAIN_PREVIOUS, CHAIN_NEXT, state.partials, state.table[element, place])
-    bounded = rules.elements[element, BOUNDED]
     if bounded != NONE:
-        widen(partial, rules.comparisons[bounded], element, place, before == NONE and after == NONE, state, rules)
+        place += element * state.table.shape[1]
+        first = before == NONE and after == NONE
+        widen(partial, rules.comparisons[bounded], state.chain_bounds, place, first, state, rules)
 
 
 @kernel_part
@@ -140,26 +152,26 @@ def link(partial, state, rules):  # type: ignore[no-untyped-def]
         before = state.partials[before, PREVIOUS]
     _hook_in(partial, before, after, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 0:
-        start = state.partials[partial, START]
-        fresh = state.lists[entry, FRESH]
-        if fresh == NONE or start < state.lists[entry, EARLIEST]:
-            state.lists[entry, EARLIEST] = start
+        fresh, earliest = state.lists[entry, FRESH], state.partials[partial, START]
+        if fresh != NONE:
+            earliest = min(earliest, state.partials[fresh, EARLIEST])
         if fresh == after:
-            state.lists[entry, FRESH] = partial
-        _chain_in(partial, updated, state, rules)
+            fresh = state.lists[entry, FRESH] = partial
+        state.partials[fresh, EARLIEST] = earliest
+        _chain_in(partial, entry, before == NONE and after == NONE, updated, state, rules)
 
 
 @kernel_part
-def unlink(partial, state, rules):  # type: ignore[no-untyped-def]
-    """`partial` waits nowhere."""
-    element = state.partials[partial, ELEMENT]
-    entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + element
+def unlink(partial, element, entry, state, rules):  # type: ignore[no-untyped-def]
+    """`partial`, which waited at `element` in the list `entry`, waits nowhere."""
     after = state.partials[partial, NEXT]
     _hook_out(partial, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 1:
         return
     if state.lists[entry, FRESH] == partial:
         state.lists[entry, FRESH] = after
+        if after != NONE:
+            state.partials[after, EARLIEST] = state.partials[partial, EARLIEST]
     place = state.partials[partial, PLACE]
     if place == NONE:
         return
@@ -209,7 +221,7 @@ def fill(partial, element, row, state, rules, events):  # type: ignore[no-untype
         else:
             state.floats[partial, register] = events.fractions[column, row]
             null = events.whole[EVENT_NULLS, row] >> column + events.whole.shape[0] - EVENT_COLUMNS & 1
-            bit = register + state.partials.shape[1] - base
+            bit = register + rules.settings[FRACTION_NULLS]
         if null:
             state.partials[partial, NULLS] |= np.int64(1) << bit
 
@@ -242,8 +254,10 @@ def fill_table(state, rules):  # type: ignore[no-untyped-def]
     """Fills an empty `table` from the lists."""
     for entry in range(state.lists.shape[0]):
         partial = state.lists[entry, HEAD] if entry % rules.settings[ELEMENTS] else np.int64(NONE)
+        alone = True
         while partial != NONE:
-            _chain_in(partial, np.int64(NEVER), state, rules)
+            _chain_in(partial, np.int64(entry), alone, np.int64(NEVER), state, rules)
+            alone = False
             partial = state.partials[partial, NEXT]
 
 
@@ -275,15 +289,29 @@ def relink(count, state, rules):  # type: ignore[no-untyped-def]
         state.lists[entry, TAIL] = partial
         if state.lists[entry, FRESH] == NONE and state.partials[partial, ENTERED] >= state.lists[entry, UPDATED]:
             state.lists[entry, FRESH] = partial
-            state.lists[entry, EARLIEST] = LONG_AGO
+            state.partials[partial, EARLIEST] = LONG_AGO
 
 
 @state_kernel
 def drop_partials(dropped, state, rules):  # type: ignore[no-untyped-def]
     """Frees these live partials."""
     for place in range(dropped.shape[0]):
-        unlink(dropped[place], state, rules)
-        free(dropped[place], state.partials, state.counters)
+        partial = dropped[place]
+        element = state.partials[partial, ELEMENT]
+        entry = state.partials[partial, INSTANCE] * rules.settings[ELEMENTS] + element
+        unlink(partial, element, entry, state, rules)
+        free(partial, state.partials, state.counters)
+
+
+@state_kernel
+def open_instances(opened, elements, lists):  # type: ignore[no-untyped-def]
+    """The instances `opened` begin: nothing waits there, and one empty partial came to the first element."""
+    for place in range(opened.shape[0]):
+        own = opened[place] * elements
+        lists[own : own + elements] = NONE
+        lists[own, NUMBER] = lists[own, SEEDS] = 0
+        lists[own, LATEST] = LONG_AGO
+        lists[own, FRESH_SEEDS] = 1
 
 
 @state_kernel
@@ -294,5 +322,5 @@ def close_instances(closed, state, rules):  # type: ignore[no-untyped-def]
             entry = closed[place] * rules.settings[ELEMENTS] + element
             while state.lists[entry, HEAD] != NONE:
                 partial = state.lists[entry, HEAD]
-                unlink(partial, state, rules)
+                unlink(partial, element, entry, state, rules)
                 free(partial, state.partials, state.counters)

@@ -31,6 +31,7 @@ from siddhi.engine.pattern.chain_memory import (
     FRESH_SEEDS,
     GREATER,
     HEAD,
+    INDEXED,
     INSTANCE,
     KEY,
     LATEST,
@@ -63,7 +64,7 @@ def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore
         following = state.partials[partial, NEXT]
         start = state.partials[partial, START]
         if abs(start - time) > within:
-            unlink(partial, state, rules)
+            unlink(partial, element, entry, state, rules)
             free(partial, state.partials, state.counters)
             lost = True
         else:
@@ -71,7 +72,9 @@ def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore
             if element == 1 and in_order:
                 break
         partial = following
-    state.lists[entry, EARLIEST] = earliest
+    fresh = state.lists[entry, FRESH]
+    if fresh != NONE:
+        state.partials[fresh, EARLIEST] = earliest
     return lost
 
 
@@ -93,11 +96,12 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
             and partial != state.lists[entry, FRESH]
             and abs(state.partials[partial, START] - time) > within
         ):
-            unlink(partial, state, rules)
+            unlink(partial, element, entry, state, rules)
             free(partial, state.partials, state.counters)
             lost = True
             partial = state.lists[entry, HEAD]
-        if state.lists[entry, FRESH] != NONE and not (in_order and time - state.lists[entry, EARLIEST] <= within):
+        fresh = state.lists[entry, FRESH]
+        if fresh != NONE and not (in_order and time - state.partials[fresh, EARLIEST] <= within):
             lost = _expire_fresh(element, entry, time, in_order, state, rules) or lost
         if lost and element <= rules.settings[SCOPE_END]:
             state.lists[own, SEEDS] += state.lists[own, FRESH_SEEDS] + 1
@@ -130,17 +134,23 @@ def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyp
 def _offer(element, cursor, row, time, instance, state, rules, events):  # type: ignore[no-untyped-def]
     """Offers the event in `row`, which meets the filters on itself, to the partials at `element` of a pattern."""
     comparable, key = key_of(element, row, rules, events)
-    place = place_of(element, instance, key, state.table)
-    if not comparable or not beats_bound(element, row, state.bounds[element, place], rules, events):
+    if not comparable:
+        return
+    place = instance * rules.settings[ELEMENTS] + element
+    partial, forth, bounds = state.lists[place, HEAD], NEXT, state.list_bounds
+    if rules.elements[element, INDEXED] != NONE:
+        place = place_of(element, instance, key, state.table)
+        partial, forth, bounds = state.table[element, place, FIRST], CHAIN_NEXT, state.chain_bounds
+        place += element * state.table.shape[1]
+    bounded = rules.elements[element, BOUNDED]
+    if bounded != NONE and not beats_bound(bounded, row, bounds[place], rules, events):
         return
     number = state.lists[instance * rules.settings[ELEMENTS], NUMBER]
-    bounded = rules.elements[element, BOUNDED]
     bound = np.inf
     if bounded != NONE and rules.comparisons[bounded, OPERATOR] < GREATER:
         bound = -np.inf
-    partial = state.table[element, place, FIRST]
     while partial != NONE:
-        following = state.partials[partial, CHAIN_NEXT]
+        following = state.partials[partial, forth]
         candidate = (
             state.partials[partial, ENTERED] != number
             and state.partials[partial, KEY] == key
@@ -152,7 +162,7 @@ def _offer(element, cursor, row, time, instance, state, rules, events):  # type:
             bound = tightened(bound, partial, bounded, state, rules)
         partial = following
     if bounded != NONE:
-        state.bounds[element, place] = bound
+        bounds[place] = bound
 
 
 @state_kernel
@@ -160,8 +170,9 @@ def run_pattern(  # type: ignore[no-untyped-def]
     partials,
     floats,
     lists,
+    list_bounds,
     table,
-    bounds,
+    chain_bounds,
     counters,
     touched,
     matches,
@@ -183,7 +194,7 @@ def run_pattern(  # type: ignore[no-untyped-def]
     Returns False before an event for which the room in `partials` or `matches` might not do; the caller makes room and
     calls again.
     """
-    state = ChainState(partials, floats, lists, table, bounds, counters, touched, matches)
+    state = ChainState(partials, floats, lists, list_bounds, table, chain_bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)
     if counters[CURSOR] == 0:

@@ -40,11 +40,12 @@ from siddhi.engine.pattern.chain_memory import (
 def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
     """Frees every partial of a sequence that began more than `within` before or after `time`."""
     for element in range(1, rules.settings[ELEMENTS]):
-        partial = state.lists[instance * rules.settings[ELEMENTS] + element, HEAD]
+        entry = instance * rules.settings[ELEMENTS] + element
+        partial = state.lists[entry, HEAD]
         while partial != NONE:
             following = state.partials[partial, NEXT]
             if abs(state.partials[partial, START] - time) > rules.settings[WITHIN]:
-                unlink(partial, state, rules)
+                unlink(partial, element, entry, state, rules)
                 free(partial, state.partials, state.counters)
             partial = following
 
@@ -61,7 +62,7 @@ def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
         while partial != NONE:
             following = state.partials[partial, NEXT]
             if state.partials[partial, ENTERED] < number - 1:
-                unlink(partial, state, rules)
+                unlink(partial, element, own + element, state, rules)
                 free(partial, state.partials, state.counters)
             partial = following
     seeds = state.lists[own, FRESH_SEEDS]
@@ -91,7 +92,7 @@ def _offer(element, passed, cursor, row, time, instance, state, rules, events): 
             if passed and meets(element, row, partial, state, rules, events):
                 advance(partial, element, cursor, row, time, instance, state, rules, events)
             else:
-                unlink(partial, state, rules)
+                unlink(partial, element, own + element, state, rules)
                 free(partial, state.partials, state.counters)
         partial = following
 
@@ -101,8 +102,9 @@ def run_sequence(  # type: ignore[no-untyped-def]
     partials,
     floats,
     lists,
+    list_bounds,
     table,
-    bounds,
+    chain_bounds,
     counters,
     touched,
     matches,
@@ -119,7 +121,7 @@ def run_sequence(  # type: ignore[no-untyped-def]
     fractions,
 ):
     """Takes the events of a batch through a sequence, as `run_pattern` does through a pattern."""
-    state = ChainState(partials, floats, lists, table, bounds, counters, touched, matches)
+    state = ChainState(partials, floats, lists, list_bounds, table, chain_bounds, counters, touched, matches)
     rules = ChainRules(settings, elements, tests, constants, comparisons, copies, offers, texts)
     events = ChainEvents(order, whole, fractions)
     if counters[CURSOR] == 0:

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent
+from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent, matches_of
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
 """For each partial match whether the event, which stands in the element's slot already, passes the element's
@@ -45,6 +45,8 @@ class Element:
     ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
     element that begins anew when this one is done. `delivers`: this is a last element. `emitter`: the element whose
     `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
+    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another event
+    is tried there.
     """
 
     def __init__(self, settings: ElementSettings) -> None:
@@ -56,6 +58,7 @@ class Element:
         self.restarts: CountedElement | None = None
         self.delivers = False
         self.emitter: Element = self
+        self.holds_former_events = False
         self.pending: list[Partial] = []
         self.fresh: list[Partial] = []
         self.initialised = False
@@ -139,7 +142,7 @@ class Element:
         """
         candidates = self._candidates()
         if not passes and self._ignores_mismatches():
-            self.pending[:] = candidates
+            self._keep_all(candidates)
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
@@ -156,7 +159,7 @@ class Element:
             if self.restarts is not None:
                 self.restarts.restart_due = True
         self.pending[:] = kept
-        return [Match.of(partial) for partial in complete]
+        return matches_of(complete)
 
     survives_mismatch = False
 
@@ -166,6 +169,13 @@ class Element:
 
     def _ignores_mismatches(self) -> bool:
         return not self.settings.sequence and not self.emitter.emitted
+
+    def _keep_all(self, candidates: list[Partial]) -> None:
+        """The event fits none of `candidates`, which all wait on."""
+        self.pending[:] = candidates
+        if self.holds_former_events:
+            for partial in candidates:
+                partial.slots[self.slot] = None
 
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
         """Puts `event` into each candidate; which of them it passes."""
@@ -230,14 +240,15 @@ class CountedElement(Element):
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
-        for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
-            self._settle(partial, complete, accepted=accepted)
-            if not accepted:
-                partial.drop_last(self.slot)
-            if not self.changed and (accepted or not self.settings.sequence):
-                kept.append(partial)
+        for turn in _turns(candidates):
+            for partial, accepted in zip(turn, self._verdicts(turn, event, passes=passes), strict=True):
+                self._settle(partial, complete, accepted=accepted)
+                if not accepted:
+                    partial.drop_last(self.slot)
+                if not self.changed and (accepted or not self.settings.sequence):
+                    kept.append(partial)
         self.pending[:] = kept
-        return [Match.of(partial) for partial in complete]
+        return matches_of(complete)
 
     def _candidates(self) -> list[Partial]:
         later = slice(self.slot + 1, self.slot + 3)
@@ -272,6 +283,13 @@ class CountedElement(Element):
             self.following.enter(partial)
         if self.rearms is not None:
             self.rearms.rearm(partial)
+
+
+def _turns(candidates: list[Partial]) -> list[list[Partial]]:
+    """`candidates` at once, or one by one when a partial match waits twice: it collects the event at each turn."""
+    if len(set(map(id, candidates))) == len(candidates):
+        return [candidates]
+    return [[partial] for partial in candidates]
 
 
 def _arrival(partial: Partial) -> tuple[bool, int]:

@@ -263,7 +263,8 @@ class EventMachineOperator(MergingOperator):
                 return
             due_order, due = min(waiting)[0]
             key = self._first_of([key for place, key in waiting if place == (due_order, due)])
-            now = max(due, step.floor, output.clocks[-1] if output.clocks else due)
+            reached = int(step.clocks[(due_order - 1) // 2]) if due_order else step.floor
+            now = max(due, step.floor, reached, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add_of_silence(self._machines[key].wake(now), due_order, now, key)
             self._note_alarm(key)

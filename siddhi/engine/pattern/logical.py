@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from siddhi.engine.pattern.elements import Element, ElementSettings
-from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
+from siddhi.engine.pattern.partial import Match, Partial, PatternEvent, matches_of
 
 
 class LogicalElement(Element):
@@ -37,10 +35,6 @@ class LogicalElement(Element):
         self.partner.pending.clear()
         super().reset()
 
-    def forget(self, gone: Sequence[Partial]) -> None:
-        super().forget(gone)
-        Element.forget(self.partner, gone)
-
     def update(self) -> None:
         super().update()
         Element.update(self.partner)
@@ -48,7 +42,7 @@ class LogicalElement(Element):
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         candidates = self._candidates()
         if not passes and self._ignores_mismatches():
-            self.pending[:] = candidates
+            self._keep_all(candidates)
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
@@ -60,7 +54,7 @@ class LogicalElement(Element):
             if not self.settings.sequence:
                 kept.append(partial)
         self.pending[:] = kept
-        return [Match.of(partial) for partial in complete]
+        return matches_of(complete)
 
     def _candidates(self) -> list[Partial]:
         if self.conjunction:
@@ -72,8 +66,7 @@ class LogicalElement(Element):
             self.changed = True
             return
         super().accept(partial)
-        decides_alone = not self.conjunction or self.partner.waits_for_silence
-        if decides_alone and self.partner.delivers and self.emitter is self.partner:
+        if not self.conjunction and self.partner.delivers and self.emitter is self.partner:
             self.partner.emitted = True
 
     def lets_partner_complete(self, partial: Partial) -> bool:

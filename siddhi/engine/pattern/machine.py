@@ -70,8 +70,8 @@ class Machine:
     def prepare(self, slots: Sequence[int], time: int) -> None:
         """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are
         gone, new ones pending."""
-        for slot in sorted(self.elements):
-            self.elements[slot].expire(time)
+        for element in self._parsed:
+            element.expire(time)
         if self._sequence:
             for element in reversed(self._resettable):
                 element.reset()
@@ -105,10 +105,12 @@ class Machine:
     def hands_out(self, slots: Sequence[int]) -> bool:
         """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 
-        They do when the last of these elements is one that finds matches. This matters only where a match is found
-        out of turn, because an optional last element is done before it has begun.
+        They do when the last of these elements is one that finds matches; a stream's only element may also be the
+        first of the machine, which learns of matches from the last. This matters only where a match is found out of
+        turn, because an optional last element is done before it has begun.
         """
-        return self.elements[slots[0]].emitter.delivers
+        last = self.elements[slots[0]]
+        return last.delivers if len(slots) > 1 else last.emitter.delivers
 
     # ---- silence
 
@@ -142,6 +144,11 @@ class _Builder:
         for element in _both_sides(last):
             element.delivers = True
         first.emitter = last
+        parsed = self._machine._parsed
+        # A round that begins at a `not` beside an event keeps what stood behind the pair, as in Siddhi.
+        kept = any(isinstance(element.scope_head, AbsentLogicalElement) for element in parsed)
+        for element in parsed:
+            element.holds_former_events = kept
 
     def _bound(
         self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool

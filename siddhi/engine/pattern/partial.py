@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ class Partial:
     """A partial match. It is compared by identity: one partial may wait at several elements at once.
 
     `slots`: per slot, in the machine's own order, its events or None. `timestamp`: of the event that came last.
+    `expired`: it was older than `within` when an element gave it up. The other side of a pair may hold it for longer.
     """
 
     slots: list[EventChain | None]
@@ -77,3 +79,9 @@ class Match:
     def of(cls, partial: Partial) -> Match:
         """The match that `partial` stands for now; later changes to `partial` do not reach it."""
         return cls(partial.timestamp, tuple(None if chain is None else tuple(chain) for chain in partial.slots))
+
+
+def matches_of(complete: Iterable[Partial]) -> list[Match]:
+    """The matches that `complete` stand for. An expired one is none: for Siddhi it is an expired event, and a state
+    query has current events only."""
+    return [Match.of(partial) for partial in complete if not partial.expired]

@@ -42,7 +42,8 @@ class Snapshot(Limiter):
 
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
     hold aggregates: these show the newest value in every row. When all do, one row (of each group) stands for the
-    window; a group that a tick finds empty is forgotten, and comes last when it is there again.
+    window; a group that a tick finds empty is forgotten, and comes last when it is there again. Grouped queries tell no
+    resets: their rows leave as they expire.
     """
 
     def __init__(
@@ -107,22 +108,22 @@ class Snapshot(Limiter):
         if kind == EXPIRED and not self.windowed:
             return
         known = self.groups.setdefault(row.group, Group(row))
-        known.newest = row
         known.count += 1 if kind == CURRENT else -1
-        if not self.windowed or all(self.aggregated):
-            return
-        if kind == CURRENT:
-            self.held.append(row)
-        else:
-            self._remove(row)
+        if self.windowed and not all(self.aggregated):
+            if kind == CURRENT:
+                self.held.append(row)
+            elif not self._remove(row):
+                return
+        known.newest = row
 
-    def _remove(self, row: Row) -> None:
-        """The first held row of the group with the same plain values leaves."""
+    def _remove(self, row: Row) -> bool:
+        """The first held row with the same plain values leaves; False when there is none, as `having` kept it out."""
         plain = [place for place, aggregated in enumerate(self.aggregated) if not aggregated]
         for place, held in enumerate(self.held):
-            if held.group == row.group and all(held.values[k] == row.values[k] for k in plain):
+            if all(held.values[k] == row.values[k] for k in plain):
                 del self.held[place]
-                return
+                return True
+        return False
 
     def _rows(self) -> list[Row]:
         if not self.windowed:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.arrays import BoolArray, Int64Array
+from siddhi.engine.arrays import INT64, BoolArray, Int64Array
 from siddhi.engine.kernels import NO_MASK, grown, kernel_part, state_kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -188,7 +188,7 @@ class HashIndex:
 
         None have rows where `nulls`, and where keys are `codes` of strings (one part) those that are null.
         """
-        found = np.empty(len(rows), dtype=np.int64)
+        found: Int64Array = np.empty(len(rows), INT64)
         count = find_first(self._ends, self._links, self._keys, rows, nulls, codes, found)
         return found, count
 

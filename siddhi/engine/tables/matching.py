@@ -29,6 +29,8 @@ from siddhi.language.ast import AttributeType
 PAIRS_AT_ONCE = 1 << 18
 """So many pairs of an event and a row, or little more, are looked at in one go when no index narrows them down."""
 
+_COUNTED: Int64Array = np.arange(4_096)
+"""0, 1, …, cut to size where that does."""
 NameOfRow = Callable[[model.TypedExpression], str | None]
 """The attribute of the table's row that an expression is, None for every other expression."""
 
@@ -168,7 +170,7 @@ class RowMatcher:
             return Pairs(*index.all(keys, nulls, codes=codes))
         places, count = index.first(keys, nulls, codes=codes)
         if count == len(places):
-            return Pairs(np.arange(count), places, whole=True)
+            return Pairs(_COUNTED[:count] if count <= len(_COUNTED) else np.arange(count), places, whole=True)
         (probes,) = (places >= 0).nonzero()
         return Pairs(probes, places[probes])
 

@@ -53,12 +53,8 @@ class Table:
     def column(self, name: str, places: Int64Array) -> Column:
         """Attribute `name` of the rows at `places`."""
         valid = self._valid.get(name)
-        return Column(
-            self.types[name],
-            self.pool,
-            values=self._values[name][places],
-            valid=None if valid is None else _mask_or_none(valid[places]),
-        )
+        taken = None if valid is None else _mask_or_none(valid[places])
+        return Column(self.types[name], self.pool, self._values[name][places], taken)
 
     def columns(self, places: Int64Array, names: Iterable[str] | None = None) -> dict[str, Column]:
         """The attributes `names` (all, without) of the rows at `places`."""

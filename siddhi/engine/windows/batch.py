@@ -11,7 +11,10 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 @WINDOWS.register("batch")
 class BatchWindow(RowWindow):
-    """With the first batch of a chunk the events of the chunk before expire, then its own events pass."""
+    """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
+
+    A reset stands in front of the events of every batch but the very first.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -33,13 +36,15 @@ class BatchWindow(RowWindow):
         self.last, self.passed = self.passed, []
 
     def _flush(self, out: Emission) -> None:
+        first = not self.last and not self.passed
         for slot in self.last:
             if self.expired:
                 out.expired(slot, int(self.slots.timestamps[slot]) if self.looked else None)
             self.release(slot)
         self.last = []
         self.looked = False
-        out.reset(self.opened[0][0])
+        if not first:
+            out.reset(self.opened[0][0])
         for slot, timestamp in self.opened:
             out.current(slot, timestamp)
         self.passed.extend(slot for slot, _ in self.opened)

@@ -16,7 +16,7 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.kernels import state_kernel
+from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
@@ -59,6 +59,19 @@ class Cutter(ABC):
 
     def restore(self, state: State) -> None:  # noqa: B027 - most remember nothing
         """The counterpart of `snapshot`."""
+
+
+@kernel_part
+def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
+    """The end of the batch that `time` falls into, counted from `start`; before `start` the end after the next one.
+
+    So the first batch reaches to a start that lies ahead when that is less than `duration` away.
+    """
+    past = time - start
+    within = past - past // duration * duration
+    if past < 0 and within > 0:
+        within -= duration
+    return time + duration - within
 
 
 @state_kernel

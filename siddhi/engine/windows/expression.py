@@ -235,33 +235,37 @@ class ExpressionBatchWindow(ExpressionWindowBase):
             return
         if self.condition is not None:
             self.condition = self.condition.fresh()
-        batch = self.queue if self.including else self.queue[:-1]
-        self.queue = [] if self.including else [slot]
-        if self.streaming:
+        alone = len(self.queue) == 1
+        batch = [] if alone else self.queue if self.including else self.queue[:-1]
+        self.queue = [] if alone or self.including else [slot]
+        if alone:
+            self._let_pass(slot, out)
+        elif self.streaming:
             if self.including:
                 out.current(slot, timestamp)
             self._expire(batch, out)
             if not self.including:
                 out.current(slot, timestamp)
         else:
-            self._let_out(batch or [slot], slot, timestamp, out)
-            if not batch:
-                self.queue = []
+            self._let_out(batch, slot, timestamp, out)
         self.holds(slot)
 
+    def _let_pass(self, slot: int, out: Emission) -> None:
+        """An event that fails with nothing in front of it expires before it comes, and is not held."""
+        self._expire([*self.last, slot], out)
+        out.current(slot, out.clock)
+        self.last = []
+
     def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
-        """The last batch expires and `batch` takes its place; a batch of a single event expires before it comes.
+        """The last batch expires and `batch` takes its place.
 
         Events of a batch get the clock as timestamp, but for the one that ends it. There is no reset: what expires is
         subtracted.
         """
         self._expire(self.last, out)
-        alone = len(batch) == 1 and not self.queue
-        if alone:
-            self._expire(batch, out)
         for slot in batch:
-            out.current(slot, timestamp if slot == trigger and not alone else out.clock)
-        self.last = [] if alone else batch
+            out.current(slot, timestamp if slot == trigger else out.clock)
+        self.last = batch
 
     def _expire(self, slots: list[int], out: Emission) -> None:
         for slot in slots:

@@ -19,11 +19,11 @@ from siddhi.engine.bits import address_of
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
-from siddhi.engine.kernels import kernel_part, state_kernel
+from siddhi.engine.kernels import state_kernel
 from siddhi.engine.memory import word_at
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
-from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow
+from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow, batch_end
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 from siddhi.language.ast import AttributeType
@@ -33,23 +33,22 @@ _END, _NEWEST, _START = 0, 1, 2
 """Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
 
 
-@kernel_part
-def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
-    """The end of the batch that `time` falls into."""
-    past = time - start
-    return time + duration - (past - past // duration * duration)
-
-
 @state_kernel
-def _cut(duration, state, rows, times_at, starts_at, cuts):  # type: ignore[no-untyped-def]
-    """Returns the number of cuts; the int64 of `rows` rows begin at the two addresses."""
+def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ignore[no-untyped-def]
+    """Returns the number of cuts; the int64 of `rows` rows begin at the two addresses.
+
+    The first batch begins at a start that the event brings, however far ahead; a constant one (`aligned`) aligns its
+    end.
+    """
     count = 0
     for row in range(rows):
         time = np.int64(word_at(times_at + 8 * row))
         if state[_END] == _UNSET:
             if state[_START] == _UNSET:
                 state[_START] = np.int64(word_at(starts_at + 8 * row))
-            state[_END] = batch_end(time, state[_START], duration)
+            state[_END] = state[_START] + duration
+            if aligned or time >= state[_START]:
+                state[_END] = batch_end(time, state[_START], duration)
         state[_NEWEST] = max(state[_NEWEST], time)
         if time >= state[_END]:
             cuts[ROWS, count] = row
@@ -74,6 +73,7 @@ class ExternalTimeCutter(Cutter):
     def __init__(self, context: WindowContext) -> None:
         self.time, duration, *start = context.arguments()
         self.start_at = start[0] if start else self.time
+        self.aligned = bool(start) and scalar_or_none(self.start_at) is not None
         self.duration = int(str(scalar_or_none(duration)))
         self.expired = context.expired
         self.lines = np.full(3, _UNSET, dtype=np.int64)
@@ -84,7 +84,9 @@ class ExternalTimeCutter(Cutter):
         starts = times if self.start_at is self.time else _numbers(self.start_at, batch)
         if batch.size > self._cuts.shape[1]:
             self._cuts = np.empty((4, batch.size), dtype=np.int64)
-        count = _cut(self.duration, self.lines, batch.size, address_of(times), address_of(starts), self._cuts)
+        count = _cut(
+            self.duration, self.aligned, self.lines, batch.size, address_of(times), address_of(starts), self._cuts
+        )
         if not count:
             return NO_CUTS
         cuts = self._cuts[:, :count].copy()
@@ -108,6 +110,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.time, duration, self.start_at, timeout, *replaced = context.arguments()
+        self.aligned = scalar_or_none(self.start_at) is not None
         self.duration = int(str(scalar_or_none(duration)))
         self.timeout = int(str(scalar_or_none(timeout)))
         replaces = bool(replaced and scalar_or_none(replaced[0]))
@@ -133,7 +136,9 @@ class TimedExternalTimeBatchWindow(RowWindow):
         time = self._times[event.row]
         if self.start_time is None:
             self.start_time = self._starts[event.row]
-            self.end = int(batch_end.py_func(time, self.start_time, self.duration))
+            self.end = self.start_time + self.duration
+            if self.aligned or time >= self.start_time:
+                self.end = int(batch_end.py_func(time, self.start_time, self.duration))
             self._wait(event.clock)
         self.newest = max(self.newest, time)
         if time >= self.end:

@@ -6,7 +6,7 @@ n = 2    in    a     b     c          d
 
 from __future__ import annotations
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
@@ -19,20 +19,21 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 @state_kernel
 def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Returns (rows written, sequence number of the oldest row still held)."""
+    """Returns (rows written, sequence number of the oldest row still held). Without `chunks` every row is one."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
+        chunk = chunks[row] if len(chunks) > 0 else row
         if length <= 0:
-            count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunks[row])
-            count = emit(out, count, new, EXPIRED, clocks[row], orders[row], clocks[row], chunks[row])
-            count = emit(out, count, new, RESET, clocks[row], orders[row], clocks[row], chunks[row])
+            count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunk)
+            count = emit(out, count, new, EXPIRED, clocks[row], orders[row], clocks[row], chunk)
+            count = emit(out, count, new, RESET, clocks[row], orders[row], clocks[row], chunk)
             first = new + 1
             continue
         if new - first >= length:
-            count = emit(out, count, first, EXPIRED, clocks[row], orders[row], clocks[row], chunks[row])
+            count = emit(out, count, first, EXPIRED, clocks[row], orders[row], clocks[row], chunk)
             first += 1
-        count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunks[row])
+        count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunk)
     return count, first
 
 
@@ -47,7 +48,8 @@ class LengthWindow(SlidingWindow):
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
         start = self.store.append(batch)
         out: Int64Array = new_emission(3 * batch.size)
-        timestamps, chunks = kernel_array(batch.timestamps), kernel_array(batch.chunk_ids())
+        timestamps = kernel_array(batch.timestamps)
+        chunks = NO_POSITIONS if batch.chunks is None else kernel_array(batch.chunks)
         orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)

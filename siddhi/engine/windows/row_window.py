@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,9 @@ from siddhi.engine.slots import SlotStore
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.windows.window import Window, WindowContext
+
+_BEFORE = np.iinfo(np.int64).min
+"""The clock of a row before this step, which no timer goes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,9 @@ class RowWindow(Window):
     def __init__(self, context: WindowContext) -> None:
         self.slots = SlotStore(context.columns, context.operator.pool)
         self.expired = context.expired
-        self._timers: deque[tuple[int, int]] = deque()
+        self._timers: deque[tuple[int, int, int]] = deque()
         self._order = -1
+        self._clock = _BEFORE
         self._released: list[int] = []
 
     @abstractmethod
@@ -105,11 +110,15 @@ class RowWindow(Window):
 
     def schedule(self, due: int) -> None:
         """Sets a timer. Timers are a queue: one that is due earlier than those set before it waits for them."""
-        self._timers.append((due, self._order))
+        self._timers.append((due, self._order, self._clock))
 
     def release(self, slot: int) -> None:
         """The row in `slot` is gone once this step's output has been taken."""
         self._released.append(slot)
+
+    def _set_earlier(self, dues: Iterable[int]) -> None:
+        """The timers are those of `dues`, set before the step that comes."""
+        self._timers = deque((due, -1, _BEFORE) for due in dues)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         out = Emission()
@@ -121,30 +130,30 @@ class RowWindow(Window):
         last = len(chunks) - 1
         for row, (slot, timestamp, order, clock, chunk) in enumerate(lines):
             self._fire_timers(step, order, clock, out)
-            out.order, out.clock, self._order = order, clock, order
+            out.order, out.clock, self._order, self._clock = order, clock, order, clock
             if row == 0 or chunk != chunks[row - 1]:
                 out.new_chunk()
             self.arrive(Arrival(slot, row, timestamp, clock), out)
             if row == last or chunks[row + 1] != chunk:
                 self.end_chunk(out)
         self._fire_timers(step, step.final_order, step.final_clock + 1, out)
-        self._order = -1
-        self._timers = deque((due, -1) for due, _ in self._timers)
+        self._order, self._clock = -1, _BEFORE
+        self._set_earlier(due for due, _, _ in self._timers)
         return self._batch(out)
 
     def _fire_timers(self, step: Step, order: int, clock: int, out: Emission) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
         last_at, last_now = 0, 0
         while self._timers:
-            due, set_at = self._timers[0]
+            due, set_at, set_clock = self._timers[0]
             at = max(step.timer_order(due, set_at), last_at)
             before = int(step.clocks[at // 2 - 1]) if at >= 2 else step.floor
-            now = max(due, before, last_now)
+            now = max(due, before, set_clock, last_now)
             if at > step.final_order or (at, now) >= (order, clock):
                 return
             last_at, last_now = at, now
             self._timers.popleft()
-            out.order, out.clock, self._order = at, now, at
+            out.order, out.clock, self._order, self._clock = at, now, at, now
             out.new_chunk()
             self.fire(due, out)
 
@@ -169,9 +178,9 @@ class RowWindow(Window):
         return StateSize(rows=len(self.slots), bytes=held_bytes(self))
 
     def snapshot(self) -> State:
-        return {"slots": self.slots.snapshot(), "timers": [due for due, _ in self._timers], "own": self.own_state()}
+        return {"slots": self.slots.snapshot(), "timers": [due for due, _, _ in self._timers], "own": self.own_state()}
 
     def restore(self, state: State) -> None:
         self.slots.restore(state["slots"])
-        self._timers = deque((due, -1) for due in state["timers"])
+        self._set_earlier(state["timers"])
         self.restore_own(state["own"])

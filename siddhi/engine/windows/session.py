@@ -24,12 +24,22 @@ from siddhi.language.ast import AttributeType
 
 @dataclass(slots=True)
 class Session:
-    """Events (slot, timestamp) from `start` on; over at `end`, gone at `alive`."""
+    """Events (slot, timestamp) from `start` on; over at `end`, gone at `alive`.
+
+    The last late events went in front of the one at `place`; -1: there were none.
+    """
 
     events: list[tuple[int, int]] = field(default_factory=list)
     start: int = 0
     end: int = 0
     alive: int = 0
+    place: int = -1
+
+    def let_in(self, late: list[tuple[int, int]]) -> None:
+        """Late events go in front of the first event, later ones always one event further back, as in Siddhi."""
+        self.place = min(self.place + 1, len(self.events) - 1)
+        self.events[self.place : self.place] = late
+        self.place += len(late)
 
 
 @dataclass(slots=True)
@@ -42,7 +52,11 @@ class Sessions:
 
 @WINDOWS.register("session")
 class SessionWindow(RowWindow):
-    """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi."""
+    """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi.
+
+    A late event joins the session that begins no more than a gap later, and sets the end of one that is over anew; two
+    sessions that come as near as two gaps become one. What has to leave when an event comes stands behind its chunk.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -57,6 +71,7 @@ class SessionWindow(RowWindow):
                 self.latency = int(str(scalar_or_none(node)))
         self.sessions: dict[str, Sessions] = {}
         self._keys: list[str] = []
+        self._leaving: list[Session] = []
 
     def prepare(self, batch: EventBatch) -> None:
         self._keys = [""] * batch.size
@@ -73,8 +88,9 @@ class SessionWindow(RowWindow):
             if time <= current.end:
                 self._extend(current, event)
             elif self.latency:
-                self._leave(sessions.previous, out)
+                self._leaving.append(sessions.previous)
                 sessions.previous, sessions.current = current, Session()
+                self.schedule(current.alive)
                 self._open(sessions.current, event)
             else:
                 self.release(event.slot)
@@ -97,22 +113,27 @@ class SessionWindow(RowWindow):
         """Puts an event from before the current session where it belongs; False when it comes too late for any."""
         current, previous, time = sessions.current, sessions.previous, event.timestamp
         if time >= current.start - self.gap:
-            current.events.insert(0, (event.slot, time))
+            current.let_in([(event.slot, time)])
             current.start = time
-            if previous.events and previous.end >= current.start:
-                current.events[:0] = previous.events
-                current.start = previous.start
-                sessions.previous = Session()
-            return True
-        if previous.events and time >= previous.start - self.gap:
-            if time < previous.start:
-                previous.events.insert(0, (event.slot, time))
+        elif previous.events and time >= previous.start - self.gap:
+            previous.events.append((event.slot, time))
+            if time < previous.start and time <= previous.end - self.gap:
                 previous.start = time
-            else:
-                previous.events.append((event.slot, time))
-                previous.end = max(previous.end, time + self.gap)
-            return True
-        return False
+                return True
+            previous.end = time + self.gap
+            previous.alive = previous.end + self.latency
+        else:
+            return False
+        if previous.events and previous.end >= current.start - self.gap:
+            current.let_in(previous.events)
+            current.start = previous.start
+            sessions.previous = Session()
+        return True
+
+    def end_chunk(self, out: Emission) -> None:
+        for session in self._leaving:
+            self._leave(session, out)
+        self._leaving = []
 
     def fire(self, due: int, out: Emission) -> None:
         keys = hash_map_order(self.sessions)
@@ -148,15 +169,14 @@ class SessionWindow(RowWindow):
 
     def own_state(self) -> State:
         return [
-            [key, *([session.events, session.start, session.end, session.alive] for session in (s.current, s.previous))]
-            for key, s in self.sessions.items()
+            [key, *([s.events, s.start, s.end, s.alive, s.place] for s in (both.current, both.previous))]
+            for key, both in self.sessions.items()
         ]
 
     def restore_own(self, state: State) -> None:
         self.sessions = {}
         for key, *both in state:
             current, previous = (
-                Session([(slot, timestamp) for slot, timestamp in events], start, end, alive)
-                for events, start, end, alive in both
+                Session([(slot, timestamp) for slot, timestamp in events], *rest) for events, *rest in both
             )
             self.sessions[key] = Sessions(current, previous)

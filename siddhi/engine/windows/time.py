@@ -49,9 +49,11 @@ def _run(duration, state, start, end, stamps, offset, step_clocks, floor, orders
         due = np.int64(0)
         if state[_TIMER] < row:
             due = stamps[state[_TIMER] - offset] + duration
-            set_at = orders[state[_TIMER] - start] if state[_TIMER] >= start else -1
-            due_order = timer_order(step_clocks, due, set_at)
+            setter = state[_TIMER] - start
+            due_order = timer_order(step_clocks, due, orders[setter] if setter >= 0 else -1)
             due = timer_clock(step_clocks, due, due_order, floor)
+            if setter >= 0:
+                due = max(due, clocks[setter])
         if row < end:
             order, clock = orders[row - start], clocks[row - start]
             if due_order < order or (due_order == order and due < clock):

@@ -29,6 +29,7 @@ from siddhi.engine.windows.cutting import (
     STAMP,
     Cutter,
     TimedCuttingWindow,
+    batch_end,
 )
 from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
@@ -38,7 +39,7 @@ from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 def _boundary_at(boundary, order, clock, duration, origin, aligned):  # type: ignore[no-untyped-def]
     """The end of the batch that an event of (`order`, `clock`) falls into, when the last one ended at `boundary`."""
     if boundary == NEVER:
-        return clock + (duration - (clock - origin) % duration if aligned else duration)
+        return batch_end(clock, origin, duration) if aligned else clock + duration
     if boundary <= clock:
         behind = clock - boundary
         boundary += (behind + duration - 1) // duration * duration
@@ -102,7 +103,7 @@ def _run_streaming(  # type: ignore[no-untyped-def]
         if cut == cuts.shape[1]:
             return count
         order, clock, end = cuts[ORDER, cut], cuts[CLOCK, cut], start + stop
-        if stop == row or order != orders[stop - 1]:
+        if stop == row or order != orders[stop - 1] or clock != clocks[stop - 1]:
             chunk += 1
         row = stop
         if expired:

@@ -10,6 +10,7 @@ Events of a batch stand in the order in which their keys came, with the clock th
 from __future__ import annotations
 
 from siddhi.engine.state import State
+from siddhi.engine.windows.cutting import batch_end
 from siddhi.engine.windows.row_window import Arrival, Emission
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 from siddhi.extensions.unique.keys import KeyedWindow
@@ -123,8 +124,8 @@ class UniqueTimeBatchWindow(Batches):
         if self.waiting:
             return
         if self.boundary is None:
-            behind = 0 if self.start_time is None else (clock - self.start_time) % self.duration
-            self.boundary = clock + self.duration - behind
+            start = clock if self.start_time is None else self.start_time
+            self.boundary = int(batch_end.py_func(clock, start, self.duration))
         elif self.boundary <= clock:
             self.boundary += ((clock - self.boundary) // self.duration + 1) * self.duration
         self.waiting = True

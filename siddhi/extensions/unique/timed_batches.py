@@ -15,6 +15,7 @@ from __future__ import annotations
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.state import State
+from siddhi.engine.windows.cutting import batch_end
 from siddhi.engine.windows.row_window import Arrival, Emission
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 from siddhi.extensions.unique.batches import Batches
@@ -44,8 +45,8 @@ class UniqueExternalTimeBatchWindow(Batches):
     def arrive(self, event: Arrival, out: Emission) -> None:
         time = self.times[event.row]
         if self.end is None:
-            behind = 0 if self.start_time is None else (time - self.start_time) % self.duration
-            self.end = time + self.duration - behind
+            start = time if self.start_time is None else self.start_time
+            self.end = int(batch_end.py_func(time, start, self.duration))
             self.newest = time
         elif time >= self.end:
             self.end_batch(out)

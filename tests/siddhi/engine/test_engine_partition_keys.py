@@ -95,3 +95,19 @@ def test_a_pattern_finds_the_matches_of_each_of_very_many_keys() -> None:
         columns = {"_timestamp": np.full(len(keys), number + 1), "k": keys, "n": value.astype(np.int32)}
         runtime.send("S", pa.record_batch(columns))
     assert found == [(key, key % 3, key % 5) for key in keys.tolist() if 0 < key % 3 < key % 5]
+
+
+def test_a_key_begins_with_its_first_event_whichever_stream_of_a_step_brought_it() -> None:
+    streams = "define stream S (k string, n int); define stream T (k string, n int);"
+    query = "from not S[n > 5] for 100 milliseconds -> e2=T[n > 0] select e2.k as k, e2.n as c insert into O;"
+    runtime = counting(streams, "k of S, k of T", query)
+    found: list[tuple[str, int]] = []
+    runtime.add_stream_callback("O", lambda out: found.extend((row["k"], row["c"]) for row in out.to_pylist()))
+
+    def events(times: list[int], numbers: list[int]) -> pa.RecordBatch:
+        columns = {"_timestamp": times, "k": ["a"] * len(times), "n": pa.array(numbers, pa.int32())}
+        return pa.record_batch(columns)
+
+    batches = [("S", events([1_050], [0])), ("T", events([1_000, 1_120], [0, 1]))]
+    runtime.send_merged(batches, np.array([1, 0, 1]))
+    assert found == [("a", 1)]

@@ -61,6 +61,7 @@ def test_each_batch_of_a_stream_may_have_another_schema() -> None:
     [
         ("S", records([1], a=ints(1)), "missing-attribute"),
         ("S", records([1], a=ints(1), b=pa.array([1.5])), "wrong-type"),
+        ("S", pa.record_batch({TIMESTAMP: pa.array([1], pa.int32()), "a": ints(1), "b": ints(1)}), "wrong-type"),
         ("Z", records([1], a=ints(1), b=ints(1)), "unknown-stream"),
     ],
 )
@@ -74,6 +75,16 @@ def test_a_batch_that_does_not_fit_is_refused_and_the_app_goes_on(
     assert caught.value.problems[0].code == code
     runtime.send("S", records([2], a=ints(1), b=ints(2)))
     assert [row["b"] for row in rows] == [2]
+
+
+def test_strings_of_a_chunk_stay_what_they_are_when_those_no_longer_held_are_forgotten_before_it() -> None:
+    runtime = started("@app:playback define stream S (s string, a int); from S[s != ''] select s, a insert into O;")
+    rows = rows_of(runtime, "O")
+    for chunk in range(140):
+        names = [f"name {chunk} {number}" for number in range(500)]
+        rows.clear()
+        runtime.send("S", records([10 * chunk] * 500, s=pa.array(names), a=ints(*range(500))), as_chunk=True)
+        assert [row["s"] for row in rows] == names
 
 
 def test_live_apps_measure_windows_by_the_given_clock_and_fire_timers_at_their_own_time() -> None:

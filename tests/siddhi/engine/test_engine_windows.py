@@ -49,3 +49,78 @@ def test_an_event_whose_text_is_no_expression_fails_alone(bad: str, together: bo
         runtime.send("S", batch, 10)
     assert rows == [(1, 1), (3, 2), (4, 2)]
     assert runtime.statistics().failures["S"] == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "sums"),
+    [
+        ("timeBatch(10, 25)", [(3,), (4,)]),
+        ("externalTimeBatch(t, 10, 25L)", [(3,), (4,)]),
+        ("externalTimeBatch(t, 10, start)", [(7,)]),
+        ("externalTimeBatch(t, 10, start, 1 min)", [(7,)]),
+        ("externalTimeBatch(t, 10, 25, 1 min)", [(3,), (4,)]),
+        ("unique:timeBatch(v, 10, 25)", [(3,), (4,)]),
+        ("unique:externalTimeBatch(v, t, 10, 25)", [(3,), (4,)]),
+    ],
+)
+def test_a_batch_that_begins_before_the_given_start_is_whole(window: str, sums: list[tuple[int]]) -> None:
+    timed = "from S select v, eventTimestamp() as t, eventTimestamp() * 0L + 25L as start insert into M;"
+    query = f"from M#window.{window} select sum(v) as total insert into O;"
+    assert answers(timed + query, (3, 1), (14, 2), (16, 4), (36, 8)) == sums
+
+
+@pytest.mark.parametrize("window", ["time(3)", "timeLength(3, 5)"])
+def test_events_that_a_rate_held_back_enter_a_window_together_and_leave_it_no_earlier(window: str) -> None:
+    held_back = "from S select v output all every 10 milliseconds insert into M;"
+    query = f"from M#window.{window} select v, count() as n insert all events into O;"
+    assert answers(held_back + query, (1, 1), (2, 2), (9, 3), (14, 4), (25, 5)) == [(3, 1), (3, 0), (4, 1), (4, 0)]
+
+
+def test_a_batch_that_enters_a_streaming_window_and_the_end_of_that_are_told_apart() -> None:
+    batches = "from S#window.timeBatch(10) select v insert into M;"
+    query = "from M#window.timeBatch(3, true) select v, sum(v) as total insert all events into O;"
+    assert answers(batches + query, (1, 1), (2, 2), (12, 4), (40, 8)) == [(2, 3), (2, None), (4, 4), (4, None)]
+
+
+def test_late_events_stand_in_a_session_in_front_of_its_first_event_and_each_one_event_further_back() -> None:
+    query = "from S#window.session(10) select v insert expired events into O;"
+    assert answers(query, (20, 1), (25, 2), (15, 3), (12, 4), (60, 5)) == [(3,), (1,), (4,), (2,)]
+
+
+def test_a_late_event_joins_two_sessions_that_come_as_near_as_two_gaps() -> None:
+    query = "from S#window.session(10, 10) select v insert all events into O;"
+    events = [(20, 1), (39, 2), (32, 3), (42, 4), (90, 5)]
+    assert answers(query, *events) == [(1,), (2,), (3,), (4,), (3,), (1,), (2,), (4,), (5,)]
+
+
+def test_a_late_event_sets_the_end_of_a_session_that_is_over_anew() -> None:
+    query = "from S#window.session(10, 8) select v insert all events into O;"
+    assert answers(query, (20, 1), (37, 2), (25, 3), (40, 4), (90, 5)) == [
+        (1,),
+        (2,),
+        (3,),
+        (4,),
+        (1,),
+        (3,),
+        (2,),
+        (4,),
+        (5,),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("false, false", [(9, 1), (9, 1), (1, 4), (2, 4)]),
+        ("true, false", [(9, 1), (9, 1), (1, 4), (2, 4), (7, 4)]),
+        ("false, true", [(9, 1), (9, 1), (1, 2), (2, 3), (1, 4), (2, 4), (7, 4), (3, 5)]),
+        ("true, true", [(9, 1), (9, 1), (1, 2), (2, 3), (7, 4), (1, 4), (2, 4), (7, 4), (3, 5)]),
+    ],
+)
+def test_an_event_that_ends_a_batch_of_nothing_passes_and_is_not_held(
+    options: str, found: list[tuple[int, int]]
+) -> None:
+    query = (
+        f"from S#window.expressionBatch('v < 5', {options}) select v, eventTimestamp() as t insert all events into O;"
+    )
+    assert answers(query, (1, 9), (2, 1), (3, 2), (4, 7), (5, 3)) == found

@@ -31,6 +31,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
     ("query", "code", "words"),
     [
         ("from S selct a insert into O", "syntax-error", "did you mean 'select'?"),
+        ("@info() from S select a insert into O", "syntax-error", "')' cannot stand here"),
         ("from S[a is not null] insert into O", "syntax-error", "write `not (x is null)`"),
         ("from S select a, insert into O", "syntax-error", "'insert' was taken as a name here"),
         ("from S select -a as x insert into O", "syntax-error", "write `0 - x`"),
@@ -70,6 +71,8 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from every (every S -> S) insert into O", "nested-every", "every"),
         ("from S -> not S insert into O", "absent-without-time", "for <time>"),
         ("from S, every S insert into O", "every-in-sequence", "first element"),
+        ("from every (a=S, b=S), c=S insert into O", "every-in-sequence", "one element"),
+        ("from not S for 1 sec, S, not S for 1 sec insert into O", "absent-at-both-ends", "with `->`"),
         ("from S+ -> S insert into O", "repetition-in-pattern", "<1:>"),
         ("from (S, S) -> S insert into O", "mixed-pattern-and-sequence", "two queries"),
         ("from a=S#window.length(1) -> S insert into O", "window-in-pattern", "query of its own"),

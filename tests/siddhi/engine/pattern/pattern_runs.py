@@ -25,7 +25,7 @@ from siddhi.engine.state import decode_state, encode_state
 from siddhi.engine.strings import StringPool
 from siddhi.language.parser import parse
 
-STREAMS = "define stream A (k string, v int, p double); define stream B (k string, v int, p double);\n"
+STREAMS = "".join(f"define stream {name} (k string, v int, p double);\n" for name in "ABC")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PatternRun:
         self.make = make
         self.operator = self._build()
         self.operator.start(0)
-        self.schemas = {stream: app.streams[stream].schema for stream in ("A", "B")}
+        self.schemas = {stream: app.streams[stream].schema for stream in "ABC"}
         self.clock = 0
         self.partitions: dict[str | None, int] = {}
         self.answers: list[Output] = []
@@ -69,7 +69,7 @@ class PatternRun:
     def step(self, events: Sequence[Event], until: int | None = None) -> None:
         """One step with these events as root chunks and, with `until`, a last move of the clock."""
         clocks: list[int] = []
-        rows: dict[str, list[tuple[Event, int]]] = {"A": [], "B": []}
+        rows: dict[str, list[tuple[Event, int]]] = {stream: [] for stream in "ABC"}
         opened: list[tuple[int, int, int]] = []
         for event in events:
             self.clock = max(self.clock, event.time)

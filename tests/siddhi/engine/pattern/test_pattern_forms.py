@@ -41,6 +41,18 @@ def test_conditions_mean_the_same_in_the_compiled_chain(condition: str) -> None:
     assert found
 
 
+@pytest.mark.parametrize("filter_", ["p < 5.0", "p > 5.0", "p != 5.0", "p != 2.0", "v > 2 and p < 5.0", "v != 3"])
+def test_a_null_means_the_same_in_a_filter_of_the_compiled_chain(filter_: str) -> None:
+    values = [(3, None), (None, 2.0), (7, 1.5), (None, None), (2, 9.0), (3, 5.0)]
+    events = [Event("A", 1000 + place, "x", v, p) for place, (v, p) in enumerate(values)]
+    query = f"every e1=A[{filter_}] -> e2=B select e1.v as v, e1.p as p"
+    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is not None
+    events.append(Event("B", 2000, "x", 1, 1.0))
+    found = answers(query, events, [3, 5])
+    assert found == event_by_event(query, events)
+    assert 0 < len(found) < len(values)
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -131,3 +143,10 @@ def test_an_aggregate_in_a_filter_starts_anew_with_its_instance() -> None:
     run.restart()
     run.step([Event("A", 1001, "x", 5), Event("B", 1002, "x", 1), Event("A", 1003, "x", 6), Event("B", 1004, "x", 2)])
     assert run.answers == [(1004, (6, 2))]
+
+
+def test_a_match_found_out_of_turn_is_told_only_by_the_element_that_ends_its_stream() -> None:
+    # An optional last element is done before it has begun; the first element learns of that.
+    events = [Event("A", 1000, "x", 1)]
+    assert answers("every (e1=A or e2=B), e3=C<0:2> select e1.v as v", events) == [(1000, (1,))]
+    assert answers("every (e1=A or e2=A), e3=C<0:2> select e1.v as v", events) == []

@@ -1,0 +1,130 @@
+"""Silences beside events in one pair, under `every` in a sequence, and across `within`."""
+
+from __future__ import annotations
+
+import pytest
+from pattern_runs import Event, answers
+
+from siddhi.testing import Case, run_case
+
+
+@pytest.mark.parametrize(
+    "sequence", ["every e1=A, not B for 100 milliseconds, e2=A", "every (e1=A, not B for 100 milliseconds), e2=A"]
+)
+def test_every_in_a_sequence_holds_the_silence_before_the_last_event(sequence: str) -> None:
+    query = f"{sequence} select e1.v as v, e2.v as w"
+    events = [
+        Event("A", 1000, "x", 1),
+        Event("B", 1050, "x", 0),
+        Event("A", 1200, "x", 2),
+    ]
+    # What is inside the `every` waits for the end of the silence only, so that B comes too early to be seen.
+    assert answers(query, events) == [(1200, (1, 2))]
+
+
+def test_every_in_a_sequence_that_ends_with_a_silence_holds_its_first_element() -> None:
+    query = "every e1=A, not B for 100 milliseconds select e1.v as v"
+    events = [
+        Event("A", 1000, "x", 1),
+        Event("B", 1050, "x", 0),
+        Event("A", 1200, "x", 2),
+        Event("B", 1400, "x", 0),
+    ]
+    assert answers(query, events) == [(1300, (2,))]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "e2=A and not B[k == e2.k] for 100 milliseconds",
+        "not B[k == e2.k] for 100 milliseconds and e2=A",
+    ],
+)
+@pytest.mark.parametrize(("key", "expected"), [("x", [(1100, (2,))]), ("y", [])])
+def test_a_silence_may_refer_to_the_event_beside_it_on_either_side(
+    pair: str, key: str, expected: list[tuple[int, tuple[int]]]
+) -> None:
+    events = [
+        Event("A", 1000, "x", 1),
+        Event("A", 1010, "y", 2),
+        Event("B", 1050, key, 0),
+        Event("A", 1500, "z", 3),
+    ]
+    assert answers(f"e1=A -> {pair} select e2.v as v", events) == expected
+
+
+def test_each_side_of_an_expired_pair_starts_a_round_of_its_own() -> None:
+    query = "every (not B[v > 3] and e1=A[v > 5]) -> e2=B[v < 7] within 500 milliseconds select e1.v as v, e2.v as w"
+    events = [
+        Event("A", 1000, "x", 9),
+        Event("B", 1100, "x", 8),
+        Event("B", 1700, "x", 5),
+        Event("A", 1800, "x", 7),
+        Event("B", 1900, "x", 1),
+    ]
+    # B at 1700 blocks one of the two rounds that are open after the expiry; the other one takes A.
+    assert answers(query, events) == [(1900, (7, 1))]
+
+
+def test_a_silence_that_is_answered_by_an_earlier_match_takes_its_pair_with_it() -> None:
+    query = (
+        "every not C[v > 6] for 300 milliseconds or e1=C[v > 5], e2=B[k == e1.k]<0:1> within 500 milliseconds "
+        "select e1.v as v, e2[0].v as w"
+    )
+    assert answers(query, [Event("C", 23900, "a", 6), Event("B", 23930, "a", 7)], cuts=[1]) == []
+
+
+def test_a_round_forgets_an_event_of_the_round_before_when_another_is_tried() -> None:
+    query = (
+        "every not B and e1=B[v < 3] -> e2=B and e3=C[v < 3] within 1500 milliseconds "
+        "select e1.v as v, e2.v as w, e3.v as x"
+    )
+    events = [
+        Event("B", 1230, "b", 2),
+        Event("B", 3300, "b", 2),
+        Event("C", 3760, "b", 2),
+        Event("B", 6670, "b", 1),
+        Event("C", 7570, "a", 7),
+        Event("B", 7730, "b", 8),
+    ]
+    assert answers(query, events) == []
+    # Without the event that is tried the old one still stands there: what a new round keeps of the one before.
+    assert answers(query, events[:4] + events[5:]) == [(7730, (1, 8, 2))]
+
+
+def test_an_alarm_that_is_late_at_once_sees_the_clock_of_the_event_that_set_it() -> None:
+    app = (
+        "@app:playback define stream A (v int); define stream Tick (v int); "
+        "from every e1=A[v < 8]*, not A[v < 8] for 100 milliseconds select e1[0].v as v insert into Out;"
+    )
+    events = [("Tick", 1000, 2), ("A", 2120, 6), ("A", 2270, 8), ("A", 2300, 7)]
+    document = {
+        "id": "late-alarm",
+        "app": app,
+        "events": [{"stream": stream, "timestamp": time, "data": [v]} for stream, time, v in events],
+        "listen": {"streams": ["Out"]},
+        "expect": {"streams": {"Out": [[99, [None]], [2220, [6]], [99, [None]]]}},
+    }
+    for batch_rows in (None, 1):
+        assert run_case(Case("late-alarm", "", app, document), batch_rows).differences == ()
+
+
+def test_a_partial_match_may_wait_twice_at_a_silence() -> None:
+    query = "every e1=C[v < 2]<0:2>, e2=A[v < 2] and not B for 700 milliseconds select e1[0].v as v, e2.v as w"
+    events = [Event("A", 4480, "a", 3), Event("C", 4940, "b", 1), Event("B", 5000, "a", 6)]
+    assert answers(query, events) == []
+
+
+def test_a_partial_match_that_waits_twice_at_a_count_collects_an_event_twice() -> None:
+    query = (
+        "every (not B[k == e1.k] for 300 milliseconds and e1=A[v > 3] -> not A for 100 milliseconds and e3=B[v > 6]) "
+        "-> e4=B[v < 5]<1:2> select e1.v as v, e3.v as w, e4[0].v as x"
+    )
+    events = [
+        Event("A", 9240, "a", 6),
+        Event("B", 25240, "a", 7),
+        Event("A", 26150, "b", 7),
+        Event("B", 26560, "b", 7),
+        Event("B", 26730, "a", 1),
+    ]
+    assert answers(query, events) == [(26730, (6, 7, 1)), (26730, (7, 7, 1))]

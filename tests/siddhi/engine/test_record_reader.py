@@ -1,0 +1,112 @@
+"""Few rows are read at once, many as views: the same values come of both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.inlet import Inlet
+from siddhi.engine.record_reader import FEW
+from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+from siddhi.language.parser import parse
+
+TYPES = {
+    "name": AttributeType.STRING,
+    "whole": AttributeType.INT,
+    "count": AttributeType.LONG,
+    "part": AttributeType.FLOAT,
+    "price": AttributeType.DOUBLE,
+    "flag": AttributeType.BOOL,
+}
+
+
+def _records(rows: int, nulls: bool) -> pa.RecordBatch:
+    draw = np.random.default_rng(3)
+    names = ["", "a", "eight888", "more than eight bytes", "ä", "a" * 2_000, *(f"name {n}" for n in range(rows))]
+    values = {
+        "_timestamp": pa.array(range(1_000, 1_000 + rows), pa.int64()),
+        "whole": pa.array(draw.integers(-9, 9, rows), pa.int32()),
+        "flag": pa.array(draw.random(rows) < 0.5),
+        "name": pa.array([names[n] for n in draw.integers(0, len(names), rows)]),
+        "count": pa.array(draw.integers(-(2**60), 2**60, rows)),
+        "part": pa.array(draw.random(rows).astype(np.float32)),
+        "unread": pa.array([None] * rows, pa.null()),
+        "price": pa.array(draw.random(rows)),
+    }
+    if nulls:
+        for name in TYPES:
+            null = pa.array(draw.random(rows) < 0.3)
+            values[name] = pa.compute.if_else(null, pa.scalar(None, values[name].type), values[name])
+    return pa.record_batch(values)
+
+
+def _read(inlet: Inlet, records: pa.RecordBatch) -> dict[str, list[object]]:
+    columns, stamps = inlet.read(records, 0)
+    return {"_timestamp": stamps.tolist(), **{name: columns[name].to_list() for name in TYPES}}
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
+    pool = StringPool()
+    inlet = Inlet("S", "S", TYPES, pool)
+    whole = _records(FEW + 80, nulls)
+    expected = {name: whole.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
+    assert _read(inlet, whole) == expected  # as views; from now on the inlet knows what is wanted
+    assert inlet._reader is not None
+    for start, rows in [(0, 1), (1, 1), (FEW + 79, 1), (7, 8), (61, 64), (13, 100), (77, FEW), (3, 9)]:
+        part = {name: values[start : start + rows] for name, values in expected.items()}
+        assert _read(inlet, whole.slice(start, rows)) == part
+
+
+def test_whoever_goes_through_the_columns_finds_those_that_nobody_has_asked_for() -> None:
+    inlet = Inlet("S", "S", TYPES, StringPool())
+    records = _records(5, nulls=False)
+    for _ in range(2):  # the second time two columns are read at once
+        columns, _ = inlet.read(records, 0)
+        for name in ("price", "count"):
+            assert columns[name].values.tolist() == records.column(name).to_pylist()
+    assert inlet._reader is not None
+    assert list(columns) == list({**columns}) == list(dict(columns.items())) == list(TYPES)
+    assert len(columns) == len(TYPES)
+    assert "name" in columns
+    assert columns.get("nothing") is None
+    assert {**columns}["name"].to_list() == records.column("name").to_pylist()
+    with pytest.raises(KeyError):
+        columns["unread"]
+
+
+def test_numbers_that_only_pass_by_are_read_with_what_is_looked_at() -> None:
+    inlet = Inlet("S", "S", TYPES, StringPool())
+    records = _records(5, nulls=False)
+    columns, _ = inlet.read(records, 0)
+    passing = columns["price"].take(np.array([3, 1]))
+    assert inlet._reader is None
+    assert columns["flag"].values.tolist() == records.column("flag").to_pylist()
+    assert inlet._reader is not None
+    assert passing.to_list() == records.column("price").take([3, 1]).to_pylist()
+
+
+def test_strings_that_only_pass_by_are_not_kept() -> None:
+    app = "@app:playback define stream S (name string, price double, count long);"
+    runtime = AppRuntime(analyse(parse(app + "from S[price > 0 and count > 0] select name, price insert into Out;")))
+    out: list[object] = []
+    runtime.add_stream_callback("Out", lambda records: out.extend(records.column("name").to_pylist()))
+    runtime.start(1)
+    for number in range(4):
+        records = {"_timestamp": [2 + number], "name": [f"name {number}"], "price": [1.0], "count": [1]}
+        runtime.send("S", pa.record_batch(records))
+    assert out == [f"name {number}" for number in range(4)]
+    assert runtime.statistics().strings == 0
+
+
+def test_a_batch_of_another_schema_is_read_by_its_own() -> None:
+    inlet = Inlet("S", "S", TYPES, StringPool())
+    records = _records(5, nulls=False)
+    turned = records.select(records.schema.names[::-1])
+    for part in (records, turned, records, turned):
+        assert _read(inlet, part) == {name: part.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
