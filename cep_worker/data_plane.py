@@ -138,7 +138,7 @@ class DataPlane:
         self._reactor.post(lambda: self._judge(known))
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
-        """The inflow of an imported stream will be linked to the receiver, if it still has no link."""
+        """The inflow of an imported stream will be linked to the receiver, if it still needs to be."""
         self._reactor.post(lambda: self._connect(key, epoch, stream, assigned))
 
     def stop(self) -> None:
@@ -298,7 +298,7 @@ class DataPlane:
 
     def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         inflow = self._inflows.get((key, stream))
-        if inflow is not None and inflow.epoch == epoch and inflow.needs_endpoint:
+        if inflow is not None and inflow.epoch == epoch:
             inflow.connect(assigned, self._clock.monotonic_ms())
 
     def _leave(self) -> None:

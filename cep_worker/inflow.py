@@ -76,8 +76,13 @@ class Inflow:
 
     @property
     def needs_endpoint(self) -> bool:
-        """A receiver must be asked for."""
+        """There is no link to a receiver, nor one in the making."""
         return self._out.needs_endpoint
+
+    @property
+    def asks(self) -> bool:
+        """A receiver must be asked for: there is no link to one, or to one that does not answer."""
+        return self._out.asks
 
     @property
     def last_error(self) -> str:
@@ -132,7 +137,10 @@ class Inflow:
             self._promise()
 
     def connect(self, assigned: EndpointAssigned, now_ms: int) -> None:
-        """A link to the receiver instance that the manager has assigned is being opened."""
+        """A link to the receiver instance that the manager has assigned is being opened, unless there is one that need
+        not be left for it."""
+        if not self._out.follows(assigned.attempt):
+            return
         self._receiver = assigned.instance
         self._out.connect(assigned.endpoint, now_ms, assigned.attempt)
         if self.playback:

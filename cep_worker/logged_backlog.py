@@ -178,18 +178,20 @@ class LoggedBacklog:
                 try:
                     batch = decode_batch(record.body, self._schema, record.rows)
                 except DecodeError as error:
-                    self._unreadable(record.rows, error.message)
+                    self._unreadable(record.rows, error.message, f"at {record.position}")
                     continue
                 self._waiting.append(WaitingBatch(batch, record.body, record.watermark_ms, record.position))
             self._at_hand = records[-1].position if records else self._log.last_position
         if not self._behind():
             self._stop_reading()
             if self._disk_rows:
-                self._unreadable(self._disk_rows, "they are not in the files of the log")
+                self._unreadable(
+                    self._disk_rows, "they are not in the files of the log", f"up to {self._log.last_position}"
+                )
                 self._disk_rows = 0
 
-    def _unreadable(self, rows: int, reason: str) -> None:
-        self._log.note_lost(rows)
+    def _unreadable(self, rows: int, reason: str, place: str) -> None:
+        self._log.note_lost(rows, place)
         stream = self._log.identity.stream
         logger.error("accepted events lost, they cannot be read: stream=%s events=%d reason=%s", stream, rows, reason)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import Data, MarkCheckpoint, MarkIdle, OpenLink
+from cep_common.link_messages import RESULTS_MISSING, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.messages import DeployedPlan, OutflowReport, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
@@ -165,6 +165,14 @@ class Outflow:
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
+        held_to = self._held.held_to(opening) if self._held is not None else opening.position
+        if held_to < opening.position:
+            what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
+            logger.error("results are missing, their topology must give them again: plan=%s publisher=%s held=%d of=%d",
+                         self._plan.key.topology(), opening.sender, held_to, opening.position)  # fmt: skip
+            return Rejected(
+                RESULTS_MISSING, f"{what}, of which those behind {held_to} are not all on this disk any more"
+            )
         return None
 
     def _handle(self, now_ms: int) -> None:

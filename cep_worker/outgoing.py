@@ -81,6 +81,16 @@ class Outgoing:
         return self._link is None
 
     @property
+    def asks(self) -> bool:
+        """The manager is to be asked where to connect to: `needs_endpoint`, or the link's server does not answer."""
+        return self._link is None or (self.connected and self._link.silent)
+
+    def follows(self, attempt: int) -> bool:
+        """`connect` should be called with the endpoint of the topology's attempt `attempt`: a server that does not
+        answer is left for that of a later attempt, and for no other; it may only be busy."""
+        return self._link is None or (self.asks and attempt > self.opening.attempt)
+
+    @property
     def waiting_rows(self) -> int:
         """Rows that have not been sent yet, or must be sent again."""
         return self._backlog.rows

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unconnected:
-    """An imported stream without a link, and the receiver instance that it was linked to before in this epoch."""
+    """An imported stream without a link that is answered, and the receiver instance that it was linked to last in this
+    epoch."""
 
     stream: str
     former: str
@@ -28,8 +29,8 @@ class Unconnected:
 
 @dataclass(frozen=True, slots=True)
 class PlanSnapshot:
-    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link, the logs
-    of accepted events, and the results that wait on disk."""
+    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link that is
+    answered, the logs of accepted events, and the results that wait on disk."""
 
     report: WorkerPlanReport
     outflow: Endpoint | None
@@ -103,7 +104,7 @@ class PlanFlow:
             errors=errors,
         )
         unconnected = tuple(
-            Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.needs_endpoint
+            Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks
         )
         endpoint = outflow.endpoint if outflow is not None else None
         return PlanSnapshot(report, endpoint, unconnected, spools, held)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import zmq
+
+from cep_common.bell import Bell
 
 Handler = Callable[[int], None]
 """Called with the monotonic time in milliseconds when its socket can be read."""
@@ -21,15 +20,11 @@ class Reactor:
     def __init__(self) -> None:
         self._poller = zmq.Poller()
         self._handlers: dict[Any, Handler] = {}
-        self._closed = False
-        self._posting = threading.Lock()
         self._posted: deque[Callable[[], None]] = deque()
         self._deferred: dict[Handler, None] = {}
         self._timed: dict[Handler, int] = {}
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_reader, False)
-        os.set_blocking(self._wake_writer, False)
-        self._poller.register(self._wake_reader, zmq.POLLIN)
+        self._bell = Bell()
+        self._poller.register(self._bell.handle, zmq.POLLIN)
 
     def watch(self, socket: zmq.Socket[bytes], handler: Handler) -> None:
         """`handler` is called whenever `socket` can be read; it reads some of what is there or all of it."""
@@ -43,12 +38,8 @@ class Reactor:
 
     def post(self, call: Callable[[], None]) -> None:
         """`call` will run on the reactor's thread; any thread may post. After `close` nothing runs."""
-        with self._posting:  # the reactor may have made the call, and have closed, before the wake-up is written
-            if self._closed:
-                return
-            self._posted.append(call)
-            with contextlib.suppress(BlockingIOError):  # the pipe is full of wake-ups already
-                os.write(self._wake_writer, b"\0")
+        self._posted.append(call)
+        self._bell.ring()
 
     def defer(self, handler: Handler) -> None:
         """`handler` will run once at the end of this turn, however often it is put off."""
@@ -68,8 +59,8 @@ class Reactor:
             del self._timed[due]
             self._deferred[due] = None
         for source, _ in ready:
-            if source == self._wake_reader:
-                self._drain_wake()
+            if source == self._bell.handle:
+                self._bell.silence()
                 continue
             handler = self._handlers.get(source)
             if handler is not None:  # closed by a handler before it in this turn
@@ -82,15 +73,5 @@ class Reactor:
                 handler(now_ms)
 
     def close(self) -> None:
-        """The wake-up pipe is closed; sockets are closed by their owners."""
-        with self._posting:
-            self._closed = True
-            os.close(self._wake_reader)
-            os.close(self._wake_writer)
-
-    def _drain_wake(self) -> None:
-        try:
-            while os.read(self._wake_reader, 4096):
-                pass
-        except BlockingIOError:
-            return
+        """What is posted does not wake it any more; sockets are closed by their owners."""
+        self._bell.close()

@@ -5,7 +5,7 @@
 Records are framed and checked as those of the spool (`cep_worker.spool.records`). The body of each begins with a
 MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
 A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file
-of the same run tells the mark again, for it may be on the disk before the mark is.
+that is kept tells the mark again, also when it is of a later run, for it may be on the disk before the mark is.
 """
 
 from __future__ import annotations
@@ -34,11 +34,20 @@ SUFFIX = ".results"
 _LENGTH = struct.Struct("<I")
 
 
+class Told(msgspec.Struct, frozen=True):
+    """The file of number `ordinal` ends with the mark of `checkpoint`; the publisher had come to `position` then."""
+
+    ordinal: int
+    checkpoint: int
+    position: int
+
+
 class Header(msgspec.Struct, frozen=True, tag="header"):
     """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
     run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
     earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
-    run, or without a mark; None: an earlier version wrote this."""
+    run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
+    which no other file would tell."""
 
     log: str
     publisher: str
@@ -49,6 +58,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     position: int
     deployed_ms: int = 0
     after: int | None = None
+    former: Told | None = None
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt
@@ -63,9 +73,11 @@ class Frame(msgspec.Struct, frozen=True, tag="frame"):
 
 
 class Mark(msgspec.Struct, frozen=True, tag="mark"):
-    """Everything before belongs to `checkpoint`."""
+    """Everything before belongs to `checkpoint`. The publisher had come to `position`, though some of that may be lost;
+    0: no further than the frames tell."""
 
     checkpoint: int
+    position: int = 0
 
 
 Entry = Header | Frame | Mark
@@ -84,6 +96,8 @@ class Group:
     position: int = 0
     checkpoint: int | None = None
     size_bytes: int = 0
+    lost_rows: int = 0
+    """Rows that it should hold too, as far as that can be told, and that cannot be read."""
     since_ms: int | None = None
     """The monotonic time since which this process knows of its results."""
 
@@ -147,10 +161,11 @@ class GroupWriter:
         self.group.rows += rows
         self.group.position = max(self.group.position, frame.position)
 
-    def mark(self, checkpoint: int) -> None:
-        """The group is complete. Raises OSError."""
-        self._append(Mark(checkpoint), b"", 0, self.group.next_number)
-        self.group.checkpoint = checkpoint
+    def mark(self, checkpoint: int, position: int = 0) -> None:
+        """The group is complete; the publisher had come to `position`, if that is further than its frames. Raises
+        OSError."""
+        self._append(Mark(checkpoint, position), b"", 0, self.group.next_number)
+        self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
 
     def _append(self, entry: Entry, body: Any, rows: int, number: int) -> None:
         parts, length = _record(entry, body, rows, number)
@@ -192,13 +207,12 @@ class GroupReader:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A group as it was found, and how many bytes behind it are none of its records. Of damaged ones within it, so many
-    bytes and, as far as that can be told, rows are lost."""
+    """A group as it was found, how many bytes behind it are none of its records, and how many of damaged ones there
+    are within it."""
 
     group: Group
     torn_bytes: int
     damaged_bytes: int = 0
-    lost_rows: int = 0
 
 
 def recover(path: Path) -> Recovered | None:
@@ -210,12 +224,12 @@ def recover(path: Path) -> Recovered | None:
         if found is None or not isinstance(found[1], Header):
             return None
         group = Group(path, found[1], position=found[1].position, size_bytes=found[0].end)
-        damaged = lost = 0
+        damaged = 0
         while group.checkpoint is None and (entry := _next(descriptor, group.size_bytes)) is not None:
             damaged += entry.damaged_bytes
-            lost += _lost_rows(group, entry)
+            group.lost_rows += _lost_rows(group, entry)
             _note(group, entry)
-        return Recovered(group, _bytes_behind(descriptor, group.size_bytes), damaged, lost)
+        return Recovered(group, _bytes_behind(descriptor, group.size_bytes), damaged)
     finally:
         os.close(descriptor)
 
@@ -261,10 +275,10 @@ def _bytes_behind(descriptor: int, offset: int) -> int:
 
 
 def _lost_rows(group: Group, found: _Found) -> int:
-    """Rows of damaged frames between what `group` holds and `found`: where the publisher tells positions, these do."""
-    if not found.damaged_bytes:
+    """Rows that are lost between what `group` holds and `found`: where the publisher tells positions, these do."""
+    if not found.damaged_bytes and not isinstance(found.entry, Mark):
         return 0
-    position = found.entry.position if isinstance(found.entry, Frame) else 0
+    position = 0 if isinstance(found.entry, Header) else found.entry.position
     return max(found.damaged_rows, position - found.rows - group.position)
 
 
@@ -276,7 +290,8 @@ def _note(group: Group, found: _Found) -> None:
         group.rows += found.rows
         group.position = max(group.position, found.entry.position)
     elif isinstance(found.entry, Mark):
-        group.position += found.damaged_rows  # they are counted: the next file's position tells of the others only
+        # Damaged rows are counted: the next file's position tells of the others only.
+        group.position = max(group.position + found.damaged_rows, found.entry.position)
         group.checkpoint = found.entry.checkpoint
 
 

@@ -18,13 +18,14 @@ from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
 from cep_worker.held.deployments import Deployments
 from cep_worker.held.group_file import Group
-from cep_worker.held.publisher_log import PublisherLog
+from cep_worker.held.publisher_log import PublisherLog, place_of
 from cep_worker.held.release import Release
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.spool.aside import SUFFIX as ASIDE
 from cep_worker.spool.aside import SetAside
 from cep_worker.spool.folder import safe_component
+from cep_worker.spool.losses import Losses
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class HeldResults:
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
-        self._lost_rows = 0
+        self._losses = Losses(folder)
         self._closed = False
         self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -95,6 +96,11 @@ class HeldResults:
     def newest_attempt(self, epoch: int) -> int:
         """The newest attempt of `epoch` that is known of here; 0 when none is."""
         return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
+
+    def held_to(self, opening: OpenLink) -> int:
+        """Up to here all that the publisher has given in its present run is held, or was delivered."""
+        log = self._logs.get((opening.epoch, opening.sender))
+        return log.held_to((opening.epoch, opening.attempt)) if log is not None else 0
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
@@ -151,11 +157,12 @@ class HeldResults:
         logs = self._logs.values()
         rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
         self._aside.tick(now_ms)
+        self._losses.tick(now_ms)
         self._figures = HeldFigures(
             events=rows,
             size_bytes=size if rows else 0,
             oldest_ms=now_ms - since_ms,
-            lost_events=self._lost_rows,
+            lost_events=self._losses.rows,
             set_aside_bytes=self._aside.size_bytes,
         )
 
@@ -170,6 +177,7 @@ class HeldResults:
             release.close()
         for log in self._logs.values():
             log.close()
+        self._losses.close()
 
     def discard(self) -> None:
         """As `close`, and what is held is deleted: the plan is not deployed any more."""
@@ -191,7 +199,8 @@ class HeldResults:
     def _recover(self, epoch: int) -> None:
         for folder in sorted(self._folder.glob("*/*")):
             log = PublisherLog(folder, self._key, self._sync)
-            self._note_lost(log.lost_rows)
+            for place, rows in log.lost.items():
+                self._losses.note(rows, place)
             header = log.groups[-1].header if log.groups else None
             if header is not None and (log.held_rows() or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = log
@@ -288,14 +297,11 @@ class HeldResults:
             log.drop_oldest()
             return True
         if found is Verdict.RELEASE and not log.is_written(group):
+            self._losses.note(group.lost_rows, place_of(group.path))
             done = partial(self._delivered, log)
-            self._releases[log] = Release(
-                log.group_id(group), group, self._exported, self._consumers, done, self._note_lost
-            )
+            lost = partial(self._losses.note, place=f"{place_of(group.path)} released")
+            self._releases[log] = Release(log.group_id(group), group, self._exported, self._consumers, done, lost)
         return False
-
-    def _note_lost(self, rows: int) -> None:
-        self._lost_rows += rows
 
     def _delivered(self, log: PublisherLog) -> None:
         """The log's oldest group is with all consumers."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
 from cep_worker.consumers import GroupId
-from cep_worker.held.decisions import new_rows
+from cep_worker.held.decisions import Attempt, new_rows
 from cep_worker.held.group_file import (
     SUFFIX,
     Frame,
@@ -25,6 +25,7 @@ from cep_worker.held.group_file import (
     GroupWriter,
     Header,
     Recovered,
+    Told,
     group_path,
     ordinal_of,
     recover,
@@ -37,6 +38,8 @@ from topology.frames import encode_batch
 
 logger = logging.getLogger(__name__)
 
+LAST_POSITION = 2**63 - 1
+
 
 class PublisherLog:
     """Stores what one publisher instance sends in one epoch, in groups that end with the markers of checkpoints.
@@ -47,8 +50,10 @@ class PublisherLog:
         self.folder = folder
         self.groups: deque[Group] = deque()
         """What is held, oldest first; the last one may still be written."""
-        self.lost_rows = 0
-        """Of what was found, as many turned out to be unreadable."""
+        self.lost: dict[str, int] = {}
+        """Of files that were found and are gone, or set aside, as many rows are lost."""
+        self._found_run: Attempt | None = None
+        """That of which the newest file was found."""
         self._key = key
         self._sync = sync
         self._writer: GroupWriter | None = None
@@ -57,6 +62,19 @@ class PublisherLog:
         """The newest marker that this run of the publisher has given."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._recover()
+
+    @property
+    def lost_rows(self) -> int:
+        """Of what was found, as many turned out to be unreadable; those of files that are held are lost when these turn
+        out to stand."""
+        return sum(self.lost.values()) + sum(group.lost_rows for group in self.groups)
+
+    def held_to(self, run: Attempt) -> int:
+        """Up to here all that the publisher gave in `run` is held, or was delivered; 0 when that is not known."""
+        if self._writer is None or self._writer.group.header.run() != run or (self.lost and run == self._found_run):
+            return 0
+        damaged = (group for group in self.groups if group.lost_rows and group.header.run() == run)
+        return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
 
     def held_bytes(self) -> int:
         """What its files hold."""
@@ -76,13 +94,16 @@ class PublisherLog:
         `deployed_ms`; that of a former run is complete as it is. Raises OSError."""
         run = (opening.epoch, opening.attempt)
         writer = self._writer
+        former = None
         if writer is None:
             log, number = uuid.uuid4().hex, 1
         elif writer.group.header.run() != run:
             log, number = writer.group.header.log, writer.group.next_number
+            former = _newest_mark(writer.group)
         else:
             return
-        self._begin_group(Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms, after=0))
+        header = Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms, after=0, former=former)
+        self._begin_group(header)
         self._marked = 0
 
     def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
@@ -169,52 +190,55 @@ class PublisherLog:
             return
         last = self.groups.pop()
         for group in [group for group in self.groups if not group.frames]:
+            self._note_lost(group.path, group.lost_rows)
             self.groups.remove(group)
             group.path.unlink()
         self.groups.append(last)
         self._writer = GroupWriter.reopen(last)
         for group in list(self.groups)[:-1]:
             self._sync.file(os.open(group.path, os.O_RDONLY | os.O_CLOEXEC), self.folder)
-        run = last.header.run()
+        self._found_run = run = last.header.run()
         of_run = [group for group in self.groups if group.header.run() == run]
         self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
         if last.checkpoint is not None:
             self._begin_group(_following(last))
 
     def _note_damage(self, found: Recovered) -> None:
-        """Counts what the group has lost; and what the one before it has at its end, if it is of the same run."""
+        """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""
         before, group = self.groups[-1] if self.groups else None, found.group
-        missing = 0
-        if before is not None and before.header.run() == group.header.run():
-            follows = ordinal_of(before.path) + 1 == ordinal_of(group.path)
-            missing = max(0, group.header.position - before.position) if follows else 0
-        lost = found.lost_rows + missing
-        if found.damaged_bytes or missing:
-            logger.error("held results lost, a file is damaged: file=%s bytes=%d events=%d",
-                         group.path, found.damaged_bytes, lost)  # fmt: skip
-        self.lost_rows += lost
+        if found.damaged_bytes:
+            logger.error("held results are damaged: file=%s bytes=%d events=%d",
+                         group.path, found.damaged_bytes, group.lost_rows)  # fmt: skip
+        told = _told_by(group, before) if before is not None else None
+        if before is not None and told is not None and told.position > before.position:
+            missing = told.position - before.position
+            before.lost_rows += missing
+            logger.error("held results are damaged, their file ends too early: file=%s events=%d", before.path, missing)
 
     def _mend_mark(self, group: Group) -> None:
         """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
         so that it does not hold back what is behind it."""
-        before, after = self.groups[-1] if self.groups else None, group.header.after
+        before = self.groups[-1] if self.groups else None
         if before is None or before.checkpoint is not None or not before.frames:
             return
-        if before.header.run() != group.header.run() or after == 0:
-            return
-        if after is not None and ordinal_of(before.path) + 1 == ordinal_of(group.path):
+        told = _told_by(group, before)
+        if told is not None and told.checkpoint:
             writer = GroupWriter.reopen(before)
             try:
-                writer.mark(after)
+                writer.mark(told.checkpoint, told.position)
             finally:
                 os.close(writer.descriptor)
             logger.warning("held results had lost their mark, it is restored: file=%s checkpoint=%d",
-                           before.path, after)  # fmt: skip
-        else:
+                           before.path, told.checkpoint)  # fmt: skip
+        elif before.header.run() == group.header.run() and group.header.after != 0:
             self.groups.pop()
             logger.error("held results lost, nobody knows of which checkpoint they are, set aside: file=%s events=%d",
                          set_aside(before.path), before.rows)  # fmt: skip
-            self.lost_rows += before.rows
+            self._note_lost(before.path, before.rows + before.lost_rows)
+
+    def _note_lost(self, path: Path, rows: int) -> None:
+        if rows:
+            self.lost[place_of(path)] = self.lost.get(place_of(path), 0) + rows
 
     def _give_up(self, path: Path) -> None:
         """Nobody knows whose results are in the file."""
@@ -222,10 +246,15 @@ class PublisherLog:
         if rows:
             logger.error("held results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
                          set_aside(path), rows)  # fmt: skip
-            self.lost_rows += rows
+            self._note_lost(path, rows)
         else:  # made just before everything stopped
             logger.warning("held results without a beginning, deleted: file=%s", path)
             path.unlink()
+
+
+def place_of(path: Path) -> str:
+    """What a file is called among all of its plan's: epoch, publisher, number."""
+    return "/".join(path.parts[-3:])
 
 
 def _following(group: Group) -> Header:
@@ -233,3 +262,24 @@ def _following(group: Group) -> Header:
     return msgspec.structs.replace(
         group.header, first_number=group.next_number, position=group.position, after=group.checkpoint or 0
     )
+
+
+def _newest_mark(group: Group) -> Told | None:
+    """The newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
+    header = group.header
+    if group.checkpoint is not None:  # the next file could not be made
+        return Told(ordinal_of(group.path), group.checkpoint, group.position)
+    if group.frames:
+        return None
+    # It has nothing but what it tells, and will be deleted.
+    return Told(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
+
+
+def _told_by(group: Group, before: Group) -> Told | None:
+    """What `group` tells of how `before` ends, the one before it of those that are there; of checkpoint 0: that is not
+    known, or none."""
+    header, ordinal = group.header, ordinal_of(before.path)
+    if header.former is not None and header.former.ordinal == ordinal:
+        return header.former
+    follows = before.header.run() == header.run() and ordinal + 1 == ordinal_of(group.path)
+    return Told(ordinal, header.after or 0, header.position) if follows else None

@@ -1,4 +1,4 @@
-"""What a log is, and who got its events last, in files beside its segments."""
+"""What a log is, who got its events last, and what is lost of it, in files beside its segments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cep_worker.spool.upkeep import sync_folders
 IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
 BEGUN_FILE = "begun.json"
+LOST_FILE = "lost.json"
 
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
@@ -43,6 +44,13 @@ class Begun(msgspec.Struct, frozen=True):
     """Positions from `position` on may have been given out."""
 
     position: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """So many `rows` are lost; `places` tells of the newest where they should have been, and how many at each."""
+
+    rows: int = 0
+    places: dict[str, int] = {}
 
 
 def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
@@ -80,6 +88,16 @@ def read_begun(folder: Path) -> int:
 def write_begun(folder: Path, position: int) -> None:
     """As `write_identity`, for the position at which the log begins now."""
     _write(folder / BEGUN_FILE, Begun(position))
+
+
+def read_lost(folder: Path) -> Lost:
+    """What is lost of the files in `folder`, as far as that was noted."""
+    return _read(folder / LOST_FILE, Lost) or Lost()
+
+
+def write_lost(folder: Path, lost: Lost) -> None:
+    """As `write_identity`, for `lost`."""
+    _write(folder / LOST_FILE, lost)
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind | None:

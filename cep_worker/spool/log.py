@@ -29,6 +29,7 @@ from cep_worker.spool.identity import (
     write_former,
     write_identity,
 )
+from cep_worker.spool.losses import Losses
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import (
     SEGMENT_HEADER_BYTES,
@@ -74,11 +75,11 @@ class Log:
         self.secured = 0
         """Nothing up to here is needed any more."""
         self.rows_ever = 0
-        self.lost_rows = 0
         self.problem = ""
         """Why nothing can be stored now, or nothing."""
         self.unsynced = False
         """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
+        self._losses = Losses(folder)
         self._limits = limits
         self._upkeep = upkeep
         self._segments: list[Segment] = []
@@ -99,6 +100,11 @@ class Log:
     def size_bytes(self) -> int:
         """What its segments hold."""
         return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
+
+    @property
+    def lost_rows(self) -> int:
+        """Rows that were accepted and cannot be read, over all processes that had it open."""
+        return self._losses.rows
 
     @property
     def segments(self) -> int:
@@ -173,6 +179,7 @@ class Log:
         """Passes the time."""
         self._spares.tick(now_ms)
         self._aside.tick(now_ms)
+        self._losses.tick(now_ms)
         self.look_again()
 
     def look_again(self) -> None:
@@ -183,16 +190,16 @@ class Log:
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
         """Reads what stands behind `after` and is not secured; `lost` learns of rows that are missing."""
 
-        def note(rows: int) -> None:
-            self.note_lost(rows)
+        def note(rows: int, place: str) -> None:
+            self.note_lost(rows, place)
             if lost is not None:
                 lost(rows)
 
         return LogReader(lambda: self._segments, max(after, self.secured), note)
 
-    def note_lost(self, rows: int) -> None:
-        """So many rows that were accepted cannot be read."""
-        self.lost_rows += rows
+    def note_lost(self, rows: int, place: str) -> None:
+        """So many rows that were accepted cannot be read, which should have been at `place`."""
+        self._losses.note(rows, place)
 
     def rows_waiting(self) -> int:
         """Rows that are not secured."""
@@ -220,6 +227,7 @@ class Log:
     def close(self) -> None:
         """All files are closed; what is there stays, but for spare files."""
         self._upkeep.closed(self)
+        self._losses.close()
         self._seal()
         self._spares.clear()
         if self._secured_file is not None:
@@ -352,7 +360,7 @@ class Log:
         rows = sum(record.rows for record in records if record.position > self.secured)
         if rows:
             logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)
-            self.note_lost(rows)
+            self.note_lost(rows, aside.name)
 
     def _recover_last(self) -> Recovered:
         last = self._segments[-1]

@@ -22,7 +22,7 @@ class LogReader:
     opened.
     """
 
-    def __init__(self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int], None]) -> None:
+    def __init__(self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int, str], None]) -> None:
         self._segments = segments
         self._after = after
         self._lost = lost
@@ -84,7 +84,7 @@ class LogReader:
         if self._segment is not None:
             missing = segment.header.rows_before - self._segment.header.rows_before - self._rows
             if missing > 0:
-                self._tell("rows are missing", missing)
+                self._tell("rows are missing", missing, f"before {segment.header.first_position}")
         self.close()
         self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
         try:
@@ -139,12 +139,12 @@ class LogReader:
                              found.end - found.start)  # fmt: skip
                 continue
             if lost and found.position > self._after:
-                self._tell("a record is damaged", lost)
+                self._tell("a record is damaged", lost, str(found.position))
             lost = 0
             records.append(found)
         return records
 
-    def _tell(self, what: str, rows: int) -> None:
+    def _tell(self, what: str, rows: int, place: str) -> None:
         path = self._segment.path if self._segment is not None else ""
         logger.error("accepted events lost, %s: file=%s events=%d", what, path, rows)
-        self._lost(rows)
+        self._lost(rows, place)

@@ -78,9 +78,9 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
     sent = [(5 + number, body) for number, body in enumerate(BODIES)]
     assert before == [frame for frame in sent if frame in before]
     assert len(before) >= len(BODIES) - 1 or torn, "one damaged byte takes one frame along"
-    assert found.lost_rows <= 30 - 10 * len(before)
+    assert found.group.lost_rows <= 30 - 10 * len(before)
     if before[-1:] == sent[-1:]:
-        assert found.lost_rows == 30 - 10 * len(before), "it is told how many events are missing"
+        assert found.group.lost_rows == 30 - 10 * len(before), "it is told how many events are missing"
     if found.group.checkpoint is None:
         writer = GroupWriter.reopen(found.group)
         writer.append(Frame("Alerts", 99), b"next", 1)
@@ -353,4 +353,40 @@ def test_what_was_cut_off_because_it_was_undone_gets_no_mark(tmp_path: Path, syn
     log.close()
     again = PublisherLog(tmp_path, KEY, sync)
     assert ([group.checkpoint for group in again.groups], again.lost_rows) == ([1, None, None], 0)
+    again.close()
+
+
+@pytest.mark.parametrize("later_runs", [1, 3])
+@pytest.mark.parametrize("frames_left", [2, 1])
+def test_a_mark_that_is_lost_is_told_by_the_first_file_of_a_later_run_too(
+    tmp_path: Path, sync: FileSync, later_runs: int, frames_left: int
+) -> None:
+    last = three_marked(tmp_path, sync)[2]
+    log = PublisherLog(tmp_path, KEY, sync)
+    for attempt in range(1, later_runs + 1):  # but for the last one they give nothing
+        log.begin(opening(attempt), 0)
+    send(log, 1)
+    log.close()
+    _, second = frame_ends(last)
+    os.truncate(last, {2: second + 8, 1: second - 8}[frames_left])
+    for _ in range(2):
+        again = PublisherLog(tmp_path, KEY, sync)
+        assert [(one.header.attempt, one.checkpoint) for one in again.groups] == [
+            (0, 1), (0, 2), (0, 3), (later_runs, None),
+        ]  # fmt: skip
+        assert (again.held_rows(), again.lost_rows) == (5 + frames_left, 2 - frames_left)
+        again.close()
+
+
+def test_a_later_run_tells_of_no_mark_when_results_without_one_lie_between(tmp_path: Path, sync: FileSync) -> None:
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening(), 0)
+    send(log, 1)
+    log.mark(1, lambda: None)
+    send(log, 2)
+    log.begin(opening(1), 0)
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    assert [one.checkpoint for one in again.groups] == [1, None, None]
+    assert again.lost_rows == 0
     again.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -340,6 +341,46 @@ def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_p
     assert sink.got == [1], "the mark behind what is damaged is found"
     assert (held.figures().lost_events, held.is_empty()) == (2, True)
     assert held.figures().set_aside_bytes > 100
+    held.close()
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held.tick(0)
+    assert held.figures().lost_events == 2, "also when nothing of it is there any more"
+    held.close()
+    sync.close()
+    reactor.close()
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undone(
+    tmp_path: Path, stands: bool
+) -> None:
+    reactor, sink = Reactor(), Sink()
+    sync = FileSync(lambda call: call())
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7)
+    for number in (1, 2, 3):
+        batch = alerts((number, "UA", number))
+        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+    held.mark(opening, 1, lambda: None)
+    assert held.held_to(opening) == 3
+    held.close()
+    first = min(tmp_path.glob("7/*/*.results"))
+    os.truncate(first, first.stat().st_size - 400)  # the mark, and the end of the last frame
+
+    for _ in range(2):
+        held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+        held.tick(0)
+        assert (held.figures().events, held.figures().lost_events) == (2, 0), "nobody knows yet"
+        assert held.held_to(opening) < 3
+        assert held.held_to(msgspec.structs.replace(opening, attempt=1)) == 0
+        held.close()
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held.judge((CheckpointSpan(7, 0, 1),) if stands else (CheckpointSpan(7, 1, 0),))
+    for _ in range(4):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    held.tick(0)
+    assert (sink.got, held.figures().lost_events, held.is_empty()) == (([1, 2], 1, True) if stands else ([], 0, True))
     held.close()
     sync.close()
     reactor.close()

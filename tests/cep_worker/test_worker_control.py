@@ -9,7 +9,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 import requests
-from worker_world import ALERTS, EVENT, KEY, PLAN, World, alerts, departures, free_port, until
+from free_ports import free_port
+from worker_world import ALERTS, EVENT, KEY, PLAN, World, alerts, departures, until
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint, PlanKey

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 import sqlalchemy
+from free_ports import free_port
 from worker_hook import Hook
-from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, free_port, until, values
+from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, until, values
 
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
 from topology.link_sender import LinkState
@@ -107,6 +108,21 @@ def test_results_that_a_restart_undid_never_come(world: World, tmp_path: Path) -
     complete(world, (7, 0, 1), (7, 1, 3))
     until(lambda: lines(file) == [1, 2])
     until(lambda: held(world)["events"] == 0)
+
+
+def test_a_publisher_whose_results_are_gone_is_refused_and_one_whose_results_are_there_goes_on(world: World) -> None:
+    world.start(ONCE)
+    publisher = world.publisher(ONCE).open()
+    publisher.send("Alerts", numbered(1, 2, 3))
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    again = FakePublisher(world.context, publisher.link.endpoint, ONCE, position=3, acknowledged=3).open()
+    world.closing.append(again)
+    robbed = FakePublisher(world.context, publisher.link.endpoint, ONCE, position=4, acknowledged=4)
+    world.closing.append(robbed)
+    until(lambda: robbed.link.state is LinkState.REFUSED, robbed)
+    assert [one.code for one in robbed.link.refusals] == ["results-missing"]
+    anew = FakePublisher(world.context, publisher.link.endpoint, ONCE, attempt=1).open()
+    world.closing.append(anew)
 
 
 def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_peer_has(world: World) -> None:

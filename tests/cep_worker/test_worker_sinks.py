@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from free_ports import free_port
 from worker_hook import Hook
-from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, free_port, until
+from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, until
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamBinding

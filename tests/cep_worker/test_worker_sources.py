@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import requests
-from worker_world import DEPARTURES, PLAN, World, departures, free_port, until
+from free_ports import free_port
+from worker_world import DEPARTURES, PLAN, World, departures, until
 
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey

@@ -19,19 +19,9 @@ import pyarrow as pa
 import pytest
 import requests
 import zmq
+from free_ports import free_port
 from test_worker_process import RUN
-from worker_world import (
-    DEPARTURES,
-    EVENT,
-    PLAN,
-    FakeReceiver,
-    World,
-    departures,
-    free_port,
-    now_ms,
-    until,
-    values,
-)
+from worker_world import DEPARTURES, EVENT, PLAN, FakeReceiver, World, departures, now_ms, until, values
 
 from cep_common.errors import ConfigError, InputError, PeerError
 from cep_common.ids import PlanKey

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import zmq
+from free_ports import free_port, free_range
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
@@ -55,6 +55,8 @@ from topology.link_sender import LinkSender, LinkState
 from topology.link_server import FrameArrived, LinkEvent, LinkServer
 
 DEADLINE_MS = 8_000
+OUTFLOWS = 10
+"""A worker has one for each plan."""
 KEY = PlanKey(-1234, "KnockOnDelays")
 DEPARTURES = (("carrier", "string"), ("dep_delay", "int"), ("price", "double"))
 ALERTS = (("carrier", "string"), ("late", "long"))
@@ -69,12 +71,6 @@ PLAN = DeployedPlan(
 
 def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def departures(
@@ -205,7 +201,8 @@ class FakeReceiver:
 
 
 class FakePublisher:
-    """A publisher stage linked to a worker's outflow; its log begins behind `position`."""
+    """A publisher stage linked to a worker's outflow; its log begins behind `position`. Results up to `acknowledged`
+    were acknowledged to it before, without a marker."""
 
     def __init__(
         self,
@@ -215,9 +212,11 @@ class FakePublisher:
         name: str = "publisher#0",
         attempt: int = 0,
         position: int = 0,
+        acknowledged: int = 0,
     ) -> None:
         streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
-        opening = OpenLink(name, streams, plan.key, plan.epoch, attempt=attempt, log=f"{plan.epoch}.{attempt}")
+        log = f"{plan.epoch}.{attempt}"
+        opening = OpenLink(name, streams, plan.key, plan.epoch, attempt=attempt, log=log, position=acknowledged)
         self.link = LinkSender(context, Door.OUTFLOW, endpoint, opening, now_ms())
         self.position = position
 
@@ -270,14 +269,14 @@ class World:
     @classmethod
     def make(cls, context: zmq.Context[Any], folder: Path, **changes: Any) -> World:
         manager = FakeManager()
-        first_port = free_port()
+        first_port, last_port = free_range(OUTFLOWS)
         config = WorkerConfig(
             name="worker-1",
             managers=(f"127.0.0.1:{manager.port}",),
             leave_ms=1_000,
             registry=RegistryConfig(timeout_ms=200, heartbeat_ms=50, reconnect_ms=20, connect_ms=100),
             inflow=InflowConfig(idle_ms=300),
-            outflow=OutflowConfig(first_port=first_port, last_port=min(first_port + 50, 65_535)),
+            outflow=OutflowConfig(first_port=first_port, last_port=last_port),
             ingress=IngressConfig(port=free_port()),
             egress=EgressConfig(port=free_port()),
             http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),

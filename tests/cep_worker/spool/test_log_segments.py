@@ -194,6 +194,29 @@ def test_rows_of_a_segment_that_cannot_be_read_are_counted(
     assert str(second) in caplog.text
 
 
+def test_what_was_lost_is_told_by_later_processes_too_and_each_event_is_counted_once(tmp_path: Path) -> None:
+    model = Model(tmp_path / "log")
+    for _ in range(7):  # two to a segment
+        model.append(100, rows=3)
+    first, second, *_ = sorted(model.folder.glob(f"*{SUFFIX}"))
+    flip(first, SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES + 50)
+    second.unlink()
+    for _ in range(2):
+        assert len(list(everything(model.log))) == 4
+        assert model.log.lost_rows == 3 + 6
+        model.log.close()
+        model.reopen()
+        assert model.log.lost_rows == 3 + 6, "before anything is read"
+    third = min(path for path in model.folder.glob(f"*{SUFFIX}") if path > second)
+    flip(third, SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES + 50)
+    assert len(list(everything(model.log))) == 3
+    assert model.log.lost_rows == 3 + 6 + 3
+    (model.folder / "lost.json").write_bytes(b"{")
+    model.log.close()
+    model.reopen()
+    assert model.log.lost_rows == 0, "and it can be opened"
+
+
 def test_a_damaged_record_in_the_last_file_does_not_take_those_behind_it_along(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
