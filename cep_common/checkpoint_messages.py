@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message
 
 Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -14,23 +14,25 @@ Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class JoinTopology(Message, frozen=True):
-    """A task to its driver: it works as task `task` of attempt `attempt` of the plan's epoch; sent again it is the
-    heartbeat."""
+    """A task to its driver: it is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at
+    `exchange`; sent again it is the heartbeat."""
 
     TYPE = "join-topology"
     key: PlanKey
     epoch: int
     attempt: int
     task: int
+    exchange: Endpoint
 
 
 class TopologyJoined(Message, frozen=True):
     """Join again within `heartbeat_ms`; a task that is silent for `lease_ms` counts as lost, and its topology starts
-    again."""
+    again. `exchanges` are where all tasks listen for each other, in order; none before all have joined."""
 
     TYPE = "topology-joined"
     heartbeat_ms: int
     lease_ms: int
+    exchanges: tuple[Endpoint, ...] = ()
 
 
 class BeginCheckpoint(Message, frozen=True):

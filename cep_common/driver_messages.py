@@ -56,7 +56,9 @@ class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
     that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
     `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
-    `failures` are what ended topologies of the plan under this driver."""
+    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`. In the
+    savepoint `kept_savepoint` is what another plan of its name had in the store when this one began; empty: no other
+    had anything."""
 
     key: PlanKey
     epoch: int
@@ -68,18 +70,22 @@ class TopologyReport(msgspec.Struct, frozen=True):
     begun_from: int = 0
     failed_checkpoints: int = 0
     failures: tuple[ErrorRecord, ...] = ()
+    deployed_ms: int = 0
+    kept_savepoint: str = ""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):
     """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), `pause_ms` after the end of
     the last at the earliest, into the store at `location` (without passwords; empty: none are taken), which keeps the
-    newest `retained` of each plan. One that takes `timeout_ms` is given up."""
+    newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says why the store cannot be used
+    now; empty: nothing is known to be wrong with it."""
 
     location: str
     interval_ms: int
     pause_ms: int
     timeout_ms: int
     retained: int
+    problem: str = ""
 
 
 class ExecutorReport(msgspec.Struct, frozen=True):
@@ -128,7 +134,8 @@ class SubmitTopology(Message, frozen=True):
     of older epochs have been ended, or, `beside` them, until the manager has one of both killed. It begins from the
     plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state. What
     `restore` says holds unless the plan has begun under `restore_epoch` (0: `epoch`) or a later epoch: then it begins
-    from what counts since.
+    from what counts since. The plan was deployed first at `deployed_ms` (0: not told): checkpoints of one of its name
+    that was deployed at another time are none of its own.
 
     Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
     hosts must bear `labels`. `token` is the one under which the manager leads."""
@@ -145,6 +152,7 @@ class SubmitTopology(Message, frozen=True):
     restore: str = ""
     restore_epoch: Annotated[int, msgspec.Meta(ge=0)] = 0
     token: int = 0
+    deployed_ms: int = 0
 
 
 class KillTopology(Message, frozen=True):
@@ -159,3 +167,5 @@ class KillTopology(Message, frozen=True):
     forget: int = 0
     """The plan's last epoch when it is not deployed any more: its checkpoints go. 0: they stay."""
     token: int = 0
+    deployed_ms: int = 0
+    """Whose checkpoints go: as in `submit-topology`."""

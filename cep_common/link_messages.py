@@ -29,7 +29,9 @@ class StreamSchema(msgspec.Struct, frozen=True):
 class OpenLink(Message, frozen=True):
     """`sender` wants to send events of `streams` to the peer. `key`, `epoch` and `attempt` are those of the plan's
     topology, or None and 0 between a client and a worker; then `tenant` says whose streams are meant. `log` is the
-    identity of the log from which the sender can send again; empty when it has none."""
+    identity of the log from which the sender can send again; empty when it has none. Results up to `position` were
+    acknowledged to a publisher stage before, which has no marker behind them acknowledged yet: a worker that has not
+    all of them any more refuses the link with RESULTS_MISSING. 0: there are none."""
 
     TYPE = "open-link"
     sender: str
@@ -39,6 +41,11 @@ class OpenLink(Message, frozen=True):
     tenant: int = SUPER_TENANT
     attempt: int = 0
     log: str = ""
+    position: Position = 0
+
+
+RESULTS_MISSING = "results-missing"
+"""Why a worker refuses a publisher: results that it has acknowledged and that no checkpoint holds are gone."""
 
 
 class LinkOpened(Message, frozen=True):

@@ -256,7 +256,8 @@ class TopologyRuns:
     def reports(self) -> tuple[TopologyReport, ...]:
         """Every topology as the manager is told."""
         return tuple(
-            TopologyReport(key, epoch, run.state, run.reason, run.restarts) for (key, epoch), run in self.runs.items()
+            TopologyReport(key, epoch, run.state, run.reason, run.restarts, deployed_ms=run.submission.deployed_ms)
+            for (key, epoch), run in self.runs.items()
         )
 
     def _could_fit(self, submission: SubmitTopology) -> bool:

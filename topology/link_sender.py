@@ -35,6 +35,9 @@ OPEN_TIMEOUT_MS = 5_000
 
 BEAT_MS = 1_000
 
+SILENT_MS = 1_000
+"""A server that has not answered a beat for so long may hang or be cut off."""
+
 
 class LinkState(Enum):
     """CONNECTING → OPEN → CLOSED, or REFUSED, or LOST (ask the manager for another endpoint)."""
@@ -78,6 +81,11 @@ class LinkSender:
         self._since_ms = now_ms
         self._beat_ms = now_ms
         self._answered = False
+        self._unanswered_ms: int | None = None
+        """When the first beat since the server's last answer was sent."""
+        self.silent = False
+        """The link stands as far as this side can tell, but its server does not answer: there may be another one by
+        now, which the manager knows."""
         self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
         nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
@@ -128,11 +136,14 @@ class LinkSender:
         return freed
 
     def tick(self, now_ms: int) -> None:
-        """Beats, and gives up a link that was not opened in time."""
+        """Beats, notices that beats are not answered, and gives up a link that was not opened in time."""
+        self.silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
         if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
             self.state = LinkState.LOST
         if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
             self._beat_ms = now_ms
+            if self._unanswered_ms is None:
+                self._unanswered_ms = now_ms
             self.socket.send_multipart(encode(BeatLink()))
 
     def unacknowledged(self) -> list[PendingFrame]:
@@ -152,6 +163,7 @@ class LinkSender:
 
     def _take(self, message: Message) -> int:
         self._answered = True
+        self._unanswered_ms, self.silent = None, False
         match message:
             case LinkOpened(window_rows=rows, position=position, secures=secures):
                 self.outbox.window_rows = rows

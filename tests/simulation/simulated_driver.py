@@ -115,9 +115,8 @@ class SimulatedJob:
             return
         driver.world.note("%s begins from %s", self.topology.run(), self.reference or "nothing")
         driver.started(self)
-        addresses = [task.task.exchange.server.endpoint for task in self.tasks]
         for task in self.tasks:
-            task.begin(addresses)
+            task.wake()
 
     def _end(self, reason: str) -> None:
         if self.over:
@@ -160,8 +159,8 @@ class SimulatedDriver(Process):
         clock = WorldClock(world)
         archive = Archive(store, retained=2)
         self.service = CheckpointService(self.context, "127.0.0.1", (16_000, 16_099), TIMING, archive, clock)
-        self.service._storing.shutdown()
-        self.service._storing = LaterExecutor(self, 60)  # type: ignore[assignment]
+        self.service._storing.close()
+        self.service._storing._thread = LaterExecutor(self, 60)  # type: ignore[assignment]
 
     def obey(self, message: Message) -> None:
         """An order of the manager has come."""
@@ -239,7 +238,7 @@ class SimulatedDriver(Process):
         for one in instructions:
             submission = one.submission
             job_id = (submission.key, submission.epoch)
-            run = RunId(*job_id, one.attempt)
+            run = RunId(*job_id, one.attempt, submission.deployed_ms)
             if one.action is Action.START_JOB:
                 self._opening[run] = submission
                 older = any(key == run.key and epoch < run.epoch for key, epoch in self.runs.runs)

@@ -35,6 +35,7 @@ class MovingTask(Task):
         self._order = "stand-by" if job.submission.beside else "work"
         self._brought = None
         self._opened = self._fetched = False
+        self.met = True
         self.checkpointing: Any = SimpleNamespace(ending=False)
         self.quiet_ms = 0
         self.beat = 0

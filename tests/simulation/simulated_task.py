@@ -12,7 +12,6 @@ from simulated_rows import ids_of
 from simulated_worker import Ask
 from virtual_world import VirtualWorld
 
-from cep_common.checkpoint_messages import JoinTopology
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned, RegisterEndpoint, Rejected, RequestEndpoint
@@ -157,17 +156,11 @@ class SimulatedTask(Process):
         agent._writing = LaterExecutor(self, 40)  # type: ignore[assignment]
         return agent
 
-    def begin(self, addresses: list[Endpoint]) -> None:
-        """All tasks of the attempt are there."""
-        self.task.exchange.connect(addresses, self.world.now_ms)
-        self.wake()
-
     def turn(self) -> None:
         now_ms = self.world.now_ms
         if now_ms >= self._join_ms:
             self._join_ms = now_ms + self.agent._heartbeat_ms
-            topology = self.task.topology
-            self.agent._send(JoinTopology(topology.key, topology.epoch, topology.attempt, self.task.index))
+            self.agent._join()
         if now_ms >= self._beat_ms:
             self._beat_ms = now_ms + (1_000 if self._is_connected() else 300)
             self._beat()
@@ -201,7 +194,7 @@ class SimulatedTask(Process):
             ),
             self._registered,
         )
-        for receiver in self.task.receivers:
+        for receiver in self.task.receivers if self.task.met else ():
             endpoint = receiver.server.endpoint
             message = RegisterEndpoint("receiver", key, epoch, receiver.name, endpoint, receiver.connections, attempt)
             self._ask(self, message, self._registered)

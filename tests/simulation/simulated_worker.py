@@ -282,7 +282,7 @@ class SimulatedWorker(Process):
     def _request_receiver(self, key: Any, epoch: int, stream: str, former: str) -> None:
         def answered(answer: Any) -> None:
             inflow = self.flow.inflows.get(stream) if self.flow is not None else None
-            fits = inflow is not None and inflow.epoch == epoch and inflow.needs_endpoint
+            fits = inflow is not None and inflow.epoch == epoch and inflow.asks
             if isinstance(answer, EndpointAssigned) and fits:
                 self.world.note("%s links to %s of attempt %d", self.name, answer.instance, answer.attempt)
                 inflow.connect(answer, self.world.now_ms)

@@ -62,6 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
         name, query = self._asked()
         data = self._body()
         number = int(query.get("partNumber", 0))
+        if not self.path.startswith(f"/{BUCKET}/"):
+            self._answer(404, b"<Error><Code>NoSuchBucket</Code><Message>there is none</Message></Error>")
+            return
         if number in self.server.refused_parts:
             self._answer(403, b"<Error><Code>AccessDenied</Code><Message>no more</Message></Error>")
             return

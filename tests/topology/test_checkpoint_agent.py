@@ -89,8 +89,9 @@ def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(
     for number in range(1, 6):
         running.send_from_log(number)
     running.until(lambda: len(running.out) == 5)
-    assert coordinator.next(JoinTopology) == JoinTopology(KEY, EPOCH, 0, 0)
-    coordinator.say(TopologyJoined(heartbeat_ms=50, lease_ms=3_000))
+    listens = running.tasks[0].exchange.server.endpoint
+    assert coordinator.next(JoinTopology) == JoinTopology(KEY, EPOCH, 0, 0, listens)
+    coordinator.say(TopologyJoined(heartbeat_ms=50, lease_ms=3_000, exchanges=(listens,)))
     coordinator.say(BeginCheckpoint(7))
     report = coordinator.next(ReportPart)
     assert isinstance(report, ReportPart)

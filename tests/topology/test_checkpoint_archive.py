@@ -30,6 +30,7 @@ class Driver:
 
     folder: Path
     retained: int = 2
+    deployed_ms: int = 0
 
     def __post_init__(self) -> None:
         self.store = store_of("directory", self.folder)
@@ -38,7 +39,7 @@ class Driver:
         self.spans: dict[RunId, tuple[CheckpointSpan, ...]] = {}
 
     def open(self, epoch: int, attempt: int = 0, restore: str = "", restore_epoch: int = 0) -> Opened:
-        run = RunId(KEY, epoch, attempt)
+        run = RunId(KEY, epoch, attempt, self.deployed_ms)
         opened = self.archive.open_run(run, restore, restore_epoch)
         manifest = self.store.read_manifest(opened.reference) if opened.reference else None
         self.writers[run] = PartWriter(self.store, KEY, epoch, attempt, 0, manifest)
@@ -46,13 +47,17 @@ class Driver:
         return opened
 
     def take(self, checkpoint: int, epoch: int, attempt: int = 0, state: bytes = b"", name: str = "") -> Manifest:
-        run = RunId(KEY, epoch, attempt)
+        run = RunId(KEY, epoch, attempt, self.deployed_ms)
         part = self.writers[run].write(checkpoint, {"all#0": state or b"%d" % checkpoint})
         report = ReportPart(KEY, epoch, attempt, 0, checkpoint, part.states, part.packs, 1, part.stored_bytes)
         order = WriteManifest(run, checkpoint, (report,), name, 5)
         manifest = self.archive.write(order, PLAN, self.spans[run], 1_000 * checkpoint)
         self.writers[run].complete(checkpoint)
         return manifest
+
+    def another(self, deployed_ms: int) -> Driver:
+        """A driver for the same store, whose manager deployed a plan of the same name at that time."""
+        return Driver(self.folder, self.retained, deployed_ms)
 
     def taken(self) -> list[int]:
         return [one.checkpoint for one in self.store.taken(KEY)]
@@ -225,7 +230,7 @@ def test_a_submission_that_got_lost_is_carried_out_when_it_is_made_again(driver:
 def test_a_plan_that_is_deployed_anew_begins_also_when_epochs_are_counted_anew(driver: Driver) -> None:
     driver.open(7)
     driver.take(1, 7)
-    with pytest.raises(CheckpointError, match="the manager's database was replaced"):
+    with pytest.raises(CheckpointError, match="the manager's database was replaced by an older one"):
         Driver(driver.folder).open(1)
     other = Driver(driver.folder)
     opened = other.open(1, restore=BEGIN_ANEW)
@@ -276,3 +281,80 @@ def test_cleared_checkpoints_are_gone_and_the_running_topology_goes_on(driver: D
     assert driver.taken() == []
     manifest = driver.take(3, 1, state=WINDOW)
     assert read_state(driver.store, manifest, "all#0") == WINDOW
+
+
+@pytest.mark.parametrize(("former_epoch", "epoch", "told_under"), [(1, 1, 1), (5, 1, 1), (5, 6, 1), (1, 4, 4)])
+def test_a_plan_of_a_new_database_begins_without_what_a_plan_of_its_name_has_left_and_that_is_kept(
+    former_epoch: int, epoch: int, told_under: int, driver: Driver
+) -> None:
+    former = driver.another(1_000)
+    former.open(former_epoch)
+    former.take(1, former_epoch, state=WINDOW)
+    plan = driver.another(2_000)
+    opened = plan.open(epoch, restore=BEGIN_ANEW, restore_epoch=told_under)
+    assert (opened.reference, opened.opening.spans, opened.kept) == ("", (), "former-1")
+    for number in range(opened.opening.last_number + 1, opened.opening.last_number + 4):
+        plan.take(number, epoch)
+    again = driver.another(2_000).open(epoch, 1)
+    assert (again.number, again.kept) == (number, "")
+    on_purpose = driver.another(2_000).open(epoch + 1, restore="former-1")
+    manifest = driver.store.read_manifest(on_purpose.reference)
+    assert (on_purpose.number, read_state(driver.store, manifest, "all#0")) == (1, WINDOW)
+
+
+def test_a_plan_of_a_new_database_can_begin_at_once_from_a_savepoint_of_its_name(driver: Driver) -> None:
+    driver.another(1_000).open(1)
+    former = driver.another(1_000)
+    former.open(1, 1)
+    former.take(11, 1, 1, name="before")
+    former.take(12, 1, 1)
+    opened = driver.another(2_000).open(1, restore="before")
+    assert (opened.number, opened.kept) == (11, "former-12")
+
+
+def test_of_two_plans_of_a_name_the_one_that_was_there_first_takes_no_more_checkpoints_and_says_why(
+    driver: Driver,
+) -> None:
+    former, plan = driver.another(1_000), driver.another(2_000)
+    former.open(1)
+    former.take(1, 1)
+    plan.open(1, restore=BEGIN_ANEW)
+    with pytest.raises(CheckpointError, match="another plan of the name Delays"):
+        former.take(2, 1)
+    for epoch, attempt in ((1, 1), (2, 0)):
+        with pytest.raises(CheckpointError, match="must not share it"):
+            driver.another(1_000).open(epoch, attempt, restore=BEGIN_ANEW, restore_epoch=1)
+    number = plan.take(20, 1).checkpoint
+    driver.another(1_000).archive.forget(KEY, 9, 1_000)
+    assert plan.open(1, 1).number == number, "undeploying the first takes nothing from the other"
+    assert driver.another(1_000).open(3, restore="former-1").number == 1, "on purpose"
+
+
+def test_a_plan_that_never_began_leaves_what_another_of_its_name_has_when_it_is_undeployed(driver: Driver) -> None:
+    former = driver.another(1_000)
+    former.open(1)
+    former.take(1, 1)
+    driver.another(2_000).archive.forget(KEY, 1, 2_000)
+    assert driver.taken() == [1]
+    driver.another(1_000).archive.forget(KEY, 1, 1_000)
+    assert driver.taken() == []
+
+
+def test_what_an_earlier_version_wrote_is_the_plans_own_when_that_was_deployed_before(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(3, 1)  # at 3,000 ms
+    assert driver.another(3_001).open(1, restore=BEGIN_ANEW).kept == "former-3"
+    other = Driver(driver.folder / "other")
+    other.open(1)
+    other.take(3, 1)
+    assert other.another(2_999).open(1, 1).number == 3
+
+
+def test_a_lineage_made_anew_from_checkpoints_knows_whose_they_are(driver: Driver) -> None:
+    former = driver.another(1_000)
+    former.open(1)
+    former.take(1, 1)
+    (driver.folder / "checkpoints" / str(KEY.tenant) / "Delays" / "lineage").unlink()
+    assert driver.another(1_000).open(1, 1).number == 1
+    (driver.folder / "checkpoints" / str(KEY.tenant) / "Delays" / "lineage").unlink()
+    assert driver.another(2_000).open(1, 2).kept == "former-1"

@@ -16,7 +16,7 @@ from cep_common.checkpoint_messages import (
     StoredState,
     TopologyJoined,
 )
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import CheckpointSpan, Message, Rejected
 from topology.checkpoint.coordinator import Coordinator, Timing
 from topology.checkpoint.instructions import (
@@ -39,6 +39,14 @@ RUN = RunId(KEY, 4, 1)
 OPENING = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
 
 
+def joining(run: RunId, task: int) -> JoinTopology:
+    return JoinTopology(run.key, run.epoch, run.attempt, task, exchange_of(task))
+
+
+def exchange_of(task: int) -> Endpoint:
+    return Endpoint("127.0.0.1", 15_000 + task)
+
+
 class World:
     """A coordinator whose tasks all beat, at a time that only `pass_ms` moves."""
 
@@ -55,7 +63,7 @@ class World:
 
     def beat(self, run: RunId = RUN, tasks: tuple[int, ...] | None = None) -> list[Message]:
         return [
-            self.coordinator.join(b"%d" % task, JoinTopology(run.key, run.epoch, run.attempt, task), self.now_ms)
+            self.coordinator.join(b"%d" % task, joining(run, task), self.now_ms)
             for task in (range(self.tasks) if tasks is None else tasks)
         ]
 
@@ -131,18 +139,26 @@ def test_tasks_that_have_not_reported_are_told_again_in_each_lease() -> None:
     assert pushed(world.pass_ms(5_000)) == []
 
 
+def test_tasks_learn_where_the_others_listen_as_soon_as_all_have_joined() -> None:
+    world = World()
+    assert world.beat(tasks=(1,)) == [TopologyJoined(500, 3_000)]
+    assert world.beat(tasks=(1,)) == [TopologyJoined(500, 3_000)]
+    exchanges = (exchange_of(0), exchange_of(1))
+    assert world.beat() == [TopologyJoined(500, 3_000, exchanges)] * 2
+
+
 def test_a_task_that_comes_by_another_link_is_told_of_the_checkpoint_at_once() -> None:
     world = World(tasks=1)
     world.beat()
     world.pass_ms(10_000)
-    world.coordinator.join(b"another", JoinTopology(KEY, 4, 1, 0), world.now_ms)
+    world.coordinator.join(b"another", joining(RUN, 0), world.now_ms)
     assert pushed(world.coordinator.on_time(world.now_ms)) == [(b"another", BeginCheckpoint(21))]
     assert pushed(world.coordinator.on_time(world.now_ms)) == []
 
 
 def test_a_checkpoint_begins_at_its_interval_is_complete_when_all_have_reported_and_the_manifest_is_written() -> None:
     world = World()
-    assert world.beat() == [TopologyJoined(500, 3_000)] * 2
+    world.beat()
     assert world.pass_ms(9_750) == []
     assert pushed(world.pass_ms(250)) == to_both(BeginCheckpoint(21))
     assert world.report(21, 0) == []
@@ -411,7 +427,7 @@ class Simulation:
             self.alive.discard(self.dice.randrange(3))
         if self.now_ms % 250 == 0:
             for task in self.alive:
-                self.post(JoinTopology(KEY, 1, self.attempt, task))
+                self.post(joining(RunId(KEY, 1, self.attempt), task))
         for letter in sorted(one for one in self.mail if one[0] <= self.now_ms):
             self.mail.remove(letter)
             self.deliver(letter[2], letter[3])

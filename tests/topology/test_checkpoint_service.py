@@ -35,6 +35,7 @@ TIMING = Timing(
 )
 PATIENCE_S = 20.0
 RUN = RunId(KEY, 1, 0)
+EXCHANGE = Endpoint("127.0.0.1", 15_000)
 Found = TypeVar("Found")
 
 
@@ -52,7 +53,7 @@ class FakeTask:
 
     def work(self) -> None:
         """Beats, and does what it is told."""
-        self.socket.send_multipart(encode(JoinTopology(KEY, self.run.epoch, self.run.attempt, 0)))
+        self.socket.send_multipart(encode(JoinTopology(KEY, self.run.epoch, self.run.attempt, 0, EXCHANGE)))
         while self.socket.poll(10):
             message = decode(self.socket.recv_multipart()).message
             self.told.append(message)
@@ -101,7 +102,7 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
 ) -> None:
     task.state = b"the window" * 10_000
     until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last >= 2, task)
-    assert TopologyJoined(50, 2_000) in task.told
+    assert TopologyJoined(50, 2_000, (EXCHANGE,)) in task.told
     told = service.told(KEY, 1)
     assert {one.state for one in told.checkpoints} <= {"complete", "taking"}
     assert told.checkpoints[0].size_bytes == len(task.state)
@@ -130,8 +131,20 @@ def test_a_run_that_is_told_again_what_it_has_begun_from_goes_on_with_its_newest
     assert opened.number
 
 
+def test_what_another_plan_of_the_name_had_is_told_of_and_is_a_savepoint_at_once(
+    service: CheckpointService, task: FakeTask
+) -> None:
+    until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last, task)
+    service.end_run(RUN, "its manager's database was replaced")
+    deployed_later_ms = SystemClock().now_ms() + 60_000
+    service.open_run(RunId(KEY, 1, 0, deployed_later_ms), plan_xml(), 1, "none", beside=False)
+    assert until(service.events) == [RunOpened(RUN)]
+    kept = until(lambda: service.told(KEY, 1).kept)
+    assert until(lambda: [one.name for one in service.savepoints()]) == [kept]
+
+
 def test_a_task_that_falls_silent_ends_its_run(service: CheckpointService, task: FakeTask) -> None:
-    until(lambda: TopologyJoined(50, 2_000) in task.told, task)
+    until(lambda: TopologyJoined(50, 2_000, (EXCHANGE,)) in task.told, task)
     assert until(service.events) == [RestartTopology(RUN, "task 0 was silent for 2000 ms")]
 
 

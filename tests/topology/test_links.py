@@ -18,7 +18,7 @@ from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
-from topology.link_sender import BEAT_MS, OPEN_TIMEOUT_MS, LinkSender, LinkState
+from topology.link_sender import BEAT_MS, OPEN_TIMEOUT_MS, SILENT_MS, LinkSender, LinkState
 from topology.link_server import (
     CLOSED,
     LINK_LEASE_MS,
@@ -320,6 +320,30 @@ def test_a_link_to_nobody_is_given_up_after_its_time(zmq_context: Context) -> No
         assert sender.state is LinkState.CONNECTING
         sender.tick(OPEN_TIMEOUT_MS + 1)
         assert sender.state is LinkState.LOST
+    finally:
+        sender.close()
+
+
+def test_a_server_that_leaves_a_beat_unanswered_is_silent_until_it_answers(wire: Wire) -> None:
+    """Who has not beaten, since it was away itself, may not take the server's silence for one."""
+    sender = wire.sender()
+    sender.tick(LINK_LEASE_MS)
+    sender.tick(LINK_LEASE_MS + SILENT_MS - 1)
+    assert not sender.silent
+    sender.tick(LINK_LEASE_MS + SILENT_MS)
+    assert sender.silent
+    assert sender.state is LinkState.OPEN
+    wire.until(lambda: not sender.silent)
+    sender.tick(LINK_LEASE_MS + SILENT_MS)
+    assert not sender.silent
+
+
+def test_a_sender_that_does_not_wait_leaves_an_address_where_nobody_listens_at_once(
+    zmq_context: Context, drive: Callable[..., None]
+) -> None:
+    sender = LinkSender(zmq_context, Door.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0, patient=False)
+    try:
+        drive(sender.handle, lambda: sender.state is LinkState.LOST, sender.sockets)
     finally:
         sender.close()
 

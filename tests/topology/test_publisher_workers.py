@@ -1,4 +1,4 @@
-"""Which worker a publisher that delivers exactly once may turn to when it has lost the one that it served."""
+"""When a publisher turns to another worker, and to which one when it delivers exactly once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from topology_builders import bundle, plan_of, topology_of
 
 from cep_common.ids import Endpoint
+from cep_common.link_messages import OpenLink
+from cep_common.messages import Rejected
 from topology.errors import TopologyError
 from topology.link import Outbox, PendingFrame
 from topology.link_sender import LinkState
@@ -21,7 +23,14 @@ ONE, OTHER = (Endpoint("127.0.0.1", 15_000), "worker-1"), (Endpoint("127.0.0.1",
 class FakeLink:
     """A link that stands, over which nothing goes."""
 
-    def __init__(self, *arguments: Any) -> None:
+    silent = False
+
+    def __init__(
+        self, _context: Any, _door: Any, endpoint: Endpoint, opening: OpenLink, *_: Any, patient: bool
+    ) -> None:
+        assert not patient
+        self.opening = opening
+        self.endpoint = endpoint
         self.outbox = Outbox(window_rows=100)
         self.state = LinkState.OPEN
         self.refusals: list[Any] = []
@@ -47,11 +56,24 @@ class FakeLink:
         self.state = LinkState.CLOSED
 
 
+class Calls(list[None]):
+    """How often a publisher said that it has lost its worker."""
+
+    def note(self) -> None:
+        self.append(None)
+
+
 @pytest.fixture
-def publisher(monkeypatch: pytest.MonkeyPatch) -> Publisher:
-    """Serves `ONE`, which has acknowledged a result."""
+def lost() -> Calls:
+    return Calls()
+
+
+@pytest.fixture
+def publisher(monkeypatch: pytest.MonkeyPatch, lost: Calls) -> Publisher:
+    """Delivers exactly once, and serves `ONE`, which has acknowledged a result."""
     monkeypatch.setattr(publisher_module, "LinkSender", FakeLink)
-    made = Publisher("publisher#0", topology_of(plan_of(["Out"], [], ["Out"])), Any, 100, Resequencer({}), True)  # noqa: FBT003
+    topology = topology_of(plan_of(["Out"], [], ["Out"]))
+    made = Publisher("publisher#0", topology, Any, 100, Resequencer({}), lost.note, exactly_once=True)
     made.assign(*ONE, 0)
     made.on_bundle(bundle(("Out", [(1, 1)])), 0)
     acknowledge(made, 1)
@@ -96,3 +118,81 @@ def test_behind_a_marker_that_was_acknowledged_any_worker_may_follow(publisher: 
     lose_worker(publisher)
     publisher.assign(*OTHER, 0)
     assert publisher.worker == "worker-2"
+
+
+def opened(publisher: Publisher) -> int:
+    """How far the worker has acknowledged results, as the link to it says."""
+    lose_worker(publisher)
+    publisher.assign(*ONE, 0)
+    assert isinstance(publisher.link, FakeLink)
+    return publisher.link.opening.position
+
+
+def test_a_worker_is_told_how_many_results_it_must_have_until_their_marker_is_acknowledged(
+    publisher: Publisher,
+) -> None:
+    assert [opened(publisher), opened(publisher)] == [1, 1]
+    publisher.on_bundle(bundle(("Out", [(2, 2), (3, 3)])), 0)
+    assert opened(publisher) == 1, "the others were not acknowledged"
+    publisher.pump()
+    acknowledge(publisher, 1)
+    assert opened(publisher) == 3
+    publisher.mark(1)
+    acknowledge(publisher, 1)
+    assert opened(publisher) == 0
+    publisher.on_bundle(bundle(("Out", [(4, 4)])), 0)
+    assert opened(publisher) == 0
+    publisher.pump()
+    acknowledge(publisher, 1)
+    assert opened(publisher) == 4
+
+
+def test_a_worker_that_has_lost_results_ends_the_topology_which_goes_back_to_its_checkpoint(
+    publisher: Publisher,
+) -> None:
+    lose_worker(publisher)
+    publisher.assign(*ONE, 0)
+    assert publisher.link is not None
+    publisher.link.refusals.append(Rejected("results-missing", "results behind 0 are not there"))
+    publisher.link.state = LinkState.REFUSED
+    with pytest.raises(TopologyError, match="worker worker-1 has lost results"):
+        publisher.on_readable(0)
+
+
+def test_another_worker_is_asked_for_at_once_when_a_link_breaks_and_not_for_each_that_never_stood(
+    publisher: Publisher, lost: Calls
+) -> None:
+    """The manager takes a worker that was killed for alive for a while, and names it again and again."""
+    lose_worker(publisher)
+    assert len(lost) == 1
+    publisher.assign(*ONE, 0)
+    assert publisher.link is not None
+    publisher.link.outbox.window_rows = None
+    lose_worker(publisher)
+    assert len(lost) == 1
+
+
+def test_a_worker_that_does_not_answer_is_kept_as_long_as_the_manager_names_it(publisher: Publisher) -> None:
+    link = publisher.link
+    assert isinstance(link, FakeLink)
+    assert not publisher.needs_worker()
+    link.silent = True
+    assert publisher.needs_worker()
+    publisher.assign(*ONE, 0)
+    assert publisher.link is link
+
+
+def test_a_worker_that_does_not_answer_is_left_for_another_with_what_it_has_not_acknowledged(
+    publisher: Publisher,
+) -> None:
+    publisher.mark(1)
+    acknowledge(publisher, 2)
+    publisher.mark(2)
+    link = publisher.link
+    assert isinstance(link, FakeLink)
+    link.silent = True
+    publisher.assign(*OTHER, 0)
+    assert (publisher.worker, link.state) == ("worker-2", LinkState.CLOSED)
+    publisher.pump()
+    assert publisher.link is not None
+    assert len(publisher.link.outbox.pending) == 1

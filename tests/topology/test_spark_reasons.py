@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topology.spark.reasons import describe_place, read_ending, unfit_ending
+from topology.spark.reasons import Ending, describe_place, read_ending
 
 BARRIER = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -86,5 +86,6 @@ def test_endings_that_no_python_raised_have_codes_of_their_own() -> None:
 
 
 def test_what_tasks_say_of_a_plan_that_cannot_run_names_the_type_of_error() -> None:
-    ending = unfit_ending("ConfigError: stages.script.python is off: turn it on")
-    assert (ending.code, ending.reason) == ("ConfigError", "ConfigError: stages.script.python is off: turn it on")
+    fault = "ConfigError: stages.script.python is off: turn it on"
+    text = f"{BARRIER}topology.spark.errors.UnfitPlanError: {fault}\n\n\tat org.apache.spark.Some(x)"
+    assert read_ending(text, HOSTS) == Ending(fault, "ConfigError", unfit=True)

@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -61,18 +61,24 @@ class Running:
     marks: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
 
-    def start(self) -> None:
-        addresses = [task.exchange.server.endpoint for task in self.tasks]
+    def start(self, meeting: Sequence[int] | None = None) -> None:
+        """All tasks work, and meet, or those of `meeting` alone."""
 
         def run(task: Task) -> None:
             try:
-                task.run(addresses)
+                task.run()
             except TopologyError as error:
                 self.failures.append(error)
 
         self.threads = [threading.Thread(target=run, args=(task,)) for task in self.tasks]
         for thread in self.threads:
             thread.start()
+        for task in range(len(self.tasks)) if meeting is None else meeting:
+            self.meet(task)
+
+    def meet(self, task: int) -> None:
+        """That task learns where all listen."""
+        self.tasks[task].meet([one.exchange.server.endpoint for one in self.tasks])
 
     def listen(self, worker: str = "worker") -> None:
         """A worker is there for the publisher."""
@@ -145,7 +151,13 @@ class AdjustedClock(SystemClock):
 def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callable[..., Running]]:
     running: list[Running] = []
 
-    def start(tasks: int = 1, header: str = "", text: str = PLAN, clock: Clock | None = None) -> Running:
+    def start(
+        tasks: int = 1,
+        header: str = "",
+        text: str = PLAN,
+        clock: Clock | None = None,
+        meeting: Sequence[int] | None = None,
+    ) -> Running:
         plan = build(analyse(parse(text.format(header=header))))
         topology = Topology(KEY, EPOCH, plan, tasks)
         stages = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000)
@@ -156,7 +168,7 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callabl
             [Task(topology, index, stages, zmq_context, clock or SystemClock()) for index in range(tasks)],
         )
         running.append(made)
-        made.start()
+        made.start(meeting)
         return made
 
     yield start
@@ -190,6 +202,46 @@ def test_events_pass_a_parallel_stage_and_come_out_in_order(launch: Callable[...
     running.until(lambda: len(running.out) == len(expected))
     assert [number for _, number in running.out] == [number for _, number in expected]
     running.until(lambda: not running.link("B").unacknowledged())
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_task_that_has_not_met_the_others_yet_is_waited_for(launch: Callable[..., Running], late: int) -> None:
+    running = launch(2, meeting=(1 - late,))
+    running.listen()
+    opening = OpenLink("worker", (schema_of("B"),), KEY, EPOCH, attempt=running.topology.attempt)
+    link = running.senders["B"] = running.opened(opening)
+    running.until_every_task_has_ticked()
+    receives = next(index for index, task in enumerate(running.tasks) if task.receivers)
+    if late != receives:
+        running.until(link.has_room)
+        running.send("B", [(1, 1)])
+        running.until_every_task_has_ticked()
+    assert not running.out
+    running.meet(late)
+    running.until(link.has_room)
+    running.send("B", [(2, 2)])
+    running.until(lambda: (2, 2) in running.out)
+    assert running.out == sorted(running.out)
+
+
+TRIGGERED = """@Plan:name('Routed') {header}
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+define trigger Ticks at every 20 millisec;
+@info(name='times') @dist(execGroup='times', parallel='2') from Ticks select triggered_time as number insert into Out;
+"""
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_trigger_fires_only_when_its_task_has_met_the_others(launch: Callable[..., Running], late: int) -> None:
+    running = launch(2, text=TRIGGERED, meeting=())
+    running.listen()
+    running.until_every_task_has_ticked()
+    for task in (1 - late, late):
+        running.meet(task)
+    running.until(lambda: running.out)
+    assert all(time == number for time, number in running.out)
+    assert all(thread.is_alive() for thread in running.threads)
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
@@ -272,6 +324,7 @@ def test_what_a_lost_worker_did_not_take_goes_to_the_next(launch: Callable[..., 
     lost.close()
     publisher = running.tasks[0].publishers[0]
     running.until(publisher.needs_worker)
+    assert running.tasks[0].asks.is_set()
     running.out.clear()
     running.acknowledging = True
     running.listen()

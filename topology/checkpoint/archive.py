@@ -23,17 +23,22 @@ logger = logging.getLogger(__name__)
 BEGIN_ANEW = "none"
 """What a submission says that is to begin without any state."""
 
+FORMER = "former-"
+"""So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
+follows."""
+
 RESERVED_AT_ONCE = 10
 """So many numbers of checkpoints are reserved with one write."""
 
 
 class Opened(msgspec.Struct, frozen=True):
     """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
-    checkpoint's."""
+    checkpoint's. Another plan of the name had checkpoints here: the newest is the savepoint `kept`; empty: none had."""
 
     opening: Opening
     reference: str
     number: int
+    kept: str = ""
 
 
 class Archive:
@@ -45,27 +50,32 @@ class Archive:
         self._bases: dict[RunId, Manifest] = {}
         self._manifests: dict[str, Manifest] = {}
 
+    def check(self) -> None:
+        """The store can be used now."""
+        self._store.check()
+
     def open_run(self, run: RunId, restore: str, restore_epoch: int = 0) -> Opened:
         """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
         its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
         that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
-        begins from the newest checkpoint that counts."""
+        begins from the newest checkpoint that counts. Those of another plan of the name never count for it; the newest
+        of them becomes a savepoint."""
         told_under = restore_epoch or run.epoch
-        lineage = self._lineage(run.key)
-        epoch, attempt = lineage.newest()
-        if restore == BEGIN_ANEW and run.attempt == 0 and told_under == run.epoch < epoch:
-            # Epochs are counted anew when the manager's database was: this plan has nothing to do with that one. One
-            # that was told so earlier may have begun meanwhile, and the higher epoch be its own.
-            lineage = Lineage(reserved=lineage.reserved)
-        elif (run.epoch, run.attempt) < (epoch, attempt):
-            raise CheckpointError(
-                f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
-                f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was "
-                "replaced; then restart the plan from none, or remove its folder in checkpoint.location"
-            )
-        begun_before = any(span.epoch >= told_under for span in lineage.spans)
-        taken = self._store.taken(run.key)
+        # One that was told so earlier may have begun meanwhile, and what was found be its own.
+        told_now = bool(restore) and run.attempt == 0 and told_under == run.epoch
+        lineage, taken = self._lineage(run.key), self._store.taken(run.key)
         highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
+        kept = ""
+        if self._is_anothers(run, lineage):
+            if run.deployed_ms in lineage.former and not told_now:
+                raise CheckpointError(_taken_by_another(run))
+            kept = self._keep_newest(run.key, lineage)
+            lineage = lineage.passed_on(run.deployed_ms, highest)
+        elif told_now and run.epoch < lineage.newest()[0]:
+            lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted anew
+        elif (run.epoch, run.attempt) < lineage.newest():
+            raise CheckpointError(_later_has_begun(run, lineage))
+        begun_before = any(span.epoch >= told_under for span in lineage.spans)
         found: tuple[str, Manifest] | None = None
         if restore and not begun_before:
             found = None if restore == BEGIN_ANEW else self._store.savepoint(run.key, restore)
@@ -81,6 +91,7 @@ class Archive:
                 lineage,
                 spans=with_span(closed, CheckpointSpan(run.epoch, run.attempt, 0)),
                 reserved=highest + RESERVED_AT_ONCE,
+                deployed_ms=run.deployed_ms or lineage.deployed_ms,
             ),
         )
         self._forget_runs(run.key, run.epoch)
@@ -88,7 +99,7 @@ class Archive:
             self._bases[run] = found[1]
         closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
         opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
-        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)))
+        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept)
 
     def reserve(self, run: RunId) -> int:
         """More numbers are reserved; this is the last of them."""
@@ -125,6 +136,7 @@ class Archive:
             duration_ms=order.duration_ms,
             alignment_ms=max((part.alignment_ms for part in order.parts), default=0),
             name=order.name,
+            deployed_ms=lineage.deployed_ms,
         )
         reference = self._store.write_manifest(manifest)
         self._manifests[reference] = manifest
@@ -163,16 +175,45 @@ class Archive:
         self._sweep(key, lineage, max([0, *(one.checkpoint for one in taken)]) + 1)
         return len(taken)
 
-    def forget(self, key: PlanKey, epoch: int) -> None:
-        """The plan was undeployed when it had that epoch: it has savepoints alone. A later epoch's are left alone."""
+    def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
+        """The plan that was deployed at `deployed_ms` (0: not told) was undeployed when it had that epoch: it has
+        savepoints alone. A later epoch's are left alone, and another plan's of its name."""
         lineage = self._lineage(key)
+        if self._is_anothers(RunId(key, epoch, 0, deployed_ms), lineage):
+            return
         if lineage.newest()[0] > epoch or any(run.key == key for run in self._bases):
             return
         for one in self._store.taken(key):
             self._delete(key, one)
         if lineage.spans:
-            self._store.write_lineage(key, Lineage(reserved=lineage.reserved, void=lineage.reserved))
+            self._store.write_lineage(
+                key, Lineage(reserved=lineage.reserved, void=lineage.reserved, former=lineage.former)
+            )
         self._store.sweep(key, [], lineage.reserved + 1)
+
+    def _is_anothers(self, run: RunId, lineage: Lineage) -> bool:
+        """True when what is kept is of another plan than the run's, or such a one has begun here since."""
+        if not run.deployed_ms or run.deployed_ms == lineage.deployed_ms:
+            return False
+        if run.deployed_ms in lineage.former:
+            return True
+        if lineage.deployed_ms or not lineage.spans:
+            return bool(lineage.spans)
+        # An earlier version wrote it, and the plan may be older than that.
+        newest = self._newest_taken(run.key, lineage)
+        manifest = self._read(self._store.reference(run.key, newest)) if newest is not None else None
+        return manifest is not None and manifest.taken_ms < run.deployed_ms
+
+    def _keep_newest(self, key: PlanKey, lineage: Lineage) -> str:
+        """The newest checkpoint that counts is a savepoint; gives its name, empty when there is none."""
+        found = self._newest(key, lineage)
+        if found is None:
+            return ""
+        reference, manifest = found
+        name = manifest.name if reference == lineage.base else f"{FORMER}{manifest.checkpoint}"
+        if reference != lineage.base:
+            self._store.keep(manifest, name)
+        return name
 
     def _newest(self, key: PlanKey, lineage: Lineage) -> tuple[str, Manifest] | None:
         found = self._store.newest(key, lineage, _warn)
@@ -198,13 +239,15 @@ class Archive:
             except CheckpointUnreadableError as unreadable:
                 _warn(str(unreadable))
                 continue
-            return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE)
+            return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE, deployed_ms=manifest.deployed_ms)
         return Lineage()
 
     def _own_lineage(self, run: RunId) -> Lineage:
         """The lineage, if the run is the plan's newest attempt."""
         lineage = self._lineage(run.key)
         epoch, attempt = lineage.newest()
+        if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
+            raise CheckpointError(_taken_by_another(run))
         if (run.epoch, run.attempt) != (epoch, attempt):
             raise CheckpointError(
                 f"attempt {attempt} of epoch {epoch} of {run.key.topology()} has begun: checkpoints of attempt "
@@ -243,6 +286,23 @@ class Archive:
     def _forget_runs(self, key: PlanKey, epoch: int) -> None:
         for run in [run for run in self._bases if run.key == key and run.epoch <= epoch]:
             del self._bases[run]
+
+
+def _taken_by_another(run: RunId) -> str:
+    return (
+        f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location since "
+        "this one: managers with databases of their own must not share it; the newest checkpoint of this one is kept "
+        f"as savepoint {FORMER}<number>: undeploy the other plan, then restart this one from there or from none"
+    )
+
+
+def _later_has_begun(run: RunId, lineage: Lineage) -> str:
+    epoch, attempt = lineage.newest()
+    return (
+        f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
+        f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was replaced "
+        "by an older one; then restart the plan from a savepoint or from none"
+    )
 
 
 def _closed(lineage: Lineage, taken: Iterable[Taken]) -> tuple[CheckpointSpan, ...]:

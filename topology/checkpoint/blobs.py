@@ -128,8 +128,8 @@ class ObjectBlobs:
     def put(self, name: str, pieces: Sequence[Buffer]) -> None:
         path = f"{self._folder}/{name}"
         with self._told(name):
-            if self._has_folders:
-                self._system.create_dir(path.rpartition("/")[0], recursive=True)
+            if self._has_folders and (parent := path.rpartition("/")[0]):
+                self._system.create_dir(parent, recursive=True)
             unfinished = f"{path}.{secrets.token_hex(4)}{_BEING_WRITTEN}"
             written = unfinished if isinstance(self._system, HadoopFileSystem) else path
             with self._system.open_output_stream(written) as stream:

@@ -135,10 +135,10 @@ class Coordinator:
         before = run.seen.get(message.task)
         if before is not None and before.peer != peer:
             run.told_ms = None
-        run.seen[message.task] = TaskSeen(peer, now_ms)
+        run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
             run.due_ms = now_ms + self._timing.interval_ms
-        return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms)
+        return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
 
     def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
         """A task has done its part of a checkpoint, or could not; what is over is left out."""

@@ -30,6 +30,8 @@ _SEAL = struct.Struct(">8sH32sQ")
 NAME_BYTES = 16
 MOST_SPANS = 64
 """So many of the newest attempts are remembered."""
+MOST_FORMER = 64
+"""So many of the plans that had the name before are remembered."""
 
 Sealed = TypeVar("Sealed", bound=msgspec.Struct)
 
@@ -60,7 +62,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     The query plan is kept as it was, so that a savepoint can be understood by an edited plan. `size_bytes` is the size
     of all states, `stored_bytes` what this checkpoint added to the store. `spans` ends with the attempt that took it.
-    `name` is that of a savepoint, else empty.
+    `name` is that of a savepoint, else empty. The plan was deployed first at `deployed_ms`, which tells plans of one
+    name apart; 0: not known, an earlier version wrote this.
     """
 
     key: PlanKey
@@ -79,6 +82,7 @@ class Manifest(msgspec.Struct, frozen=True):
     duration_ms: int
     alignment_ms: int
     name: str = ""
+    deployed_ms: int = 0
 
     def fingerprint(self) -> str:
         """What stands for the query plan that was running."""
@@ -93,12 +97,17 @@ class Lineage(msgspec.Struct, frozen=True):
     """Which checkpoints of a plan count: those of the attempts in `spans`, oldest first, up to the last that each span
     names. The last span is that of the attempt that began last: of it all complete checkpoints count, and its `last` is
     0. Numbers up to `reserved` may have been given out. Checkpoints up to `void` do not count any more, since the plan
-    was begun anew, or from the savepoint that `base` refers to, which counts as long as no checkpoint does."""
+    was begun anew, or from the savepoint that `base` refers to, which counts as long as no checkpoint does.
+
+    All this is of the plan that was deployed first at `deployed_ms`, 0: not known. Others of its name, told apart by
+    the same time, that had checkpoints here before it are `former`, the newest last."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     reserved: int = 0
     void: int = 0
     base: str = ""
+    deployed_ms: int = 0
+    former: tuple[int, ...] = ()
 
     def counts(self, epoch: int, attempt: int, checkpoint: int) -> bool:
         """True when the checkpoint with this number, taken by that attempt, is one to begin from."""
@@ -112,6 +121,12 @@ class Lineage(msgspec.Struct, frozen=True):
     def newest(self) -> tuple[int, int]:
         """Epoch and attempt of the topology that began last; zeros when there was none."""
         return (self.spans[-1].epoch, self.spans[-1].attempt) if self.spans else (0, -1)
+
+    def passed_on(self, deployed_ms: int, highest: int) -> Lineage:
+        """That of another plan of the name, which was deployed first at `deployed_ms`: no checkpoint up to `highest`
+        counts for it."""
+        former = (*(one for one in self.former if one != deployed_ms), self.deployed_ms)
+        return Lineage(reserved=highest, void=highest, deployed_ms=deployed_ms, former=former[-MOST_FORMER:])
 
 
 def fingerprint(query_plan: str) -> str:

@@ -17,7 +17,7 @@ from enum import Enum
 
 from cep_common.checkpoint_messages import ReportPart
 from cep_common.driver_messages import CheckpointState, CheckpointTrigger
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import CheckpointSpan
 
 HISTORY = 8
@@ -66,11 +66,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class RunId:
-    """One attempt of a topology."""
+    """One attempt of a topology. Its plan was deployed first at `deployed_ms`; 0: that was not told."""
 
     key: PlanKey
     epoch: int
     attempt: int
+    deployed_ms: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -93,10 +94,11 @@ class Attempted:
 
 @dataclass(slots=True)
 class TaskSeen:
-    """A task that has joined: where it is answered, and when it was heard last."""
+    """A task that has joined: where it is answered, when it was heard last, and where it listens for others."""
 
     peer: bytes
     heard_ms: int
+    exchange: Endpoint
 
 
 @dataclass(slots=True)
@@ -123,6 +125,12 @@ class Run:
     final: bool = False
     failures: int = 0
     history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def exchanges(self) -> tuple[Endpoint, ...]:
+        """Where all tasks listen for each other, in order; none before all have joined."""
+        if len(self.seen) < self.tasks:
+            return ()
+        return tuple(self.seen[task].exchange for task in range(self.tasks))
 
     def spans(self) -> tuple[CheckpointSpan, ...]:
         """Which results stand; none as long as the run is not the plan's."""

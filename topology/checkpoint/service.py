@@ -9,8 +9,6 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
 
 import msgspec
 import zmq
@@ -38,6 +36,7 @@ from topology.checkpoint.instructions import (
     WriteManifest,
 )
 from topology.checkpoint.runs import Run, RunId
+from topology.checkpoint.storing import Storing
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +48,6 @@ MOST_FAILED = 16
 """So many failed ones are remembered."""
 MOST_SAVEPOINTS = 256
 """So many savepoints are told of, the newest."""
-
-Answer = TypeVar("Answer")
 
 
 class RunOpened(msgspec.Struct, frozen=True):
@@ -75,12 +72,13 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
     """What is told of a topology: which results stand, its newest checkpoints, which one it began from, and how many
-    failed."""
+    failed. In the savepoint `kept` is what another plan of the name had when this one began; empty: none had."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
     failed: int = 0
+    kept: str = ""
 
 
 class CheckpointService(threading.Thread):
@@ -98,11 +96,11 @@ class CheckpointService(threading.Thread):
     ) -> None:
         """Tasks can reach `endpoint`. Raises PortInUseError."""
         super().__init__(name="checkpoints", daemon=True)
-        self._archive = archive
         self._clock = clock
         self._coordinator = Coordinator(timing, takes=archive is not None)
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
+        self._kept_of_former: dict[tuple[PlanKey, int], str] = {}
         self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
         self._kept: dict[tuple[PlanKey, str], SavepointReport] = {}
         self._asked: dict[tuple[PlanKey, str], SavepointReport] = {}
@@ -111,7 +109,7 @@ class CheckpointService(threading.Thread):
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._storing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint-store")
+        self._storing = Storing(archive, clock, self._orders.put, self._list_savepoints)
         self._closing = threading.Event()
         self._socket = listening_socket(context, Door.COORDINATOR, host, MAXIMUM_DATA_BYTES)
         try:
@@ -154,9 +152,12 @@ class CheckpointService(threading.Thread):
         """The plan's checkpoints so far are not kept any more."""
         self._orders.put(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
 
-    def forget(self, key: PlanKey, epoch: int) -> None:
-        """The plan is not deployed any more, and had that epoch last: its checkpoints are not kept."""
-        self._orders.put(lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch)))
+    def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
+        """The plan is not deployed any more, and had that epoch last: its checkpoints are not kept. `deployed_ms`: see
+        `Archive.forget`."""
+        self._orders.put(
+            lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms))
+        )
 
     def forget_told(self, key: PlanKey, epoch: int) -> None:
         """Nothing is told of that topology any more."""
@@ -177,17 +178,22 @@ class CheckpointService(threading.Thread):
         """What there is to tell of savepoints."""
         return self._savepoints
 
+    def store_problem(self) -> str:
+        """Why nothing can be stored or read now, as far as that is known; empty: nothing is wrong."""
+        return self._storing.problem
+
     def close(self) -> None:
         """The threads have ended; what was being written is."""
         self._closing.set()
         if self.is_alive():
             self.join()
-        self._storing.shutdown(wait=True)
+        self._storing.close()
         self._socket.close()
 
     # ---- this thread ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
+        self._storing.check()
         self._list_savepoints()
         while not self._closing.is_set():
             try:
@@ -205,7 +211,9 @@ class CheckpointService(threading.Thread):
         while not self._orders.empty():
             self._news = True
             self._orders.get()()
-        self._do(self._coordinator.on_time(self._clock.monotonic_ms()))
+        now_ms = self._clock.monotonic_ms()
+        self._do(self._coordinator.on_time(now_ms))
+        self._storing.on_time(now_ms)
         if self._news:
             self._news = False
             self._tell()
@@ -265,23 +273,29 @@ class CheckpointService(threading.Thread):
                 return
             self._begin(run, tasks, answer)
 
-        archive = self._archive
-        if archive is None or beside:
+        if beside or not self._storing.works:
             self._begin(run, tasks, None)
         else:
-            self._store(lambda: archive.open_run(run, restore, restore_epoch), opened)
+            self._storing.do(lambda archive: archive.open_run(run, restore, restore_epoch), opened)
 
     def _begin(self, run: RunId, tasks: int, opened: Opened | None) -> None:
         self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
         self._begun_from[run.key, run.epoch] = number
+        if opened is not None and opened.kept:
+            logger.warning(
+                "checkpoints of another plan of this name were there: topology=%s kept_as_savepoint=%s",
+                run.key.topology(),
+                opened.kept,
+            )
+            self._kept_of_former[run.key, run.epoch] = opened.kept
+            self._list_savepoints()
         begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
         logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
         self._events.put(RunOpened(run, reference, number))
 
     def _take_over(self, run: RunId) -> None:
         """A run that has begun beside an older one is the plan's now."""
-        archive = self._archive
 
         def opened(answer: Opened | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
@@ -289,30 +303,24 @@ class CheckpointService(threading.Thread):
             else:
                 self._coordinator.open_run(run, answer.opening)
 
-        if archive is not None:
-            self._store(lambda: archive.open_run(run, ""), opened)
+        self._storing.do(lambda archive: archive.open_run(run, ""), opened)
 
     def _end_run(self, run: RunId, reason: str) -> None:
         self._do(self._coordinator.end_run(run, reason))
         self._plans.pop(run, None)
-        archive = self._archive
-        if archive is not None:
-            self._store(lambda: archive.end_run(run), lambda _: None)
+        self._storing.do(lambda archive: archive.end_run(run), lambda _: None)
 
     def _reserve(self, run: RunId) -> None:
-        archive = self._archive
-
         def reserved(answer: int | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
                 logger.warning("no numbers reserved: topology=%s reason=%s", run.key.topology(), answer)
             else:
                 self._coordinator.numbers_reserved(run, answer)
 
-        if archive is not None:
-            self._store(lambda: archive.reserve(run), reserved)
+        self._storing.do(lambda archive: archive.reserve(run), reserved)
 
     def _write(self, order: WriteManifest) -> None:
-        archive, run = self._archive, order.run
+        run = order.run
         plan, spans = self._plans.get(run, ""), self._spans_of(run)
         taken_ms = self._clock.now_ms()
 
@@ -323,8 +331,7 @@ class CheckpointService(threading.Thread):
                 logger.warning("checkpoint failed: %s reason=%s", what, error)
             self._do(self._coordinator.written(run, order.checkpoint, error, self._clock.monotonic_ms()))
 
-        if archive is not None:
-            self._store(lambda: archive.write(order, plan, spans, taken_ms), written)
+        self._storing.do(lambda archive: archive.write(order, plan, spans, taken_ms), written)
 
     def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
         found = self._coordinator.runs.get((run.key, run.epoch))
@@ -349,7 +356,6 @@ class CheckpointService(threading.Thread):
     def _delete_savepoint(self, key: PlanKey, name: str) -> None:
         if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
             self._asked.pop((key, name), None)
-        archive = self._archive
 
         def deleted(answer: CheckpointError | None) -> None:
             self._kept_back.pop((key, name), None)
@@ -357,13 +363,11 @@ class CheckpointService(threading.Thread):
                 logger.warning("savepoint not removed: topology=%s name=%s reason=%s", key.topology(), name, answer)
                 self._kept_back[key, name] = f"not deleted: {answer.message}"
 
-        if archive is not None:
-            self._store(lambda: archive.delete_savepoint(key, name), deleted)
+        self._storing.do(lambda archive: archive.delete_savepoint(key, name), deleted)
         self._list_savepoints()
 
     def _list_savepoints(self, taken: tuple[PlanKey, str] | None = None) -> None:
         """What is kept is known, also of the one that was just taken."""
-        archive = self._archive
 
         def listed(answer: list[SavepointReport] | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
@@ -373,43 +377,24 @@ class CheckpointService(threading.Thread):
             if taken is not None:
                 self._asked.pop(taken, None)
 
-        if archive is not None:
-            self._store(lambda: _reports(archive), listed)
+        self._storing.do(_reports, listed)
 
     def _tend(self, failed: str, key: PlanKey, work: Callable[[Archive], object]) -> None:
-        archive = self._archive
-
         def done(answer: object) -> None:
             if isinstance(answer, CheckpointError):
                 logger.warning("checkpoints %s: topology=%s reason=%s", failed, key.topology(), answer)
 
-        if archive is not None:
-            self._store(lambda: work(archive), done)
+        self._storing.do(work, done)
 
     # ---- between the threads ----------------------------------------------------------------------------------------
-
-    def _store(self, work: Callable[[], Answer], done: Callable[[Answer | CheckpointError], None]) -> None:
-        """`work` is done by the store's thread, one after the other; `done` gets its answer in this one."""
-
-        def finished(future: Future[Answer]) -> None:
-            error = future.exception()
-            if error is None:
-                answer: Answer | CheckpointError = future.result()
-            elif isinstance(error, CheckpointError):
-                answer = error
-            else:
-                logger.error("the store's thread failed", exc_info=error)
-                answer = CheckpointError(f"the store failed: {error}")
-            self._orders.put(lambda: done(answer))
-
-        self._storing.submit(work).add_done_callback(finished)
 
     def _tell(self) -> None:
         """What others may read is up to date."""
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         for (key, epoch), run in self._coordinator.runs.items():
             begun_from = self._begun_from.get((key, epoch), 0)
-            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
+            of_former = self._kept_of_former.get((key, epoch), "")
+            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures, of_former)
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
@@ -425,6 +410,7 @@ class CheckpointService(threading.Thread):
         self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
         self._begun_from.pop((key, epoch), None)
+        self._kept_of_former.pop((key, epoch), None)
 
 
 def _age(savepoint: SavepointReport) -> tuple[int, str]:
@@ -461,4 +447,8 @@ def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
 def _differ(before: PlanCheckpoints, now: PlanCheckpoints) -> bool:
     """True when there is news; that the clock was set a little is none."""
     states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
-    return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)
+    return states[0] != states[1] or (before.spans, before.begun_from, before.kept) != (
+        now.spans,
+        now.begun_from,
+        now.kept,
+    )

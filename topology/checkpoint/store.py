@@ -24,12 +24,12 @@ from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, Range, safe
 from topology.checkpoint.errors import CheckpointUnreadableError
 from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
 from topology.checkpoint.object_stores import open_objects
-from topology.checkpoint.sql_blobs import SqlBlobs
 
 logger = logging.getLogger(__name__)
 
 _MANIFEST = re.compile(r"(\d{19})-(\d+)-(\d+)", re.ASCII)
 _DAMAGED = "-damaged"
+_CHECKED = "checked"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
 _NEAR_BYTES = 256 * 1024
@@ -57,6 +57,11 @@ class CheckpointStore:
     def __init__(self, location: str, blobs: Blobs) -> None:
         self.location = location
         self._blobs = blobs
+
+    def check(self) -> None:
+        """Checkpoints could be stored now: something was, and was removed. Raises StoreUnreachableError."""
+        self._blobs.put(_CHECKED, [b"checked"])
+        self._blobs.delete(_CHECKED)
 
     # ---- packs ------------------------------------------------------------------------------------------------------
 
@@ -184,6 +189,12 @@ class CheckpointStore:
         """The reference of the savepoint of this name, if there is one."""
         return f"{_folder(key)}/savepoints/{safe_name(name)}"
 
+    def keep(self, manifest: Manifest, name: str) -> None:
+        """The checkpoint is kept as a savepoint too."""
+        self._blobs.put(
+            self.savepoint_reference(manifest.key, name), [seal(msgspec.structs.replace(manifest, name=name))]
+        )
+
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no savepoint of this name."""
         self._blobs.delete(self.savepoint_reference(key, name))
@@ -264,6 +275,8 @@ def open_store(location: str) -> CheckpointStore:
     database (SQLAlchemy). Raises StoreUnreachableError."""
     scheme = _scheme(location)
     if scheme.partition("+")[0] in _DATABASES:
+        from topology.checkpoint.sql_blobs import SqlBlobs  # noqa: PLC0415 - a seventh of what a stage loads to start
+
         blobs = SqlBlobs(location)
         return CheckpointStore(blobs.shown, blobs)
     if scheme in ("", "file"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cep_common.clock import Clock
-from cep_common.driver_messages import TopologyReport
+from cep_common.driver_messages import CheckpointSettings, TopologyReport
 from cep_common.security.context import GuardedContext
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.service import CheckpointService
@@ -25,6 +25,11 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
     return service
 
 
+def told_of(config: DriverConfig, service: CheckpointService) -> CheckpointSettings:
+    """How checkpoints are taken, and whether they can be."""
+    return msgspec.structs.replace(config.checkpoint.settings(), problem=service.store_problem())
+
+
 def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointService) -> tuple[TopologyReport, ...]:
     """The reports with what there is to tell of checkpoints."""
     found = []
@@ -37,6 +42,7 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
                 checkpoints=told.checkpoints,
                 begun_from=told.begun_from,
                 failed_checkpoints=told.failed,
+                kept_savepoint=told.kept,
             )
         )
     return tuple(found)

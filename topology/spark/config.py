@@ -63,7 +63,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    first_backoff_ms: Count = 500
+    first_backoff_ms: Count = 200
     longest_backoff_ms: Count = 10_000
     start_timeout_ms: Count = 60_000
 

@@ -35,7 +35,7 @@ from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import RunOpened, RunRefused
 from topology.lifecycle import Action, Instruction, TopologyRuns
 from topology.order_fence import OrderFence
-from topology.spark.checkpointing import start_checkpoints, with_checkpoints
+from topology.spark.checkpointing import start_checkpoints, told_of, with_checkpoints
 from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
@@ -69,7 +69,6 @@ class JobEnded(msgspec.Struct, frozen=True):
     key: PlanKey
     epoch: int
     ending: Ending
-    unfit: bool
 
 
 class Driver:
@@ -83,7 +82,7 @@ class Driver:
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
         self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
         self._opening: dict[RunId, SubmitTopology] = {}
-        self._forgotten: dict[PlanKey, int] = {}
+        self._forgotten: dict[PlanKey, tuple[int, int]] = {}
         self._failures = Failures()
         self._started_ms = clock.now_ms()
         self._context = open_context(
@@ -194,7 +193,7 @@ class Driver:
                 failure = Ending(run.recalled, "recalled") if run.recalled else ending.ending
                 self._failures.note(ending.key, failure, self._clock.now_ms())
                 self._watch.look_again()
-        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.unfit, now_ms))
+        self._do(self._runs.job_ended(ending.key, ending.epoch, reason, ending.ending.unfit, now_ms))
         if (ending.key, ending.epoch) not in self._runs.runs:
             self._checkpoints.forget_told(ending.key, ending.epoch)
             self._forget(ending.key)
@@ -208,7 +207,7 @@ class Driver:
                 case RunRefused(reason=reason, unfit=unfit):
                     logger.warning("topology not started: topology=%s reason=%s", key.topology(), reason)
                     self._opening.pop(event.run, None)
-                    self._ended(JobEnded(key, epoch, Ending(reason, "no-checkpoint"), unfit), now_ms)
+                    self._ended(JobEnded(key, epoch, Ending(reason, "no-checkpoint", unfit=unfit)), now_ms)
                 case RestartTopology(reason=reason):
                     self._do(self._runs.recall(key, epoch, attempt, reason))
                 case Drained(error=error):
@@ -230,7 +229,7 @@ class Driver:
             case KillTopology(key=key, epoch=epoch):
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
                 if message.forget:
-                    self._forgotten[key] = message.forget
+                    self._forgotten[key] = message.forget, message.deployed_ms
                     self._failures.forget(key)  # at once: the next plan of that name may run before this one has ended
                 self._do(self._runs.kill(key, epoch, message.drain))
                 self._forget(key)
@@ -247,7 +246,7 @@ class Driver:
         for instruction in instructions:
             submission = instruction.submission
             job_id = (submission.key, submission.epoch)
-            run = RunId(*job_id, instruction.attempt)
+            run = RunId(*job_id, instruction.attempt, submission.deployed_ms)
             if instruction.action is Action.START_JOB:
                 self._open(run, submission)
             elif instruction.action is Action.DRAIN_JOB:
@@ -271,15 +270,20 @@ class Driver:
         submission = self._opening.pop(run, None)
         known = self._runs.runs.get((run.key, run.epoch))
         if submission is None or known is None or known.state != "starting" or known.recalled:
-            self._ended(JobEnded(run.key, run.epoch, CANCELLED, unfit=False), now_ms)
+            self._ended(JobEnded(run.key, run.epoch, CANCELLED), now_ms)
             return
         job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, restore)
         job.start()
 
     def _forget(self, key: PlanKey) -> None:
-        """The checkpoints of a plan that is not deployed any more go when its last topology has ended."""
-        if key in self._forgotten and not any(known == key for known, _ in self._runs.runs):
-            self._checkpoints.forget(key, self._forgotten.pop(key))
+        """The checkpoints of a plan that is not deployed any more go when its last topology has ended; the next plan of
+        its name may wait for that already, and begins after they are gone."""
+        if key not in self._forgotten:
+            return
+        last, deployed_ms = self._forgotten[key]
+        if not any(known == key and epoch <= last for known, epoch in self._runs.runs):
+            del self._forgotten[key]
+            self._checkpoints.forget(key, last, deployed_ms)
 
     def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
@@ -299,8 +303,8 @@ class Driver:
             log=self._config.log,
         )
 
-        def ended(ending: Ending, *, unfit: bool) -> None:
-            self._endings.put(JobEnded(key, epoch, ending, unfit))
+        def ended(ending: Ending) -> None:
+            self._endings.put(JobEnded(key, epoch, ending))
 
         return TopologyJob(self._spark, key, assignment, self._watch.hosts, ended)
 
@@ -353,7 +357,7 @@ class Driver:
                 if one.usable
             ),
             insight=self._door.address if self._door is not None else None,
-            checkpointing=self._config.checkpoint.settings(),
+            checkpointing=told_of(self._config, self._checkpoints),
         )
         try:
             answer = client.request(message)

@@ -1,4 +1,4 @@
-"""Errors that end the driver process."""
+"""Errors that end the driver process, and the one by which a task ends its topology for good."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ class SessionLostError(CepError):
     """The Spark session is over, though nobody stopped it here; whoever supervises the driver starts it again."""
 
     code = "session-lost"
+
+
+class UnfitPlanError(CepError):
+    """A task has found that the plan cannot run here: to start the topology again is no use."""
+
+    code = "unfit-plan"
 
 
 class DriverReplacedError(CepError):

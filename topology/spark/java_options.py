@@ -14,12 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
 PLAIN_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -69,16 +67,12 @@ def _write(path: Path) -> None:
     options = f"{PLAIN_OPTIONS} {_option('ArchiveClassesAtExit', path)}"
     session = builder.config("spark.driver.extraJavaOptions", options).config("spark.log.level", "OFF").getOrCreate()
     context = session.sparkContext
-    context.parallelize(range(2), 2).barrier().mapPartitions(_meet).collect()
+    context.parallelize(range(2), 2).barrier().mapPartitions(list).collect()
     gateway: Any = context._gateway
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the sign for Java to end
     gateway.proc.wait()
-
-
-def _meet(_rows: Iterable[int]) -> list[int]:
-    return [len(BarrierTaskContext.get().allGather("here"))]
 
 
 def _option(name: str, path: Path) -> str:

@@ -8,8 +8,11 @@ from string import ascii_letters, digits
 
 import msgspec
 
+from topology.spark.errors import UnfitPlanError
+
 _LOST = re.compile(r"ExecutorLostFailure \(executor (\S+) |Lost executor (\S+) on|[Ee]xecutor (\S+) (?:was )?lost")
 _OWN = re.compile(r"^(?:topology|cep_common)\.\w+\.\w+: ")
+_UNFIT = re.compile(rf"^{re.escape(f'{UnfitPlanError.__module__}.{UnfitPlanError.__name__}')}: (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): .+$", re.MULTILINE)
 _MODULE = "._" + ascii_letters + digits
 _FOREIGN = ("py4j", "org.apache.spark", "java.")
@@ -19,7 +22,8 @@ _PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(pr
 
 class Ending(msgspec.Struct, frozen=True):
     """Why a topology's job is over: `reason` is for the topology's state, `code` the type of error. The `traceback` is
-    Python's, empty when no Python failed; `instance`, `host` and `process_id` tell where, as far as that is known."""
+    Python's, empty when no Python failed; `instance`, `host` and `process_id` tell where, as far as that is known.
+    `unfit` says that the plan itself is at fault: another try is no use."""
 
     reason: str
     code: str = "ended"
@@ -27,6 +31,7 @@ class Ending(msgspec.Struct, frozen=True):
     instance: str = ""
     host: str = ""
     process_id: int = 0
+    unfit: bool = False
 
     def text(self) -> str:
         """The reason without the type of error."""
@@ -48,6 +53,10 @@ def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:
         host = hosts.get(executor, "")
         reason = f"an executor was lost on {host}" if host else "an executor was lost"
         return Ending(reason, "executor-lost", host=host)
+    unfit = _UNFIT.search(text)
+    if unfit is not None:
+        code, _, _ = unfit[1].partition(": ")
+        return Ending(unfit[1], code if code.isidentifier() else "unfit", unfit=True)
     raised = [found for found in _RAISED.finditer(text) if not found[0].startswith(_FOREIGN)]
     if raised:
         traceback, place = _TRACEBACK.search(text), _PLACE.search(text)
@@ -79,9 +88,3 @@ def _readable(traceback: str) -> str:
         if not foreign and line.strip(" ^~"):
             kept.append(line)
     return "\n".join(kept)
-
-
-def unfit_ending(fault: str) -> Ending:
-    """What a task said of a plan that cannot run, such as `ConfigError: …`."""
-    code, _, _ = fault.partition(": ")
-    return Ending(fault, code if code.isidentifier() else "unfit")

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -19,18 +18,11 @@ from pyspark.sql import SparkSession
 from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
 from topology.spark.java_options import java_options
-from topology.spark.reasons import Ending, read_ending, unfit_ending
+from topology.spark.reasons import Ending, read_ending
 from topology.spark.task import run_task
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
-
-
-class Ended(Protocol):
-    """Called when a job is over."""
-
-    def __call__(self, ending: Ending, *, unfit: bool) -> None:
-        """`unfit` says that the plan itself is at fault."""
 
 
 CANCELLED = Ending("cancelled")
@@ -94,13 +86,13 @@ class TopologyJob:
         key: PlanKey,
         assignment: TaskAssignment,
         hosts: Callable[[], dict[str, str]],
-        ended: Ended,
+        ended: Callable[[Ending], None],
     ) -> None:
-        """`hosts` tells where executors are or were, by their ids."""
+        """`hosts` tells where executors are or were, by their ids; `ended` is called when the job is over."""
         self._context = context
         self._hosts = hosts
         self._assignment = assignment
-        self._group = f"{key.topology()} epoch {assignment.epoch}"
+        self._group = f"{key.topology()} epoch {assignment.epoch} attempt {assignment.attempt}"
         self._ended = ended
         self._cancelled = threading.Event()
         self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
@@ -130,14 +122,14 @@ class TopologyJob:
         tasks = self._assignment.tasks
         payload = msgspec.json.encode(self._assignment)
         try:
-            self._context.setJobGroup(self._group, self._group, interruptOnCancel=True)
+            # Python's end is waited for all the same, and Java's thread would do so without a rest once interrupted.
+            self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
             rows = self._context.parallelize(range(tasks), tasks)
             if self._assignment.cores > 1 and not str(self._context.master).startswith("local"):
                 # Local mode knows no profiles; there the driver's own count of slots is what keeps cores free.
                 requests = TaskResourceRequests().cpus(self._assignment.cores)
                 rows = rows.withResources(ResourceProfileBuilder().require(requests).build)
-            answers = rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
-            faults = [answer for answer in answers if answer]
-            self._ended(unfit_ending(faults[0]) if faults else Ending("the tasks stopped"), unfit=bool(faults))
+            rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
+            self._ended(Ending("the tasks stopped"))
         except Exception as error:  # noqa: BLE001 - the border of the job's thread: whatever ended it, its slots are free
-            self._ended(CANCELLED if self._cancelled.is_set() else read_ending(str(error), self._hosts()), unfit=False)
+            self._ended(CANCELLED if self._cancelled.is_set() else read_ending(str(error), self._hosts()))

@@ -1,4 +1,4 @@
-"""The body of one Spark task: builds its part of the topology, meets the other tasks, and works until told to stop."""
+"""The body of one Spark task: builds its part of the topology, and works until told to stop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
-from cep_common.ids import Endpoint, PlanKey
+from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, InsightDoor, open_door
 from cep_common.insight.ring import LogRing
 from cep_common.insight.settings import settings_of
 from cep_common.insight.setup import start_log
-from cep_common.security.context import GuardedContext, open_context
+from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
@@ -29,6 +29,7 @@ from topology.checkpoint.store import open_store
 from topology.checkpoint.writer import PartWriter
 from topology.errors import TopologyError
 from topology.model import Topology
+from topology.spark.errors import UnfitPlanError
 from topology.spark.reasons import describe_place
 from topology.stages import stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
@@ -40,22 +41,15 @@ from topology.stages.usage import MemoryGuard
 logger = logging.getLogger(__name__)
 
 
-class Greeting(msgspec.Struct, frozen=True):
-    """What a task tells the others once it is built: where it listens, or why it cannot."""
-
-    endpoint: Endpoint
-    error: str = ""
-
-
-def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[str]:
-    """Runs task `index` of the topology in `payload` (a TaskAssignment in JSON) until it is stopped.
-
-    Yields one text: empty, or why the plan cannot run here. Any other error is raised, and Spark ends the whole job.
+def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[None]:
+    """Task `index` of the topology in `payload` (a TaskAssignment in JSON) has run until it was stopped; nothing comes
+    of it. Raises UnfitPlanError when the plan cannot run here; that, or any other error, ends the whole job.
     """
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
     insight = Insight(_start_log(assignment, index), settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
-        yield _run(assignment, index, insight, opened)
+        _run(assignment, index, insight, opened)
+    return iter(())
 
 
 def _start_log(assignment: TaskAssignment, index: int) -> LogRing:
@@ -70,13 +64,9 @@ def _start_log(assignment: TaskAssignment, index: int) -> LogRing:
         return ring
 
 
-def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> str:
-    barrier = BarrierTaskContext.get()
-    host = assignment.settings.host or barrier.getTaskInfos()[index].address.partition(":")[0]
+def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> None:
+    host = assignment.settings.host or BarrierTaskContext.get().getTaskInfos()[index].address.partition(":")[0]
     settings = msgspec.structs.replace(assignment.settings, host=host)
-    task: Task | None = None
-    writer: PartWriter | None = None
-    context: GuardedContext | None = None
     door: InsightDoor | None = None
     pa.set_cpu_count(assignment.cores)
     try:
@@ -93,24 +83,18 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         writer = _begin_from_checkpoint(assignment, task)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
-        greeting = Greeting(task.exchange.server.endpoint)
     except (SiddhiError, TopologyError, ConfigError) as failure:
-        greeting = Greeting(Endpoint("", 0), f"{type(failure).__name__}: {failure}")
-    greetings = _meet(barrier, greeting) if assignment.tasks > 1 else [greeting]
-    faults = [greeting.error for greeting in greetings if greeting.error]
-    if faults or task is None or context is None:
-        return faults[0]
+        raise UnfitPlanError(f"{type(failure).__name__}: {failure}") from failure
     control = TaskControl(task, settings, context, door.address if door is not None else None)
-    if assignment.coordinator is not None:
-        agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
-        opened.callback(agent.close)
-        agent.start()
+    agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
+    opened.callback(agent.close)
+    agent.start()
     guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None
     control.start()
     if guard is not None:
         guard.start()
     try:
-        task.run([greeting.endpoint for greeting in greetings])
+        task.run()
     except BaseException as failure:
         failure.add_note(describe_place(task.at_work, index, host, os.getpid()))
         raise
@@ -118,13 +102,6 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         if guard is not None:
             guard.close()
         control.close()
-    return ""
-
-
-def _meet(barrier: BarrierTaskContext, greeting: Greeting) -> list[Greeting]:
-    """What all tasks have told, in order. It takes a second: Spark looks no sooner whether all have come."""
-    answers = barrier.allGather(msgspec.json.encode(greeting).decode())
-    return [msgspec.json.decode(answer, type=Greeting) for answer in answers]
 
 
 def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:

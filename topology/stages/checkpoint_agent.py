@@ -35,7 +35,8 @@ from topology.stages.task import Task
 
 logger = logging.getLogger(__name__)
 
-FIRST_HEARTBEAT_MS = 250
+JOIN_EACH_MS = 50
+"""How often a task joins until it knows where all others listen."""
 LOOK_MS = 20
 """How often the thread looks whether a part is ready, or written."""
 
@@ -56,7 +57,7 @@ class CheckpointAgent(threading.Thread):
         self._task = task
         self._clock = clock
         self._writer = writer
-        self._heartbeat_ms = FIRST_HEARTBEAT_MS
+        self._heartbeat_ms = JOIN_EACH_MS
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
@@ -86,11 +87,15 @@ class CheckpointAgent(threading.Thread):
             now_ms = self._clock.monotonic_ms()
             if now_ms >= next_beat_ms:
                 next_beat_ms = now_ms + self._heartbeat_ms
-                topology = self._task.topology
-                self._send(JoinTopology(topology.key, topology.epoch, topology.attempt, self._task.index))
+                self._join()
             if self._socket.poll(LOOK_MS):
                 self._receive()
             self._store_what_is_ready()
+
+    def _join(self) -> None:
+        task, topology = self._task, self._task.topology
+        listens = task.exchange.server.endpoint
+        self._send(JoinTopology(topology.key, topology.epoch, topology.attempt, task.index, listens))
 
     def _receive(self) -> None:
         while (frames := receive_now(self._socket)) is not None:
@@ -102,8 +107,11 @@ class CheckpointAgent(threading.Thread):
     def _obey(self, message: Message) -> None:
         checkpointing = self._task.checkpointing
         match message:
-            case TopologyJoined(heartbeat_ms=heartbeat_ms):
+            case TopologyJoined(exchanges=()):
+                pass  # others are still to come
+            case TopologyJoined(heartbeat_ms=heartbeat_ms, exchanges=exchanges):
                 self._heartbeat_ms = heartbeat_ms
+                self._task.meet(exchanges)
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
                 self._begin(checkpoint, final=final)
             case CompleteCheckpoint(checkpoint=checkpoint):

@@ -64,6 +64,7 @@ class TaskControl(threading.Thread):
     def close(self) -> None:
         """Ends the thread and waits for it."""
         self._closing.set()
+        self._task.asks.set()
         self.join()
 
     def run(self) -> None:
@@ -86,7 +87,8 @@ class TaskControl(threading.Thread):
             if os.getppid() != self._parent:
                 self._fence(TopologyError("orphaned", "the process that started this task has gone"))
                 break
-            self._closing.wait(self._heartbeat_ms / 1000)
+            self._task.asks.wait(self._heartbeat_ms / 1000)
+            self._task.asks.clear()
         self._client.close()
         if self._door is not None:
             self._door.close()
@@ -128,7 +130,7 @@ class TaskControl(threading.Thread):
             task.count(answer.statistics)
             task.sample(answer.samples)
             self._fetch(answer.sources)
-        for receiver in task.receivers:
+        for receiver in task.receivers if task.met else ():
             self._client.request(
                 RegisterEndpoint(
                     role="receiver",
@@ -170,11 +172,11 @@ class TaskControl(threading.Thread):
         self._fetched = True
 
     def _ask_for_workers(self) -> bool:
-        """True when every publisher has a worker."""
+        """True when every publisher has a worker that answers."""
         connected = True
         topology = self._task.topology
         for publisher in self._task.publishers:
-            connected = connected and publisher.is_connected()
+            connected = connected and publisher.is_connected() and not publisher.needs_worker()
             if publisher.needs_worker():
                 answer = self._request_quietly(
                     RequestEndpoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import Data, MarkCheckpoint, OpenLink
+from cep_common.link_messages import RESULTS_MISSING, Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.errors import TopologyError
@@ -49,7 +50,8 @@ class Publisher:
     With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
     complete. A worker that may have results, and not the marker behind them, is the only one that gets what follows: it
     knows by their positions which results it has, and without the marker it would drop them. When it is gone, the
-    topology begins anew from its checkpoint: what the worker has of this attempt then counts no more.
+    topology begins anew from its checkpoint: what the worker has of this attempt then counts no more. So it does when
+    the worker comes back and has lost some of them, with its machine's power say.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class Publisher:
         context: zmq.Context[zmq.Socket[bytes]],
         queue_rows: int,
         resequencer: Resequencer,
+        lost: Callable[[], None],
         exactly_once: bool = False,
     ) -> None:
+        """`lost` is called when a link that stood is no more: another worker must be asked for at once."""
         self.name = name
         self.statistics = Statistics(topology.plan.publisher.name, PUBLISHER)
         self.link: LinkSender | None = None
@@ -71,6 +75,7 @@ class Publisher:
         self._context = context
         self._queue_rows = queue_rows
         self._resequencer = resequencer
+        self._lost = lost
         self._exactly_once = exactly_once
         self.former = ""
         """The worker that it served last."""
@@ -78,31 +83,46 @@ class Publisher:
         """The frame of the last results that the worker was sent and no acknowledged marker follows; 0: it was sent
         over an earlier link. None: there are none."""
         self._position = 0
+        self._sent = 0
+        """The place of the last result that was sent; when there is no link, that was acknowledged."""
         self._waiting: deque[_Result | _Mark] = deque()
-        self._marks: deque[tuple[int, int]] = deque()
-        """(frame, checkpoint): flushed when the worker has acknowledged all frames up to that one."""
+        self._marked = 0
+        """The place of the last result before the last marker that was acknowledged."""
+        self._marks: deque[tuple[int, int, int]] = deque()
+        """(frame, checkpoint, place of the last result before it): flushed when the worker has acknowledged all frames
+        up to that one."""
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
 
     def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
-        """Opens a link to the worker that the manager chose; what its predecessor did not acknowledge is sent again.
-        Raises TopologyError when only its predecessor may get that."""
+        """Opens a link to the worker that the manager chose, unless it is the one that it has; what its predecessor did
+        not acknowledge is sent again. Raises TopologyError when only its predecessor may get that."""
+        if self.link is not None and (worker, endpoint) == (self.worker, self.link.endpoint):
+            return
         if self._unmarked is not None and worker != self.former:
             reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
             raise TopologyError("worker-lost", reason)
+        if self.link is not None:
+            self._let_go(self.link)
         topology = self._topology
         streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
-        opening = OpenLink(self.name, streams, topology.key, topology.epoch, attempt=topology.attempt)
-        self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms)
+        position = self._sent if self._unmarked is not None and self._sent > self._marked else 0
+        opening = OpenLink(
+            self.name, streams, topology.key, topology.epoch, attempt=topology.attempt, position=position
+        )
+        self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
         self.worker = self.former = worker
 
     def needs_worker(self) -> bool:
-        """True when the manager must be asked for a worker."""
-        return self.link is None
+        """True when the manager must be asked for a worker: there is none, or it does not answer; for any thread."""
+        link = self.link
+        return link is None or (link.state is LinkState.OPEN and link.silent)
 
     def is_connected(self) -> bool:
-        return self.link is not None and self.link.state is LinkState.OPEN
+        """The link to a worker stands; for any thread."""
+        link = self.link
+        return link is not None and link.state is LinkState.OPEN
 
     def is_full(self) -> bool:
         """True when more rows wait than should."""
@@ -133,7 +153,8 @@ class Publisher:
         return NO_STATE
 
     def on_readable(self, now_ms: int) -> None:
-        """Takes in acknowledgements; lets go of a link that was lost or refused."""
+        """Takes in acknowledgements; lets go of a link that was lost or refused. Raises TopologyError when the worker
+        has lost results that only a checkpoint can bring back."""
         link = self.link
         if link is None:
             return
@@ -141,10 +162,14 @@ class Publisher:
         link.handle()
         for refusal in link.refusals:
             self.statistics.error(refusal.code, f"worker {self.worker} refused: {refusal.reason}", now_ms)
+            if refusal.code == RESULTS_MISSING:
+                raise TopologyError(RESULTS_MISSING, f"worker {self.worker} has lost results: {refusal.reason}")
         link.refusals.clear()
         self._note_flushed()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             self._let_go(link)
+            if link.outbox.window_rows is not None:
+                self._lost()
         self.pump()
         self.statistics.worked(0, started_ns, perf_counter_ns())
 
@@ -199,6 +224,7 @@ class Publisher:
                 bundles.append(head.bundle)
         place = position if self._exactly_once else 0
         sequence = link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
+        self._sent = position
         if self._exactly_once:
             self._unmarked = sequence
         self.statistics.gave(stream, rows)
@@ -211,19 +237,19 @@ class Publisher:
         be told."""
         link = self.link
         if not self._exactly_once:
-            self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint))
+            self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint, self._sent))
             return True
         if link is None or not link.has_room():
             return False
         sequence = link.outbox.next_sequence
-        self._marks.append((sequence, checkpoint))
+        self._marks.append((sequence, checkpoint, self._sent))
         link.send_frame(MarkCheckpoint(sequence, checkpoint), sequence, 0, ())
         return True
 
     def _note_flushed(self) -> None:
         pending = self.link.outbox.pending if self.link is not None else ()
         while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
-            sequence, checkpoint = self._marks.popleft()
+            sequence, checkpoint, self._marked = self._marks.popleft()
             self.flushed.append(checkpoint)
             if self._unmarked is not None and sequence > self._unmarked:
                 self._unmarked = None
@@ -233,13 +259,14 @@ class Publisher:
         again: list[_Result | _Mark] = []
         for frame in link.unacknowledged():
             if isinstance(frame.message, Data):
+                self._sent = min(self._sent, frame.message.position - frame.rows)
                 stream = frame.message.stream
                 schema = arrow_schema(self._topology.streams[stream])
                 batch = decode_batch(frame.bodies[0], schema, frame.rows)
                 again.append(_Result(stream, batch, frame.message.position, None))
                 self.statistics.gave(stream, -frame.rows)
                 self.statistics.queued_events += frame.rows
-            again += [_Mark(checkpoint) for sequence, checkpoint in self._marks if sequence == frame.sequence]
+            again += [_Mark(checkpoint) for sequence, checkpoint, _ in self._marks if sequence == frame.sequence]
         self._marks.clear()
         self._unmarked = None if self._unmarked is None else 0
         self._waiting.extendleft(reversed(again))

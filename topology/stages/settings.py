@@ -57,21 +57,21 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     may use `cores` and hold `memory_bytes` (0: no limit). One that `stands_by` begins when the manager says so: until
     then the topology that it comes after works.
 
-    `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator` and take checkpoints
-    into the store at `checkpoint_location` when that says so; they begin from the manifest that `restore` refers to in
-    that store (see `CheckpointStore.read_manifest`), empty: anew. Without a `coordinator` nobody watches over them.
-    `log` is how they keep theirs."""
+    `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator`, which tells them
+    of each other, and take checkpoints into the store at `checkpoint_location` when that says so; they begin from the
+    manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. `log` is how
+    they keep theirs."""
 
     tenant: int
     epoch: int
     query_plan: str
     tasks: int
     settings: StageSettings
+    coordinator: Endpoint
     cores: int = 1
     memory_bytes: int = 0
     stands_by: bool = False
     attempt: int = 0
-    coordinator: Endpoint | None = None
     checkpoint_location: str = ""
     restore: str = ""
     log: LogConfig = LogConfig()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import zmq
 
+from cep_common.bell import Bell
 from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
@@ -74,6 +76,12 @@ class Task:
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
+        self._bell = Bell()
+        self._exchanges: Sequence[Endpoint] = ()
+        self.met = topology.tasks == 1
+        """The task knows the others: before, nothing is taken in and nothing can go to them; read by other threads."""
+        self.asks = threading.Event()
+        """Set when a manager is to be asked for something at once; the control thread clears it."""
         self._order: TaskOrder = "stand-by" if stands_by else "work"
         self._level: StatisticsLevel = "basic"
         self._brought: Mapping[str, Parts] | None = None
@@ -91,6 +99,7 @@ class Task:
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
+        self._poller.register(self._bell.handle, zmq.POLLIN)
         self.sampler = Sampler()
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
@@ -117,6 +126,7 @@ class Task:
     def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
         """Tells the loop which worker a publisher shall serve; called by the control thread."""
         self._assigned.put((publisher, assignment))
+        self._bell.ring()
 
     def sample(self, orders: Iterable[SampleOrder]) -> None:
         """Events are sampled as `orders` say; called by the control thread."""
@@ -150,13 +160,20 @@ class Task:
         return (*self._left, *(text for processor in processors for text in processor.left))
 
     def stop(self, failure: BaseException | None = None) -> None:
-        """Ends the loop within a tick, with `failure` as its error if there is one; called by the control thread."""
+        """Ends the loop soon, with `failure` as its error if there is one; called by the control thread."""
         self._failure = failure
         self._stopping = True
+        self._bell.ring()
 
-    def run(self, addresses: Sequence[Endpoint]) -> None:
-        """Works until stopped; `addresses` are the exchanges of all tasks."""
-        self.exchange.connect(addresses, self._clock.monotonic_ms())
+    def meet(self, exchanges: Sequence[Endpoint]) -> None:
+        """Tells the loop where all tasks listen for each other, in order; called by the agent's thread, perhaps
+        again."""
+        if not self._exchanges:
+            self._exchanges = exchanges
+            self._bell.ring()
+
+    def run(self) -> None:
+        """Works until stopped, from when it has met the other tasks."""
         try:
             self._loop()
         except TopologyError as error:
@@ -167,6 +184,7 @@ class Task:
             for instance in self._instances.values():
                 instance.close()
             self.exchange.close()
+            self._bell.close()
         if self._failure is not None:
             raise self._failure
 
@@ -184,7 +202,8 @@ class Task:
                 wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
             readable = self._wait(max(0, wait_ms))
             now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-            self.checkpointing.obey(works=self._works(), now_ms=now_ms)
+            if self.met:
+                self.checkpointing.obey(works=self._works(), now_ms=now_ms)
             self._take_in(readable, now_ms, monotonic_ms)
             self._drain(now_ms)
             for name, deadline_ms in deadlines.items():
@@ -200,10 +219,17 @@ class Task:
 
     def _works(self) -> bool:
         """True when events are taken in and timers fire."""
-        return self._opened and self._order == "work" and not self.checkpointing.ending
+        return self.met and self._opened and self._order == "work" and not self.checkpointing.ending
 
     def _obey(self) -> None:
-        """Does what the manager has ordered since the last turn."""
+        """Does what driver and manager have said since the last turn; nothing before it has met the other tasks: what
+        is opened may have something for them at once."""
+        if not self.met:
+            if not self._exchanges:
+                return
+            self.exchange.connect(self._exchanges, self._clock.monotonic_ms())
+            self.met = True
+            self.asks.set()
         if not self._opened:
             if self._brought is not None:
                 self._open(self._brought)
@@ -250,8 +276,8 @@ class Task:
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
-        """The sockets that have something, waiting at most so long for the first."""
-        watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket]
+        """The sockets that have something, waiting at most so long for the first, or for a word of other threads."""
+        watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket] if self.met else []
         for publisher in self.publishers:
             if publisher.link is not None:
                 watched += publisher.link.sockets
@@ -261,16 +287,25 @@ class Task:
             watched += [receiver.server.socket for receiver in self.receivers]
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
+            self._poller.register(self._bell.handle, zmq.POLLIN)
             for socket in watched:
                 self._poller.register(socket, zmq.POLLIN)
-        return {socket for socket, _ in self._poller.poll(timeout_ms)}
+        readable = {socket for socket, _ in self._poller.poll(timeout_ms)}
+        if self._bell.handle in readable:
+            self._bell.silence()
+        return readable
 
     def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int, monotonic_ms: int) -> None:
+        while not self._assigned.empty():
+            name, assignment = self._assigned.get()
+            for publisher in self.publishers:
+                if publisher.name == name and publisher.needs_worker():
+                    publisher.assign(assignment.endpoint, assignment.instance, monotonic_ms)
         for publisher in self.publishers:
             if publisher.link is not None and not readable.isdisjoint(publisher.link.sockets):
                 publisher.on_readable(now_ms)
         self.exchange.on_senders_readable()
-        if self.exchange.server.socket in readable:
+        if self.met and self.exchange.server.socket in readable:
             self.exchange.on_readable(monotonic_ms)
         for receiver in self.receivers:
             if receiver.server.socket in readable:
@@ -286,11 +321,6 @@ class Task:
         self.at_work = ""
 
     def _tick(self, now_ms: int, monotonic_ms: int) -> None:
-        while not self._assigned.empty():
-            name, assignment = self._assigned.get()
-            for publisher in self.publishers:
-                if publisher.name == name and publisher.needs_worker():
-                    publisher.assign(assignment.endpoint, assignment.instance, monotonic_ms)
         for publisher in self.publishers:
             publisher.keep_alive(monotonic_ms)
             publisher.on_readable(now_ms)
@@ -347,8 +377,9 @@ class Task:
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
                 publisher = Publisher(
-                    name, topology, self._context, settings.publisher_queue_rows, resequencer, self._exactly_once
-                )
+                    name, topology, self._context, settings.publisher_queue_rows, resequencer, self.asks.set,
+                    self._exactly_once,
+                )  # fmt: skip
                 self.publishers.append(publisher)
                 return publisher
 

@@ -1,0 +1,39 @@
+"""What wakes a loop that waits for sockets when another thread has something for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+
+
+class Bell:
+    """The loop registers `handle` with its poller, and calls `silence` when that can be read; any thread may `ring`."""
+
+    def __init__(self) -> None:
+        self._ringing = threading.Lock()
+        self._closed = False
+        self.handle, self._rope = os.pipe()
+        os.set_blocking(self.handle, False)
+        os.set_blocking(self._rope, False)
+
+    def ring(self) -> None:
+        """`handle` can be read until the loop silences it; after `close` nothing happens."""
+        with self._ringing:  # the number of a closed pipe may be another file's by now
+            if not self._closed:
+                with contextlib.suppress(BlockingIOError):  # the pipe is full: it rings already
+                    os.write(self._rope, b"\0")
+
+    def silence(self) -> None:
+        """`handle` cannot be read until somebody rings again."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.handle, 4096):
+                pass
+
+    def close(self) -> None:
+        """The pipe is closed; the loop does not wait for it any more."""
+        with self._ringing:
+            if not self._closed:
+                self._closed = True
+                os.close(self.handle)
+                os.close(self._rope)
