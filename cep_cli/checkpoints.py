@@ -83,6 +83,8 @@ def checkpoints_command(plan: str, clear: bool, everything: bool, as_json: bool,
         return
     begun = f"from checkpoint {found['begun_from']}" if found["begun_from"] else "without state"
     click.echo(f"{plan}: epoch {found['epoch']}, started anew {found['attempt']} times, begun {begun}")
+    if found["kept_savepoint"]:
+        click.echo(f"another plan of this name had checkpoints: the newest is savepoint {found['kept_savepoint']}")
     shown = found["checkpoints"] if everything else found["checkpoints"][-MOST_SHOWN:]
     for one in shown:
         click.echo(_checkpoint_line(one))

@@ -117,6 +117,21 @@ def _driver(picture: Picture) -> Iterator[Finding]:
     )
 
 
+def _checkpoint_store(picture: Picture) -> Iterator[Finding]:
+    driver = picture.snapshot.driver
+    settings = driver.latest.checkpointing if driver is not None else None
+    if driver is not None and settings is not None and settings.problem:
+        yield Finding(
+            Severity.CRITICAL,
+            "checkpoint-store",
+            "driver",
+            driver.latest.driver,
+            f"Checkpoints cannot be stored: {settings.problem}",
+            "Until they can be no plan starts, and a failure would repeat all since the last one; mend the store or "
+            "checkpoint.location in the driver's configuration.",
+        )
+
+
 def _workers(picture: Picture) -> Iterator[Finding]:
     snapshot = picture.snapshot
     for worker in snapshot.lost_workers:
@@ -178,4 +193,13 @@ def _files(picture: Picture) -> Iterator[Finding]:
         )
 
 
-SYSTEM_CHECKS: tuple[Check, ...] = (_database, _driver, _workers, _managers, _insecure, _files, _metric_tables)
+SYSTEM_CHECKS: tuple[Check, ...] = (
+    _database,
+    _driver,
+    _checkpoint_store,
+    _workers,
+    _managers,
+    _insecure,
+    _files,
+    _metric_tables,
+)

@@ -27,6 +27,7 @@ FULL = 0.8
 """A log of events that takes more than this share of its room."""
 HELD_MS = 60_000
 """Results that wait longer than this are late."""
+DAMAGED = "The disk is not to be trusted; the worker's log names the files. This is told until lost.json is removed"
 MISSED_CHECKPOINTS = 3
 """So many intervals without a checkpoint are too many."""
 
@@ -159,11 +160,11 @@ def _storage(case: Case) -> Iterator[Finding]:
                 yield _finding(record.key, Severity.WARNING, "log-full", what, advice)
             if spool.lost_events:
                 what = f"{spool.lost_events} events of {spool.stream} in {name}'s log turned out to be unreadable"
-                advice = "The disk of its data folder is not to be trusted; its log names the files."
+                advice = f"{DAMAGED} in the log's folder."
                 yield _finding(record.key, Severity.WARNING, "log-lost", what, advice)
         if report.held is not None and report.held.lost_events:
             what = f"{report.held.lost_events} results that {name} held turned out to be unreadable"
-            advice = "The disk of its data folder is not to be trusted; its log names the files."
+            advice = f"{DAMAGED} in the folder of the plan's results."
             yield _finding(record.key, Severity.WARNING, "held-lost", what, advice)
         aside = sum(spool.set_aside_bytes for spool in report.spools)
         aside += report.held.set_aside_bytes if report.held is not None else 0
@@ -214,6 +215,19 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
         yield _finding(record.key, Severity.WARNING, "checkpoint-old", what, advice, last_ms)
 
 
+def _former(case: Case) -> Iterator[Finding]:
+    """What another plan of the name had in the store is told of for as long as it is kept."""
+    driver, record = case.picture.snapshot.driver, case.record
+    topology = _topology(driver.latest.topologies, record) if driver is not None else None
+    if driver is None or topology is None:
+        return
+    kept = topology.kept_savepoint
+    if kept and any((one.key, one.name) == (record.key, kept) for one in driver.latest.savepoints):
+        what = f"Another plan of this name had checkpoints, of which it takes nothing; the newest is savepoint {kept}"
+        advice = f"To begin from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
+        yield _finding(record.key, Severity.NOTICE, "former-checkpoints", what, advice)
+
+
 def _topology(topologies: tuple[TopologyReport, ...], record: PlanRecord) -> TopologyReport | None:
     return next((one for one in topologies if (one.key, one.epoch) == (record.key, record.epoch)), None)
 
@@ -241,4 +255,13 @@ def _errors(case: Case) -> Iterator[Finding]:
     yield _finding(record.key, Severity.WARNING, "errors", what, advice, newest.last_ms)
 
 
-PLAN_CHECKS: tuple[PlanCheck, ...] = (_state, _connections, _load, _storage, _connectors, _checkpoints, _errors)
+PLAN_CHECKS: tuple[PlanCheck, ...] = (
+    _state,
+    _connections,
+    _load,
+    _storage,
+    _connectors,
+    _checkpoints,
+    _former,
+    _errors,
+)

@@ -53,7 +53,8 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 class CheckpointList(msgspec.Struct, frozen=True):
     """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too. `begun_from` is the one that
     the present attempt of its topology of `epoch` began from, 0: without state. `last_complete` is the newest that is
-    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known."""
+    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known. In the savepoint
+    `kept_savepoint` is what another plan of the name had in the store when this one began; empty: none had."""
 
     plan: str
     tenant: int
@@ -64,6 +65,7 @@ class CheckpointList(msgspec.Struct, frozen=True):
     checkpoints: tuple[CheckpointView, ...]
     summary: CheckpointSummary
     settings: CheckpointSettings | None
+    kept_savepoint: str
 
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
@@ -123,6 +125,7 @@ def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointL
         checkpoints=views,
         summary=_summary(views),
         settings=_settings(snapshot),
+        kept_savepoint=found.kept_savepoint if found is not None else "",
     )
 
 

@@ -82,13 +82,14 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         key: PlanKey,
         epoch: int,
         workers: int,
+        deployed_ms: int,
         *,
         beside: bool = False,
         restore: str = "",
         restore_epoch: int = 0,
     ) -> SubmitTopology:
-        """What the driver is told to run, in so many tasks; `restore` and `restore_epoch` say what it begins from (see
-        the protocol)."""
+        """What the driver is told to run, in so many tasks, for the plan that was deployed first at `deployed_ms`;
+        `restore` and `restore_epoch` say what it begins from (see the protocol)."""
         return SubmitTopology(
             key=key,
             epoch=epoch,
@@ -100,6 +101,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             labels=self.labels,
             restore=restore,
             restore_epoch=restore_epoch,
+            deployed_ms=deployed_ms,
         )
 
     def instances(self) -> tuple[str, ...]:

@@ -74,14 +74,17 @@ class Deployments:
         instructions = self._signal(record, Signal.UNDEPLOY, "undeployed", now_ms)
         del self.plans[key]
         if driver is not None:
-            killed = KillTopology(key=key, drain=drain, forget=max(record.epochs()))
+            killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
             instructions.append(PushToDriver(driver.peer, killed))
         return instructions
 
     def speaks_of_plan(self, report: TopologyReport | WorkerPlanReport) -> bool:
-        """False of a report on what ran before its plan was undeployed: it is told of until it has ended."""
+        """False of a report on what ran before its plan was undeployed, or on another plan of its name: it is told of
+        until it has ended."""
         record = self.plans.get(report.key)
-        return record is not None and report.epoch >= record.first_epoch
+        if record is None or report.epoch < record.first_epoch:
+            return False
+        return not isinstance(report, TopologyReport) or _is_of(record, report)
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
         """Workers take events in for the plan, or do not."""
@@ -145,8 +148,8 @@ class Deployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: Member[RegisterDriver]) -> list[Instruction]:
-        """Kills what the driver runs and nobody wants: unknown plans, and what is left beside a current epoch. Each may
-        take its last checkpoint: an order to end it so may have been on its way already."""
+        """Kills what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
+        current epoch. Each may take its last checkpoint: an order to end it so may have been on its way already."""
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
         instructions: list[Instruction] = []
@@ -154,7 +157,9 @@ class Deployments:
             record = self.plans.get(report.key)
             if record is None:
                 instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, drain=True)))
-            elif report.epoch not in record.epochs() and (record.key, record.epoch) in listed:
+            elif not _is_of(record, report) or (
+                report.epoch not in record.epochs() and (record.key, record.epoch) in listed
+            ):
                 kill = KillTopology(key=report.key, epoch=report.epoch, drain=True)
                 instructions.append(PushToDriver(driver.peer, kill))
         return instructions
@@ -174,9 +179,9 @@ class Deployments:
             if driver is not None:
                 instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
                 record = self.plans[key]
-                listed = (key, record.epoch) in reports
+                listed = _own(record, reports) is not None
                 instructions += self._submit(record, driver, listed, key in ending, now_ms)
-            report = reports.get((key, self.plans[key].epoch))
+            report = _own(self.plans[key], reports)
             instructions += self._note_begun(self.plans[key], report)
             instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
         return instructions
@@ -262,12 +267,9 @@ class Deployments:
     ) -> list[Instruction]:
         process = (driver.latest.driver, driver.latest.process_id)
         self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
-        message = compiled.submission(
-            record.key, record.epoch, record.workers, restore=record.restore, restore_epoch=record.restore_epoch
-        )
         return [
             LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
-            PushToDriver(driver.peer, message),
+            PushToDriver(driver.peer, record.to_submit(compiled)),
         ]
 
     def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
@@ -372,6 +374,17 @@ def _interrupts(before: PlanState, after: PlanState | None, signal: Signal) -> b
     if before in RUNS and after not in RUNS:
         return True
     return signal in (Signal.RESTARTED, Signal.GIVEN_UP)
+
+
+def _own(record: PlanRecord, reports: Mapping[tuple[PlanKey, int], TopologyReport]) -> TopologyReport | None:
+    """The report on the plan's present topology."""
+    report = reports.get((record.key, record.epoch))
+    return report if report is not None and _is_of(record, report) else None
+
+
+def _is_of(record: PlanRecord, report: TopologyReport) -> bool:
+    """False when the driver runs another plan of the name: that of a database that was replaced, say."""
+    return report.deployed_ms in (0, record.created_ms)
 
 
 def _reports(driver: Member[RegisterDriver] | None) -> tuple[TopologyReport, ...]:

@@ -69,8 +69,8 @@ class Resigned(msgspec.Struct, frozen=True):
 
 
 class Leadership:
-    """One manager's part in the election. `turn` and `close` are for the control loop's thread and the one that ends
-    it, all else for any."""
+    """One manager's part in the election. `turn`, `settle` and `close` are for the control loop's thread and the one
+    that ends it, all else for any."""
 
     def __init__(
         self,
@@ -149,6 +149,12 @@ class Leadership:
         self._publish(self._clock.monotonic_ms())
         return changes
 
+    def settle(self) -> None:
+        """Whoever waits for it learns that it is clear whether this manager leads, if it is; to be called when what
+        `turn` told has been done, so that a leader's plans can be asked for."""
+        if not self._settled.is_set() and self._election.is_settled(self._clock.monotonic_ms()):
+            self._settled.set()
+
     def close(self) -> None:
         """The lease is given back if it was held, so that another manager need not wait for its end; closing again does
         nothing."""
@@ -172,8 +178,6 @@ class Leadership:
             sights=tuple(election.sights[control] for control in sorted(election.sights)),
             problem=election.problem,
         )
-        if election.is_settled(now_ms):
-            self._settled.set()
 
     def _carry_out(self, instructions: list[Instruction], changes: list[Led | Resigned]) -> None:
         for instruction in instructions:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import msgspec
 
 from cep_common.clock import Clock, SystemClock
+from cep_common.freed_memory import share_freed_memory
 from cep_common.insight.door import Insight
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
@@ -82,6 +83,7 @@ def run(config: ManagerConfig, insight: Insight | None = None) -> None:
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    share_freed_memory()
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

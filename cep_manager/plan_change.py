@@ -242,7 +242,7 @@ def _submit(
     version = trial.version
     process = (driver.latest.driver, driver.latest.process_id)
     sent = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
-    message = version.compiled.submission(record.key, version.epoch, version.workers, beside=True)
+    message = version.compiled.submission(record.key, version.epoch, version.workers, record.created_ms, beside=True)
     what = f"plan={record.key.topology()} epoch={version.epoch} former={record.epoch}"
     return msgspec.structs.replace(record, trial=sent), [
         LogLine("info", f"topology submitted beside the former one {what}"),
@@ -257,9 +257,7 @@ def _submit_instead(
     Where the former one does not run any more, the new one may have to wait for slots of the quota."""
     if taken.compiled is None or room.held_back:
         return msgspec.structs.replace(taken, submission=Submission.NEW), []
-    message = taken.compiled.submission(
-        taken.key, taken.epoch, taken.workers, restore=taken.restore, restore_epoch=taken.restore_epoch
-    )
+    message = taken.to_submit(taken.compiled)
     return msgspec.structs.replace(taken, submission=Submission.SENT), [PushToDriver(driver.peer, message)]
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 import msgspec
 
+from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
@@ -146,6 +147,12 @@ class PlanRecord(msgspec.Struct, frozen=True):
         if self.compiled is None:
             return None
         return PlanVersion(self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked)
+
+    def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
+        """What the driver is told to run now: the plan `compiled`, which is what the record has, or is to have."""
+        return compiled.submission(
+            self.key, self.epoch, self.workers, self.created_ms, restore=self.restore, restore_epoch=self.restore_epoch
+        )
 
     def target(self) -> tuple[str, int]:
         """The text and the number of workers that the plan has, or is to have when the change under way comes about."""

@@ -254,7 +254,8 @@ class ManagerService:
                 command.done.set_result(None)
 
     def _follow_election(self) -> None:
-        for change in self._leadership.turn():
+        changes = self._leadership.turn()
+        for change in changes:
             match change:
                 case Led(token, plans):
                     self._plane = self._new_plane(token)
@@ -264,6 +265,9 @@ class ManagerService:
                 case Resigned():
                     self._store.lead(None)
                     self._plane = self._new_plane(0)
+        if changes:  # whoever hears from the leader finds the plans that it knows
+            self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
+        self._leadership.settle()
 
     def _new_plane(self, token: int) -> ControlPlane:
         config = self._config

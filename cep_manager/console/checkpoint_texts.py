@@ -121,6 +121,7 @@ class CheckpointPage(msgspec.Struct, frozen=True):
     epoch: int
     attempt: int
     begun_from: str
+    begun_note: str
     newest: CheckpointRow | None
     taking: int
     complete: str
@@ -161,6 +162,7 @@ def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> Chec
         epoch=told.epoch,
         attempt=told.attempt,
         begun_from=f"No. {told.begun_from}" if told.begun_from else "no checkpoint",
+        begun_note=f"another plan's state is savepoint {told.kept_savepoint}" if told.kept_savepoint else "",
         newest=complete,
         taking=next((row.number for row in rows if row.tone == "busy"), 0),
         complete=count(summary.complete),
@@ -194,6 +196,7 @@ def present_settings(settings: CheckpointSettings | None) -> tuple[tuple[str, st
         ("Given up", f"after {duration(settings.timeout_ms)}"),
         ("Kept", f"the newest {settings.retained}, and all savepoints"),
         ("Store", settings.location),
+        *((("It cannot be used", settings.problem),) if settings.problem else ()),
     )
 
 

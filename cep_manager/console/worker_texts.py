@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import Endpoint
-from cep_common.worker_reports import SpoolReport
+from cep_common.worker_reports import HeldReport, SpoolReport
 from cep_manager.console.text import UNKNOWN, count, duration, percent, plural, rate, size
 from cep_manager.worker_view import WorkerDetails, WorkerPlanView
 
@@ -83,6 +83,7 @@ class SpoolRow(msgspec.Struct, frozen=True):
     segments: str
     oldest: str
     lost: str
+    aside: str
     problem: str
 
 
@@ -98,6 +99,8 @@ class PlanPart(msgspec.Struct, frozen=True):
     publishers: tuple[PublisherRow, ...]
     spools: tuple[SpoolRow, ...]
     held: str
+    held_trouble: str
+    """What is wrong with results that are held; empty: nothing."""
     last_error: str
     errors: str
 
@@ -149,6 +152,7 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
     unlinked = sum(not one.connected for plan in told.plans for one in plan.inflow)
     if unlinked:
         troubles.append(f"{plural(unlinked, 'stream', 'streams')} without a receiver")
+    troubles += _damage(told)
     if troubles and tone == "good":
         tone = "warn"
     return WorkerRow(
@@ -215,6 +219,31 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
     )
 
 
+def _damage(told: WorkerDetails) -> list[str]:
+    """What of the files on its disk is lost, or was set aside."""
+    spools = [spool for plan in told.plans for spool in plan.spools]
+    held = [plan.held for plan in told.plans if plan.held is not None]
+    events, results = sum(one.lost_events for one in spools), sum(one.lost_events for one in held)
+    aside = sum(one.set_aside_bytes for one in spools) + sum(one.set_aside_bytes for one in held)
+    found = []
+    if events:
+        found.append(f"{plural(events, 'event', 'events')} lost")
+    if results:
+        found.append(f"{plural(results, 'held result', 'held results')} lost")
+    if aside:
+        found.append(f"damaged files of {size(aside)} set aside")
+    return found
+
+
+def _held_trouble(held: HeldReport) -> str:
+    found = []
+    if held.lost_events:
+        found.append(f"{plural(held.lost_events, 'result', 'results')} could not be read again and are lost")
+    if held.set_aside_bytes:
+        found.append(f"damaged files of {size(held.set_aside_bytes)} were set aside (*.unreadable)")
+    return "; ".join(found)
+
+
 def _part(told: WorkerPlanView) -> PlanPart:
     held = told.held
     return PlanPart(
@@ -253,6 +282,7 @@ def _part(told: WorkerPlanView) -> PlanPart:
             if held is not None
             else ""
         ),
+        held_trouble=_held_trouble(held) if held is not None else "",
         last_error=told.last_error,
         errors=count(sum(one.count for one in told.errors)),
     )
@@ -267,6 +297,7 @@ def _spool(one: SpoolReport) -> SpoolRow:
         segments=count(one.segments),
         oldest=duration(one.oldest_ms) if one.oldest_ms else "none waits",
         lost=count(one.lost_events),
+        aside=size(one.set_aside_bytes) if one.set_aside_bytes else "none",
         problem=one.problem,
     )
 

@@ -94,11 +94,15 @@ def test_checkpoints_are_shown_with_sizes_and_failures(manager: FakeManager) -> 
     }  # fmt: skip
     abandoned = {**taken, "checkpoint": 10, "state": "abandoned", "error": "missing: 1", "name": ""}
     failed = {**taken, "checkpoint": 12, "state": "failed", "error": "the store is full", "name": ""}
-    manager.checkpoints = {"epoch": 4, "attempt": 1, "begun_from": 3, "checkpoints": [abandoned, taken, failed]}
+    manager.checkpoints = {
+        "epoch": 4, "attempt": 1, "begun_from": 3, "checkpoints": [abandoned, taken, failed], "kept_savepoint": "",
+    }  # fmt: skip
     shown = cep("checkpoints", "P").output.splitlines()
     assert shown[0] == "P: epoch 4, started anew 1 times, begun from checkpoint 3"
     assert shown[1].endswith("missing: 1")
     assert shown[2].endswith("102 ms  2.0 KiB, 512 B of it new  alignment 2 ms  savepoint three")
     assert shown[3].endswith("the store is full")
+    manager.checkpoints |= {"begun_from": 0, "kept_savepoint": "former-9"}
+    assert cep("checkpoints", "P").output.splitlines()[1].endswith("the newest is savepoint former-9")
     assert "done" in cep("checkpoints", "P", "--clear").output
     assert manager.asked == [("DELETE", "/plans/P/checkpoints", None)]

@@ -69,9 +69,9 @@ def ailing_world() -> World:
             links=(PublisherReport("EventPublisher#0", 1_200, 65_536, waits=True),),
             spools=(
                 SpoolReport("Arrivals", 1_048_576, 4_294_967_296, 2, 9_200),
-                SpoolReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "spool.maximum_bytes"),
+                SpoolReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "spool.maximum_bytes", 65_536),
             ),
-            held=HeldReport(420, 96_000, 4_100),
+            held=HeldReport(420, 96_000, 4_100, lost_events=3, set_aside_bytes=2_048),
             errors=(SINK,),
         )
         beat = msgspec.structs.replace(

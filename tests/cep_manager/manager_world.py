@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -76,6 +75,7 @@ FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "KnockOnDelays.sid
 TEXT = "@Plan:name('Storms') ..."
 
 KEY = PlanKey(SUPER_TENANT, "Storms")
+DEPLOYED_MS = 1_767_225_600_000
 
 PUBLISHED = ("KnockOns", "AirportStorms")
 COMPILED = CompiledPlan(
@@ -103,12 +103,6 @@ COMPILED = CompiledPlan(
 )
 
 
-def free_port() -> int:
-    """A TCP port on which nothing listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def plan(
     key: PlanKey = KEY,
     epoch: int = 1,
@@ -121,7 +115,7 @@ def plan(
         text=text,
         compiled=compiled,
         epoch=epoch,
-        created_ms=1_767_225_600_000,
+        created_ms=DEPLOYED_MS,
         updated_ms=1_767_225_600_000,
         sent_before=sent_before,
     )

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import schemathesis
 from flask import Flask
+from free_ports import free_port
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
-from manager_world import FakeView, World, free_port
+from manager_world import FakeView, World
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,

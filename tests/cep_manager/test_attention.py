@@ -19,7 +19,7 @@ from manager_world import (
     worker,
 )
 
-from cep_common.driver_messages import CheckpointReport, CheckpointSettings, TopologyReport
+from cep_common.driver_messages import CheckpointReport, CheckpointSettings, SavepointReport, TopologyReport
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.messages import InflowReport
@@ -222,10 +222,26 @@ def test_a_checkpoint_that_failed_is_told_until_one_gets_through(world: World) -
     assert "checkpoint-failed" in checkpoints(world, failed, taking)
 
 
+def test_what_another_plan_of_the_name_left_in_the_store_is_told_of_until_it_is_deleted(world: World) -> None:
+    running = TopologyReport(KEY, 1, "running", kept_savepoint="former-7")
+    for savepoints, codes in (((SavepointReport(KEY, "former-7", "stored"),), {"former-checkpoints"}), ((), set())):
+        world.hear(msgspec.structs.replace(driver(running), savepoints=savepoints), peer=b"driver")
+        assert set(found(picture(world))) == codes
+
+
 def test_checkpoints_that_stay_out_are_told(world: World) -> None:
     old = CheckpointReport(2, "complete", NOW_MS - 39_000)
     assert "checkpoint-old" in checkpoints(world, old)
     assert checkpoints(world, msgspec.structs.replace(old, began_ms=NOW_MS - 37_000)) == {}
+
+
+def test_a_checkpoint_store_that_cannot_be_used_is_told_also_when_no_plan_needs_it(world: World) -> None:
+    for problem, codes in (("no such bucket", ["checkpoint-store"]), ("", [])):
+        settings = msgspec.structs.replace(SETTINGS, problem=problem)
+        world.hear(msgspec.structs.replace(driver(), checkpointing=settings), peer=b"driver")
+        told = [one for one in system_findings(picture(world)) if one.code == "checkpoint-store"]
+        assert [one.code for one in told] == codes
+        assert all(problem in one.what for one in told)
 
 
 def test_errors_of_stages_are_one_finding_for_half_an_hour(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from manager_world import COMPILED, KEY, FakeView, World, driver, plan, topology
+from manager_world import COMPILED, DEPLOYED_MS, KEY, FakeView, World, driver, plan, topology
 
 from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
 from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
@@ -33,7 +33,11 @@ def world() -> World:
     made = World()
     made.active()
     running = msgspec.structs.replace(
-        topology("running", restarts=2), checkpoints=CHECKPOINTS, begun_from=9, spans=(CheckpointSpan(1, 2, 11),)
+        topology("running", restarts=2),
+        checkpoints=CHECKPOINTS,
+        begun_from=9,
+        spans=(CheckpointSpan(1, 2, 11),),
+        kept_savepoint="former-7",
     )
     made.hear(msgspec.structs.replace(driver(running), savepoints=SAVEPOINTS), peer=b"driver")
     return made
@@ -59,6 +63,7 @@ def pushed(world: World) -> list[object]:
 def test_checkpoints_are_told_with_sizes_durations_and_why_they_failed(client: FlaskClient) -> None:
     told = client.get(f"{PATH}/checkpoints").get_json()
     assert (told["begun_from"], told["attempt"], told["last_complete"]) == (9, 2, 11)
+    assert told["kept_savepoint"] == "former-7"
     assert [(one["checkpoint"], one["state"]) for one in told["checkpoints"]] == [
         (11, "complete"), (12, "failed"), (13, "taking"),
     ]  # fmt: skip
@@ -107,7 +112,9 @@ def test_a_new_plan_begins_without_what_a_former_one_of_its_name_left_behind_unt
     world.hear(driver(), peer=b"driver")
     world.put(msgspec.structs.replace(plan(), restore="none", restore_epoch=1))
     world.tick()
-    assert pushed(world) == [SubmitTopology(KEY, 1, COMPILED.query_plan, 1, restore="none", restore_epoch=1)]
+    assert pushed(world) == [
+        SubmitTopology(KEY, 1, COMPILED.query_plan, 1, restore="none", restore_epoch=1, deployed_ms=DEPLOYED_MS)
+    ]
     world.hear(driver(topology("starting")), peer=b"driver")
     assert world.snapshot().plans[KEY].restore == "none"
     assert world.taken(NoteBegun) == []
@@ -122,7 +129,7 @@ def test_a_plan_that_begins_from_a_savepoint_takes_the_place_of_the_running_one(
     other = msgspec.structs.replace(plan(epoch=2, text="other"), change="update", restore="before")
     world.put(other)
     world.tick()
-    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before")]
+    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before", deployed_ms=DEPLOYED_MS)]
 
 
 def test_a_manager_that_comes_to_lead_goes_on_with_a_change_that_waits_to_begin_from_a_savepoint() -> None:
@@ -136,14 +143,18 @@ def test_a_manager_that_comes_to_lead_goes_on_with_a_change_that_waits_to_begin_
     assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
     world.instructions += world.plane.epoch_raised(KEY, 3, world.now_ms)
     world.tick()
-    assert pushed(world) == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1, restore="before", restore_epoch=2)]
+    assert pushed(world) == [
+        SubmitTopology(KEY, 3, COMPILED.query_plan, 1, restore="before", restore_epoch=2, deployed_ms=DEPLOYED_MS)
+    ]
 
 
 def test_a_restart_can_begin_from_a_savepoint(world: World) -> None:
     world.taken(PushToDriver)
     world.instructions += world.plane.restart_plan(KEY, 2, world.now_ms, "before", 2)
     world.tick()
-    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before", restore_epoch=2)]
+    assert pushed(world) == [
+        SubmitTopology(KEY, 2, COMPILED.query_plan, 1, restore="before", restore_epoch=2, deployed_ms=DEPLOYED_MS)
+    ]
 
 
 def test_a_plan_that_cannot_begin_from_a_savepoint_goes_back_to_what_it_was(world: World) -> None:
@@ -158,7 +169,7 @@ def test_a_plan_that_cannot_begin_from_a_savepoint_goes_back_to_what_it_was(worl
 def test_an_undeployed_plan_takes_its_checkpoints_with_it_and_may_work_off_what_it_has(world: World) -> None:
     world.taken(PushToDriver)
     world.instructions += world.plane.remove_plan(KEY, world.now_ms, drain=True)
-    assert pushed(world) == [KillTopology(KEY, drain=True, forget=1)]
+    assert pushed(world) == [KillTopology(KEY, drain=True, forget=1, deployed_ms=DEPLOYED_MS)]
 
 
 def test_orders_go_to_the_driver_that_lives_and_are_refused_when_there_is_none(world: World) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from manager_world import FakeView, World, free_port
+from free_ports import free_port
+from manager_world import FakeView, World
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

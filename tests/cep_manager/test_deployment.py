@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from manager_world import (
     COMPILED,
+    DEPLOYED_MS,
     KEY,
     LEASE_MS,
     World,
@@ -49,7 +50,7 @@ def pushed(world: World) -> list[SubmitTopology | KillTopology]:
 
 
 def submit(epoch: int) -> SubmitTopology:
-    return SubmitTopology(key=KEY, epoch=epoch, query_plan=COMPILED.query_plan, workers=1)
+    return SubmitTopology(key=KEY, epoch=epoch, query_plan=COMPILED.query_plan, workers=1, deployed_ms=DEPLOYED_MS)
 
 
 # ---- submission -----------------------------------------------------------------------------------------------------
@@ -369,7 +370,7 @@ def test_an_undeployed_plan_is_killed_and_its_stages_are_told_to_go(world: World
     world.taken(PushToDriver)
     world.instructions += world.plane.remove_plan(KEY, world.now_ms)
     world.tick()
-    assert pushed(world) == [KillTopology(key=KEY, forget=1)]
+    assert pushed(world) == [KillTopology(key=KEY, forget=1, deployed_ms=DEPLOYED_MS)]
     assert isinstance(world.hear(task()), TaskRegistered), "its driver has still to end it"
     world.hear(driver())
     for orphan in (task(), receiver(), request()):
@@ -473,3 +474,16 @@ def test_a_topology_that_has_run_for_a_while_gives_the_receivers_that_it_has(wor
         world.tick(LEASE_MS - 1)
     world.hear(driver(topology("running")), task(), receiver())
     assert isinstance(world.hear(request()), EndpointAssigned)
+
+
+@pytest.mark.parametrize("epoch", [1, 5])
+def test_what_the_driver_still_runs_for_a_plan_of_a_database_that_was_replaced_is_not_taken_for_the_new_one(
+    epoch: int, world: World
+) -> None:
+    foreign = msgspec.structs.replace(topology("running", epoch), deployed_ms=DEPLOYED_MS - 1)
+    world.put(plan())
+    world.hear(driver(foreign))
+    assert KillTopology(KEY, epoch, drain=True) in pushed(world)
+    assert state(world)[0] is not PlanState.ACTIVE
+    world.hear(driver(msgspec.structs.replace(topology("running"), deployed_ms=DEPLOYED_MS)))
+    assert not pushed(world)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from browser import CHROMIUM, Browser
-from manager_world import FLIGHTS, FakeView, World, free_port, plan
+from free_ports import free_port
+from manager_world import FLIGHTS, FakeView, World, plan
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from manager_world import COMPILED, KEY, LEASE_MS, World, free_port, plan, worker
+from free_ports import free_port
+from manager_world import COMPILED, KEY, LEASE_MS, World, plan, worker
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from browser import CHROMIUM, Browser
-from manager_world import FakeView, World, free_port
+from free_ports import free_port
+from manager_world import FakeView, World
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

@@ -6,7 +6,8 @@ import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from ailing_world import NOW_MS, ailing_world
 from browser import CHROMIUM, Browser
-from manager_world import KEY, FakeView, free_port
+from free_ports import free_port
+from manager_world import KEY, FakeView
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

@@ -255,7 +255,10 @@ def test_a_plan_that_cannot_be_compiled_any_more_tells_why_as_its_root_cause(
 
 def test_workers_are_listed_with_what_is_wrong(client: FlaskClient) -> None:
     text = text_of(client, "/workers")
-    assert "worker-1 1 log full, 1 source or sink in trouble live 10.0.0.3 300 3 d" in text
+    trouble = (
+        "1 log full, 1 source or sink in trouble, 7 events lost, 3 held results lost, damaged files of 66 KiB set aside"
+    )
+    assert f"worker-1 {trouble} live 10.0.0.3 300 3 d" in text
 
 
 def test_a_workers_page_tells_of_its_connections_logs_sources_sinks_and_listeners(client: FlaskClient) -> None:
@@ -265,7 +268,9 @@ def test_a_workers_page_tells_of_its_connections_logs_sources_sinks_and_listener
         "16 384 of 65 536",
         "EventPublisher#0 waits for a sink",
         "420 results",
+        "3 results could not be read again and are lost; damaged files of 2 KiB were set aside (*.unreadable)",
         "4 GiB of 4 GiB",
+        "256 41 s 7 64 KiB",
         "spool.maximum_bytes",
         "sink http KnockOns Storms in trouble",
         "KnockOns:1.0.0",
@@ -288,7 +293,7 @@ def test_a_worker_over_rest_tells_rates_and_use(client: FlaskClient, view: FakeV
 
 def test_a_worker_that_fell_silent_is_shown_as_lost_for_a_minute(client: FlaskClient, view: FakeView) -> None:
     view.world.tick(after_ms=10_000)
-    assert "worker-1 1 log full, 1 source or sink in trouble lost" in text_of(client, "/workers")
+    assert re.search("worker-1 1 log full, .* set aside lost 10.0.0.3", text_of(client, "/workers"))
     assert "last heard" in text_of(client, "/workers/worker-1")
     view.world.tick(after_ms=60_000)
     assert client.get("/workers/worker-1").status_code == 404

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from browser import CHROMIUM, Browser
-from manager_world import KEY, FakeView, free_port
+from free_ports import free_port
+from manager_world import KEY, FakeView
 from storm_world import running_view
 
 from cep_common.security.config import ServerSecurity

@@ -17,7 +17,8 @@ import msgspec
 import pytest
 import requests
 import zmq
-from manager_world import free_port, receiver, request, task
+from free_ports import free_port
+from manager_world import receiver, request, task
 
 from cep_common.codec import decode
 from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
@@ -36,8 +37,11 @@ from cep_common.messages import (
 )
 from cep_common.transport import ControlClient
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.control_plane import ControlPlane
 from cep_manager.errors import StoreError
+from cep_manager.leadership import Leadership
 from cep_manager.main import ManagerProcess
+from cep_manager.snapshot import Snapshot
 
 PLAN = """\
 @Plan:name('Storms')
@@ -170,7 +174,9 @@ def test_a_plan_goes_from_text_to_active_and_connected_and_away_again(
     assert eventually(lambda: status(address)["connected"])
 
     assert requests.delete(f"{address}/plans/Storms", timeout=5).status_code == 204
-    assert peer.next_push(running(1)) == KillTopology(key=KEY, forget=1)
+    killed = peer.next_push(running(1))
+    assert isinstance(killed, KillTopology)
+    assert (killed.key, killed.forget) == (KEY, 1)
     peer.drive()
     with pytest.raises(RequestRejectedError) as refused:
         peer.ask(task(key=KEY))
@@ -214,6 +220,36 @@ def test_a_killed_manager_finds_its_plans_and_leaves_running_topologies_alone(
         peer.ask(task(key=KEY))
         assert eventually(state_is(address, "active"))
         assert peer.pushed == []
+    finally:
+        second.close()
+
+
+def test_a_manager_has_its_plans_at_hand_before_anybody_learns_that_it_leads(
+    config: ManagerConfig, manager: ManagerProcess, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(address).raise_for_status()
+    manager.close()
+    made: list[Leadership] = []
+    learned: list[bool] = []
+
+    class Watched(Leadership):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+
+    class WatchedPlane(ControlPlane):
+        def snapshot(self, now_ms: int) -> Snapshot:
+            told = super().snapshot(now_ms)
+            if told.plans:
+                learned.append(made[0].wait_settled(0))
+            return told
+
+    monkeypatch.setattr("cep_manager.service.Leadership", Watched)
+    monkeypatch.setattr("cep_manager.service.ControlPlane", WatchedPlane)
+    second = ManagerProcess(config)
+    try:
+        assert second.service.snapshot().plans
+        assert learned[0] is False
     finally:
         second.close()
 

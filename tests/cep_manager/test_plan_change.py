@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, task, topology
+from manager_world import COMPILED, DEPLOYED_MS, KEY, LEASE_MS, World, driver, plan, task, topology
 
 from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
 from cep_common.messages import Rejected
@@ -49,7 +49,7 @@ def settled(world: World) -> list[tuple[int, int, str]]:
 
 
 def test_the_new_topology_starts_beside_the_former_one_whose_tasks_go_on(world: World) -> None:
-    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, beside=True)]
+    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, beside=True, deployed_ms=DEPLOYED_MS)]
     world.hear(drives(topology("running"), topology("starting", epoch=2)), task(epoch=1), task(epoch=2))
     found = record(world)
     assert (found.state, found.epoch, found.text) == (PlanState.UPDATING, 1, plan().text)
@@ -107,7 +107,7 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
     assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY)]
     world.plane.epoch_raised(KEY, 3, world.now_ms)
     world.tick()
-    assert pushed(world)[-1:] == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1)]
+    assert pushed(world)[-1:] == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1, deployed_ms=DEPLOYED_MS)]
 
 
 def test_a_plan_that_delivers_exactly_once_takes_a_last_checkpoint_before_its_new_form_begins() -> None:
@@ -117,7 +117,9 @@ def test_a_plan_that_delivers_exactly_once_takes_a_last_checkpoint_before_its_ne
     world.taken(PushToDriver)
     change(world, 2)
     world.hear(drives(topology("running")), task())
-    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1)], "the driver ends the former one first"
+    assert pushed(world) == [SubmitTopology(KEY, 2, COMPILED.query_plan, 1, deployed_ms=DEPLOYED_MS)], (
+        "the driver ends the former one first"
+    )
     assert (record(world).epoch, record(world).text) == (2, "text 2")
 
 
@@ -152,7 +154,10 @@ def test_a_driver_that_died_meanwhile_gets_the_changed_plan(world: World) -> Non
 def test_a_second_change_takes_the_place_of_the_first_and_the_former_topology_runs_on(world: World) -> None:
     pushed(world)
     change(world, 3)
-    assert pushed(world) == [KillTopology(KEY, 2), SubmitTopology(KEY, 3, COMPILED.query_plan, 1, beside=True)]
+    assert pushed(world) == [
+        KillTopology(KEY, 2),
+        SubmitTopology(KEY, 3, COMPILED.query_plan, 1, beside=True, deployed_ms=DEPLOYED_MS),
+    ]
     assert record(world).epochs() == (1, 3)
 
 

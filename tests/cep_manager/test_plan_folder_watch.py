@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from manager_world import free_port
+from free_ports import free_port
 from test_manager_process import PLAN, eventually
 
 from cep_common.ids import SUPER_TENANT, PlanKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from manager_world import COMPILED, World, driver, plan, topology, worker
+from manager_world import COMPILED, DEPLOYED_MS, World, driver, plan, topology, worker
 
 from cep_common.driver_messages import RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
@@ -47,7 +47,9 @@ def test_what_the_text_says_of_tasks_is_told_to_the_driver_and_their_cores_count
     world.put(plan(TWO))
     world.hear(driver(), peer=b"driver")
     (pushed,) = [one.message for one in world.taken(PushToDriver)]
-    assert pushed == SubmitTopology(ONE, 1, COMPILED.query_plan, 2, cores=2, memory_bytes=2**30, labels=("ssd",))
+    assert pushed == SubmitTopology(
+        ONE, 1, COMPILED.query_plan, 2, cores=2, memory_bytes=2**30, labels=("ssd",), deployed_ms=DEPLOYED_MS
+    )
     assert world.snapshot().plans[TWO].reason == "needs 1 slots; tenant 7 may use 4, its other plans use 4 of them"
     with pytest.raises(QuotaError, match="asks for 2 topology workers of 2 cores, tenant 7 may use 3 slots in all"):
         check_workers(Quota(slots=3), ONE, 2, 2)

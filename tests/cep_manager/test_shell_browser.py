@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from browser import CHROMIUM, Browser
-from manager_world import KEY, FakeView, World, driver, free_port, plan, topology
+from free_ports import free_port
+from manager_world import KEY, FakeView, World, driver, plan, topology
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.security.config import ServerSecurity

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from browser import CHROMIUM, Browser
-from manager_world import FakeView, World, components, driver, free_port, serves, task, topology, worker
+from free_ports import free_port
+from manager_world import FakeView, World, components, driver, serves, task, topology, worker
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

@@ -12,7 +12,8 @@ import pytest
 import requests
 import zmq
 from databases import KINDS, open_database, take_lease, url_of
-from manager_world import free_port, task
+from free_ports import free_port
+from manager_world import task
 from postgresql_server import PostgresqlServer
 from test_manager_process import KEY, PLAN, eventually, running
 

@@ -6,7 +6,7 @@ import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
 from browser import CHROMIUM, Browser
-from manager_world import free_port
+from free_ports import free_port
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

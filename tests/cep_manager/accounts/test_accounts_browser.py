@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
 from browser import CHROMIUM, Browser
-from manager_world import free_port
+from free_ports import free_port
 
 from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity

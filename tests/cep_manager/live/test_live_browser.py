@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from browser import CHROMIUM, Browser
-from manager_world import COMPILED, FakeView, World, free_port, plan, serves, task, worker
+from free_ports import free_port
+from manager_world import COMPILED, FakeView, World, plan, serves, task, worker
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import requests
 from flask.testing import FlaskClient
+from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from manager_world import KEY, FakeView, World, driver, free_port, task, topology
+from manager_world import KEY, FakeView, World, driver, task, topology
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

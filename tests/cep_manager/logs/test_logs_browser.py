@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from browser import CHROMIUM, Browser
+from free_ports import free_port
 from insight_world import Processes
-from manager_world import free_port
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer

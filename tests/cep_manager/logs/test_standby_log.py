@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from manager_world import free_port
+from free_ports import free_port
 from test_manager_process import eventually
 
 from cep_common.insight.door import Insight
