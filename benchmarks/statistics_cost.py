@@ -67,7 +67,7 @@ class Cost:
         topology = Topology(KEY, EPOCH, build(analyse(parse(PLAN))), tasks=1)
         settings = StageSettings(host="127.0.0.1", first_port=PORTS[0], last_port=PORTS[1])
         self._task = task = Task(topology, 0, settings, context, SystemClock())
-        self._thread = threading.Thread(target=task.run, args=([task.exchange.server.endpoint],))
+        self._thread = threading.Thread(target=task.run)
         self._thread.start()
         opened.callback(self._thread.join)
         opened.callback(task.stop)

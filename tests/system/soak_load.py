@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,11 @@ BATCH_ROWS = 512
 KEYS = 64
 RETRY_S = 0.2
 LISTEN_MS = 500
+
+LATE_MS = 100.0
+"""While results take longer, a fault is not over."""
+LEAST_SHARE = 0.8
+"""Of the rows of a second, as the load comes in batches: with fewer, something stands still."""
 
 PLAN = f"""@Plan:name('Soaked')
 @Plan:dist(workers='2')
@@ -118,9 +123,9 @@ class LoadListener(threading.Thread):
             except CepError:  # it is gone, or not there yet
                 self._closing.wait(RETRY_S)
 
-    def of_second(self, second: int) -> list[Counter[int]]:
+    def of_second(self, second: int) -> Counter[int]:
         """What came in that second."""
-        return [counts for one, counts in list(self.counts.items()) if one == second]
+        return Counter(self.counts.get(second, {}))
 
     def beside(self, spans: Iterable[tuple[float, float]]) -> list[Counter[int]]:
         """What came outside of `spans` (monotonic)."""
@@ -138,6 +143,12 @@ class LoadListener(threading.Thread):
         for sent_ns, count in zip(sent.tolist(), rows.tolist(), strict=True):
             second[bucket(now_ns - sent_ns)] += count
         self.rows += batch.num_rows
+
+
+def in_time(counted: Sequence[Mapping[int, int]], rows: float) -> bool:
+    """True when nearly all of the `rows` that were due in a second came, and came soon; `counted` by bucket."""
+    came = sum(sum(counts.values()) for counts in counted)
+    return came > 0 and came >= LEAST_SHARE * rows and p99_of(counted) <= LATE_MS
 
 
 def p99_of(counted: Iterable[Mapping[int, int]]) -> float:

@@ -64,8 +64,8 @@ def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk)
 
     desk.until(lambda: desk.state("Pair") == "restarting", NOTICED_S)
     assert desk.reason("Pair") == "an executor was lost on 127.0.0.1"
-    desk.until(lambda: desk.state("Pair") == "waiting")
-    assert desk.reason("Pair") == "needs 2 free slots, 1 of 2 are free"
+    too_few = ("waiting", "needs 2 free slots, 1 of 2 are free")  # told when the executors have been looked up again
+    desk.until(lambda: (desk.state("Pair"), desk.reason("Pair")) == too_few)
     desk.until(lambda: not any(lives(process) for process in pair))
     assert desk.state("Small") == "running"
     assert lives(small)

@@ -110,6 +110,7 @@ class StagesInProcess:
         for thread in self._threads:
             thread.start()
         for task in self._tasks:
+            task.meet([one.exchange.server.endpoint for one in self._tasks])
             for publisher in task.publishers:
                 task.assign(publisher.name, EndpointAssigned(self._outflow.endpoint, "worker-1"))
         receiver = next(receiver for task in self._tasks for receiver in task.receivers)
@@ -170,6 +171,6 @@ class StagesInProcess:
 
     def _run(self, task: Task) -> None:
         try:
-            task.run([one.exchange.server.endpoint for one in self._tasks])
+            task.run()
         except BaseException as failure:  # noqa: BLE001 - the test must see whatever ended the task
             self._failures.append(failure)

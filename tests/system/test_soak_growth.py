@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from soak_growth import WARM_UP_S, Holding, descendants, growth, holding, slope
-from soak_load import p99_of
+from soak_load import LATE_MS, in_time, p99_of
 
 from cep_common.latency import bucket
 
@@ -82,3 +82,11 @@ def test_a_soak_without_results_is_not_a_fast_one() -> None:
     assert p99_of([{bucket(5_000_000): 60}, {bucket(5_000_000): 39, bucket(90_000_000): 1}]) == pytest.approx(
         5, rel=0.05
     )
+
+
+def test_results_are_in_time_only_when_nearly_all_of_them_come_and_come_soon() -> None:
+    soon, late = bucket(3_000_000), bucket(round(2e6 * LATE_MS))
+    assert in_time([{soon: 500}, {soon: 480}], 1000.0)
+    assert not in_time([{soon: 500}, {}], 1000.0), "one of two workers hangs, the other's results come in time"
+    assert not in_time([{soon: 900, late: 100}], 1000.0)
+    assert not in_time([{}, {}], 0.0), "nothing at all"

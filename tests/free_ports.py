@@ -1,0 +1,34 @@
+"""Ports for processes that are told theirs."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import socket
+from contextlib import suppress
+
+FIRST_PORT, PORTS = 10_000, 7_000
+"""Below those that the system gives to outgoing connections and to whoever asks for any, which might take one before it
+is listened on."""
+
+_places = itertools.count(secrets.randbelow(PORTS))
+"""One after the other, so that two who have not listened yet are not told the same; test processes begin elsewhere."""
+
+
+def free_port() -> int:
+    """A TCP port on which nothing listens now, and that was not given here for long."""
+    for place in _places:
+        with suppress(OSError), socket.create_server(("127.0.0.1", FIRST_PORT + place % PORTS)) as probe:
+            return int(probe.getsockname()[1])
+    raise AssertionError("places do not end")
+
+
+def free_range(ports: int) -> tuple[int, int]:
+    """First and last of so many ports that are given to nobody else for long; what listens there takes one that is
+    free."""
+    while True:
+        first = FIRST_PORT + next(_places) % PORTS
+        for _ in range(ports - 1):
+            next(_places)
+        if first + ports <= FIRST_PORT + PORTS:
+            return first, first + ports - 1
