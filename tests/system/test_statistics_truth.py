@@ -11,7 +11,9 @@ from benchmarks import statistics_truth
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
 
-SECONDS, RATE = 8, 1_000
+SECONDS, RATE = 24, 1_000
+"""Each place tells of a load at moments of its own, up to two seconds apart: a rate of a few seconds is known no better
+than to a fifth."""
 INTERVAL_MS = 1_000
 """That of the shared system."""
 CONNECTED_S = 60
@@ -24,8 +26,8 @@ def test_a_known_load_is_told_as_it_was_at_every_place(system: LocalSystem) -> N
     wait_until_connected(system.client, "Known", CONNECTED_S)
     told = statistics_truth.measure(system, Path(system.folder) / "metrics.db", SECONDS, RATE, INTERVAL_MS)
     assert (told["page_events"], told["metrics_events"]) == (told["sent"], told["sent"])
-    off = statistics_truth.judged(told, RATE)
-    # The benchmark measures for a minute and holds 2 %; in seconds, the pauses of a busy machine weigh more.
+    off = statistics_truth.judged(told)
+    # The benchmark measures for a minute and holds 2 %; here the pauses of a busy machine weigh more.
     assert off["rates_off"] < 0.1
     assert off["p99_off"] < 0.25
     scraped = requests.get(

@@ -36,6 +36,7 @@ from topology.checkpoint.instructions import (
     WriteManifest,
 )
 from topology.checkpoint.runs import Run, RunId
+from topology.checkpoint.savepoints import Savepoints
 from topology.checkpoint.storing import Storing
 
 logger = logging.getLogger(__name__)
@@ -44,10 +45,6 @@ POLL_MS = 20
 """How soon an order is taken up, and how exact times are."""
 
 MESSAGES_AT_ONCE = 256
-MOST_FAILED = 16
-"""So many failed ones are remembered."""
-MOST_SAVEPOINTS = 256
-"""So many savepoints are told of, the newest."""
 
 
 class RunOpened(msgspec.Struct, frozen=True):
@@ -102,14 +99,12 @@ class CheckpointService(threading.Thread):
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
         self._kept_of_former: dict[tuple[PlanKey, int], str] = {}
         self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
-        self._kept: dict[tuple[PlanKey, str], SavepointReport] = {}
-        self._asked: dict[tuple[PlanKey, str], SavepointReport] = {}
-        self._kept_back: dict[tuple[PlanKey, str], str] = {}
-        self._savepoints: tuple[SavepointReport, ...] = ()
+        self._told_savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._storing = Storing(archive, clock, self._orders.put, self._list_savepoints)
+        self._storing = Storing(archive, clock, self._orders.put, self._look_at_savepoints)
+        self._savepoints = Savepoints(self._storing)
         self._closing = threading.Event()
         self._socket = listening_socket(context, Door.COORDINATOR, host, MAXIMUM_DATA_BYTES)
         try:
@@ -146,7 +141,7 @@ class CheckpointService(threading.Thread):
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """The savepoint is not kept any more."""
-        self._orders.put(lambda: self._delete_savepoint(key, name))
+        self._orders.put(lambda: self._savepoints.delete(key, name))
 
     def clear(self, key: PlanKey) -> None:
         """The plan's checkpoints so far are not kept any more."""
@@ -176,7 +171,7 @@ class CheckpointService(threading.Thread):
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
         """What there is to tell of savepoints."""
-        return self._savepoints
+        return self._told_savepoints
 
     def store_problem(self) -> str:
         """Why nothing can be stored or read now, as far as that is known; empty: nothing is wrong."""
@@ -194,7 +189,7 @@ class CheckpointService(threading.Thread):
 
     def run(self) -> None:
         self._storing.check()
-        self._list_savepoints()
+        self._look_at_savepoints()
         while not self._closing.is_set():
             try:
                 self._turn()
@@ -251,7 +246,7 @@ class CheckpointService(threading.Thread):
                 case ReserveNumbers(run=run):
                     self._reserve(run)
                 case SavepointEnded(key=key, name=name, error=error):
-                    self._savepoint_ended(key, name, error)
+                    self._savepoints.ended(key, name, error)
                 case RestartTopology(run=run, reason=reason):
                     logger.warning("topology is lost: topology=%s reason=%s", run.key.topology(), reason)
                     self._events.put(one)
@@ -289,7 +284,7 @@ class CheckpointService(threading.Thread):
                 opened.kept,
             )
             self._kept_of_former[run.key, run.epoch] = opened.kept
-            self._list_savepoints()
+            self._savepoints.look()
         begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
         logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
         self._events.put(RunOpened(run, reference, number))
@@ -339,45 +334,12 @@ class CheckpointService(threading.Thread):
 
     # ---- savepoints, and what is removed ----------------------------------------------------------------------------
 
+    def _look_at_savepoints(self) -> None:
+        self._savepoints.look()
+
     def _take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
-        logger.info("savepoint asked for: topology=%s name=%s", key.topology(), name)
-        self._asked[key, name] = SavepointReport(key, name, "taking")
+        self._savepoints.begun(key, name)
         self._do(self._coordinator.take_savepoint(key, epoch, name))
-
-    def _savepoint_ended(self, key: PlanKey, name: str, error: str) -> None:
-        logger.info("savepoint ended: topology=%s name=%s error=%s", key.topology(), name, error or "none")
-        if error:
-            self._asked[key, name] = SavepointReport(key, name, "failed", error=error)
-            for failed in [known for known, one in self._asked.items() if one.state == "failed"][:-MOST_FAILED]:
-                del self._asked[failed]
-        else:
-            self._list_savepoints((key, name))
-
-    def _delete_savepoint(self, key: PlanKey, name: str) -> None:
-        if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
-            self._asked.pop((key, name), None)
-
-        def deleted(answer: CheckpointError | None) -> None:
-            self._kept_back.pop((key, name), None)
-            if answer is not None:
-                logger.warning("savepoint not removed: topology=%s name=%s reason=%s", key.topology(), name, answer)
-                self._kept_back[key, name] = f"not deleted: {answer.message}"
-
-        self._storing.do(lambda archive: archive.delete_savepoint(key, name), deleted)
-        self._list_savepoints()
-
-    def _list_savepoints(self, taken: tuple[PlanKey, str] | None = None) -> None:
-        """What is kept is known, also of the one that was just taken."""
-
-        def listed(answer: list[SavepointReport] | CheckpointError) -> None:
-            if isinstance(answer, CheckpointError):
-                logger.warning("savepoints are not known: %s", answer)
-                return
-            self._kept = {(one.key, one.name): one for one in answer}
-            if taken is not None:
-                self._asked.pop(taken, None)
-
-        self._storing.do(_reports, listed)
 
     def _tend(self, failed: str, key: PlanKey, work: Callable[[Archive], object]) -> None:
         def done(answer: object) -> None:
@@ -398,30 +360,13 @@ class CheckpointService(threading.Thread):
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
-        found = (
-            msgspec.structs.replace(one, error=self._kept_back.get(name, ""))
-            for name, one in self._kept.items()
-            if name not in self._asked
-        )
-        kept = sorted(found, key=_age)
-        self._savepoints = (*kept, *self._asked.values())[-MOST_SAVEPOINTS:]
+        self._told_savepoints = self._savepoints.told()
 
     def _forget_told(self, key: PlanKey, epoch: int) -> None:
         self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
         self._begun_from.pop((key, epoch), None)
         self._kept_of_former.pop((key, epoch), None)
-
-
-def _age(savepoint: SavepointReport) -> tuple[int, str]:
-    return savepoint.taken_ms, savepoint.name
-
-
-def _reports(archive: Archive) -> list[SavepointReport]:
-    return [
-        SavepointReport(one.key, one.name, "stored", one.checkpoint, one.taken_ms, one.size_bytes)
-        for one in archive.savepoints()
-    ]
 
 
 def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
