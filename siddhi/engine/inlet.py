@@ -99,12 +99,26 @@ class Inlet:
 
     A schema is looked into once: batch after batch has the same. And so are the columns of which values are asked for,
     and numbers that are asked for at all: where rows are few, all of them are read at once from the next batch on.
+    Strings are only if they stand in `always_read` (None: all do): those of events that a filter holds back are not to
+    fill the pool.
     """
 
-    def __init__(self, stream: str, key: str, types: Mapping[str, AttributeType], pool: StringPool) -> None:
+    def __init__(
+        self,
+        stream: str,
+        key: str,
+        types: Mapping[str, AttributeType],
+        pool: StringPool,
+        always_read: frozenset[str] | None = None,
+    ) -> None:
         self.stream = stream
         self.key = key
         self.pool = pool
+        self._lazy = frozenset(
+            name
+            for name, type_ in types.items()
+            if type_ is AttributeType.STRING and always_read is not None and name not in always_read
+        )
         self._types = types
         self._layout: _Layout | None = None
         self._wanted: dict[str, AttributeType] = {}
@@ -136,7 +150,7 @@ class Inlet:
         """The attribute `name`, of `type_`, of a batch in which its column is `array`."""
         if type_ in _NUMBERS:
             self.want(name)  # to read a number with others costs less than to hand its array on
-        if name in self._wanted:
+        if name in self._wanted or name in self._lazy:
             return Column(type_, self.pool, None, None, array)
         return _WatchedColumn(self, name, type_, array)
 

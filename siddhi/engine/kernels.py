@@ -56,7 +56,7 @@ def kernel_array(array: AnyArray, dtype: Any = None) -> AnyArray:
     """`array` as kernels want it: contiguous, writable (views of Arrow memory are not) and of `dtype`."""
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype)
-    if array.flags.writeable and array.flags.c_contiguous:
+    if array.flags.carray:  # in a row and writable, told by one look
         return array
     return array.copy()
 

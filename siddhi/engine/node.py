@@ -20,7 +20,7 @@ class Node:
     is fed, if any;
     `inserts` says that events are inserted there, which makes expired ones current. `splits` says that one chunk
     coming in may become several going out. `reads` and `writes` name the tables and named windows that the node looks
-    into or changes.
+    into or changes. `computes` says that numbers may come out that did not come in, and so overflow or divide by zero.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Node:
     target: str | None = None
     inserts = True
     splits = False
+    computes = True
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     parts: tuple[Stateful, ...] = ()

@@ -72,6 +72,11 @@ class Step:
             self._failures = Failures()
         return self._failures
 
+    @property
+    def has_failures(self) -> bool:
+        """True when rows may have been booked as failed since this was last asked for."""
+        return self._failures is not None
+
     def taken_failures(self) -> Failures | None:
         """What has been booked since this was last asked, None when that is nothing."""
         failures, self._failures = self._failures, None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from siddhi.analysis import model
+from siddhi.analysis.reading import computes
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.chain import build_chain
@@ -71,6 +72,7 @@ class Query(GraphNode):
         self.splits = self.head is not None
         self.arrival = tuple(range(len(self.sources)))
         self.reads = frozenset(environment.looked_into)
+        self.computes = self.writer is not None or computes(analysed, aggregates=self.fused is None)
         self.parts = (
             *([self.head] if self.head else []),
             *self.chain,
@@ -119,10 +121,12 @@ class Query(GraphNode):
     def _build_join(
         self, join: model.Join, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment
     ) -> MergingOperator:
-        plain = replace(context, partitioned=False)
+        plain, selector = replace(context, partitioned=False), self.selector
+        outputs = selector.hand_over_names() if isinstance(selector, Selector) else None
+        only_current = self._looks_at_current_only(compiler)
 
         def make() -> MergingOperator:
-            return build_join(join, compiler, plain, environment, only_current=self._looks_at_current_only(compiler))
+            return build_join(join, compiler, plain, environment, only_current=only_current, outputs=outputs)
 
         return HeadPerInstance(make, context.instance_ranks) if context.partitioned else make()
 

@@ -26,14 +26,23 @@ def _spread_bits(source, first, count, target):  # type: ignore[no-untyped-def]
     return zeros
 
 
+@kernel_part
+def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-def]
+    """Zeros in place of the nulls among `count` values of `width` bytes: what lies under a null is not of the event."""
+    for place in range(count):
+        if byte_at(valid_at + place) == 0:
+            for byte in range(width):
+                set_byte(values_at + width * place + byte, 0)
+
+
 @state_kernel
 def read_records(array_at, plan, rows, block, slots, starts, heap, count):  # type: ignore[no-untyped-def]
     """Copies the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
 
     Line i of `block` gets the values of column i, line `len(plan) + i` a byte for each that tells whether it is not
-    null, if there are nulls. `slots`, `starts` and `heap` are those of a string pool that has `count` strings. Returns
-    (`DONE`, strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a string for which
-    the pool lacks room: then the caller makes some and calls again.
+    null, if there are nulls; these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count`
+    strings. Returns (`DONE`, strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a
+    string for which the pool lacks room: then the caller makes some and calls again.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     nulls = np.int64(0)
@@ -61,7 +70,9 @@ def read_records(array_at, plan, rows, block, slots, starts, heap, count):  # ty
         else:
             _spread_bits(values_at, first, rows, target)
         if valid_at != 0:
-            plan[line, NULLS] = _spread_bits(valid_at, first, rows, target + 8 * rows * len(plan))
+            told_at = target + 8 * rows * len(plan)
+            plan[line, NULLS] = _spread_bits(valid_at, first, rows, told_at)
+            _clear_nulls(told_at, rows, target, width)
             nulls += plan[line, NULLS]
     call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
     return np.int64(DONE), count, nulls

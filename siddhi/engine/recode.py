@@ -14,7 +14,8 @@ from siddhi.engine.state_size import StateSize
 from siddhi.engine.strings import NULL_CODE, StringPool
 
 LEAST_NEW_STRINGS = 65_536
-"""Fewer new strings, a few MB, are not worth a compaction."""
+LEAST_NEW_BYTES = 16 * 1_048_576
+"""Fewer new strings, or fewer bytes of them, are not worth a compaction."""
 _BYTES_PER_STRING = 64
 """A compaction takes all state into its hands; one new string pays for so many bytes of it."""
 
@@ -34,20 +35,21 @@ class HoldsCodes(Protocol):
 
 class StringCompaction:
     """Keeps the pool from growing beyond twice the strings in use, `LEAST_NEW_STRINGS`, and one for each
-    `_BYTES_PER_STRING` of state more.
+    `_BYTES_PER_STRING` of state more; and likewise beyond twice their bytes, `LEAST_NEW_BYTES`, and those of the state.
 
-    Between two compactions there come as many new strings as there were in use after the first, so that an event costs
-    the same however long the app runs.
+    Between two compactions there come as many new strings, or bytes, as there were in use after the first, so that an
+    event costs the same however long the app runs.
     """
 
     def __init__(self, pool: StringPool, holders: Sequence[HoldsCodes]) -> None:
         self._pool = pool
         self._holders = holders
         self._due_at = LEAST_NEW_STRINGS
+        self._due_at_bytes = LEAST_NEW_BYTES
 
     def run_if_due(self) -> None:
         """Compacts the pool if enough strings have come; must be called between two steps."""
-        if len(self._pool) >= self._due_at:
+        if len(self._pool) >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
             self.run()
 
     def run(self) -> None:
@@ -60,6 +62,7 @@ class StringCompaction:
         new_codes = self._pool.compact(np.flatnonzero(live[: len(self._pool)]))
         for holder in self._holders:
             holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
-        used = len(self._pool)
+        used, used_bytes = len(self._pool), self._pool.text_bytes
         state_bytes = sum(holder.state_size().bytes for holder in self._holders)
         self._due_at = used + max(used, LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
+        self._due_at_bytes = used_bytes + max(used_bytes, LEAST_NEW_BYTES, state_bytes)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
+from siddhi.analysis.reading import attributes_always_read
 from siddhi.engine.aggregation.node import AggregationNode
 from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import Int64Array, filled
@@ -255,7 +256,8 @@ class AppRuntime:
         junction = self._junctions.get(key)
         if junction is None:
             raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
-        inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool)
+        always_read = None if stream in self.windows else attributes_always_read(self.app, stream)
+        inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool, always_read)
         return inlet
 
     def advance_time(self, now_ms: int) -> None:

@@ -62,6 +62,15 @@ def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ig
     return count
 
 
+def _each_alone(chunks: Int64Array) -> bool:
+    """True when no two of these numbers, which never fall, are equal."""
+    size = len(chunks)
+    if size <= 1:
+        return size == 1
+    # Fewer numbers than rows: some must be equal, and nobody has to compare them.
+    return int(chunks[-1]) - int(chunks[0]) >= size - 1 and bool((chunks[1:] != chunks[:-1]).all())
+
+
 class Selector(Operator):
     """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
 
@@ -137,6 +146,15 @@ class Selector(Operator):
         plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
         return tuple(plain) if len(plain) == len(self.outputs) else None
 
+    def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when rows are selected as they are: whoever is in front gives the
+        columns the outputs' names from then on, and nothing else. None when it has to go on as it does."""
+        projection = None if self.order_by else self.projection
+        if projection is not None:
+            self.projection = tuple((name, name) for name, _ in projection)
+            self._renames = False
+        return projection
+
     def _project(self, batch: EventBatch, projection: tuple[tuple[str, str], ...]) -> EventBatch:
         columns = batch.columns
         projected = batch
@@ -198,7 +216,7 @@ class Selector(Operator):
         return batch if deliveries is None else batch.with_chunks(batch.deliveries)
 
     def _ordered_and_limited(self, batch: EventBatch) -> EventBatch:
-        if batch.chunks is not None and batch.size and (batch.chunks[1:] != batch.chunks[:-1]).all():
+        if batch.chunks is not None and _each_alone(batch.chunks):
             batch = batch.with_chunks(None, batch.deliveries)
         single = self.collapse and not self.grouped
         if self.order_by and batch.chunks is not None and not single:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,18 @@ class QueryWatch(Protocol):
 
     def worked(self, name: str, events: int, length_ns: int) -> None:
         """The node has worked so long on a piece of `events`; 0 when only time had passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The stages that may have something to do in a step, with their numbers and in the order in which they run.
+
+    `inputs` is set where that is one stage, whose events come from outside alone: empty batches, one for each of its
+    sources.
+    """
+
+    stages: list[tuple[int, Stage]]
+    inputs: list[EventBatch] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ class StepRunner:
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
         self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
-        self._routes: dict[tuple[str, ...], list[tuple[int, Stage]] | None] = {}
+        self._routes: dict[tuple[str, ...], _Route | None] = {}
         self._timed = [stage for stage in self._stages if stage.node.timed]
         self.watch: QueryWatch | None = None
         for node, stage in enumerate(self._stages):
@@ -130,7 +142,6 @@ class StepRunner:
         """The time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
-    @np.errstate(all="ignore")
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
         `Step`."""
@@ -140,37 +151,83 @@ class StepRunner:
         else:
             self._run_columns(route, roots, Step(clocks, floor))
 
-    def _route(self, roots: tuple[str, ...]) -> list[tuple[int, Stage]] | None:
-        """The stages that may have something to do when events come on the streams `roots`, with their numbers and in
-        the order in which they run; None when the step must go chunk by chunk."""
+    def _route(self, roots: tuple[str, ...]) -> _Route | None:
+        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
         if roots not in self._routes:
             wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
             reached = self._graph.reached(roots, wakeful)
-            columnar = self._graph.columnar(roots)
-            self._routes[roots] = [(number, self._stages[number]) for number in reached] if columnar else None
+            self._routes[roots] = self._new_route(roots, reached) if self._graph.columnar(roots) else None
         return self._routes[roots]
+
+    def _new_route(self, roots: tuple[str, ...], reached: Iterable[int]) -> _Route:
+        stages = [(number, self._stages[number]) for number in reached]
+        inputs: list[EventBatch] | None = None
+        if len(stages) == len(roots) == 1 and roots[0] not in self._fed:
+            inputs = [self._junctions[key].empty for key in stages[0][1].node.sources]
+        return _Route(stages, inputs)
 
     # ---- column by column
 
-    def _run_columns(
-        self, route: Sequence[tuple[int, Stage]], roots: Mapping[str, list[EventBatch]], step: Step
-    ) -> None:
+    def _run_columns(self, route: _Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
+        if route.inputs is not None:
+            ((key, batches),) = roots.items()
+            if len(batches) == 1:
+                self._run_alone(route, key, batches[0], step)
+                return
         sent, arrived = self._entered(roots)
-        for number, stage in route:
+        for number, stage in route.stages:
             node = stage.node
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
             if not _has_rows(inputs) and not node.wakes(step):
                 continue
             out = self._run_stage(stage, inputs, step)
-            if (failures := step.taken_failures()) is not None:
-                for key, batch in self._take_out(failures, node, inputs, arrived):
-                    sent.setdefault(key, []).append((number, batch))
-            target = node.target
-            if target is not None and out.size:
-                if target in self._shared or target in sent:
-                    sent.setdefault(target, []).append((number, stage.deliver(out)))
-                else:
-                    arrived[target] = stage.deliver(out)
+            self._pass_on(number, inputs, out, step, sent, arrived)
+        self._tell(sent, arrived)
+
+    def _run_alone(self, route: _Route, key: str, batch: EventBatch, step: Step) -> None:
+        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short
+        way."""
+        number, stage = route.stages[0]
+        node, target = stage.node, stage.node.target
+        if not batch.size and not node.wakes(step):
+            return
+        inputs = [
+            batch if source == key else empty for source, empty in zip(node.sources, route.inputs or (), strict=True)
+        ]
+        out = self._run_stage(stage, inputs, step)
+        if step.has_failures:
+            arrived, sent = {key: batch}, _Sent()
+            self._pass_on(number, inputs, out, step, sent, arrived)
+            self._tell(sent, arrived)
+            return
+        if batch.size:
+            self._junctions[key].tell(batch)
+        if target is not None and out.size:
+            self._junctions[target].tell(stage.deliver(out))
+
+    def _pass_on(
+        self,
+        number: int,
+        inputs: Sequence[EventBatch],
+        out: EventBatch,
+        step: Step,
+        sent: _Sent,
+        arrived: dict[str, EventBatch],
+    ) -> None:
+        """What the stage of that number made of `inputs` is on its way, and so are the events that failed in it."""
+        stage = self._stages[number]
+        node, target = stage.node, stage.node.target
+        if (failures := step.taken_failures()) is not None:
+            for key, batch in self._take_out(failures, node, inputs, arrived):
+                sent.setdefault(key, []).append((number, batch))
+        if target is not None and out.size:
+            if target in self._shared or target in sent:
+                sent.setdefault(target, []).append((number, stage.deliver(out)))
+            else:
+                arrived[target] = stage.deliver(out)
+
+    def _tell(self, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
+        """Who listens to streams has what they carry in this step."""
         for key in sent:
             self._arrived(key, sent, arrived)
         for key, batch in arrived.items():
@@ -208,6 +265,12 @@ class StepRunner:
 
     def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """What the stage sends; its listeners and its table have it."""
+        if not stage.node.computes:
+            return self._work(stage, inputs, step)
+        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+            return self._work(stage, inputs, step)
+
+    def _work(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         node = stage.node
         out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
         if stage.is_heard and out.size:

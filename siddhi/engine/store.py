@@ -43,10 +43,17 @@ class RowStore:
             self._make_room(size)
         start = self.end - self._offset
         places = slice(start, start + size)
-        self._timestamps[places] = batch.timestamps
+        alone = size == 1  # to set one place by its number takes a quarter of the time
+        if alone:
+            self._timestamps[start] = batch.timestamps[0]
+        else:
+            self._timestamps[places] = batch.timestamps
         for name, values in self._values.items():
             column = columns[name]
-            values[places] = column.values
+            if alone:
+                values[start] = column.values[0]
+            else:
+                values[places] = column.values
             if name in masked:
                 valid = column.valid
                 if valid is not None or name in self._valid:

@@ -63,6 +63,11 @@ class StringPool:
         return self._heap.nbytes + self._starts.nbytes + self._slots.nbytes
 
     @property
+    def text_bytes(self) -> int:
+        """Bytes of the strings alone."""
+        return int(self._starts[self._count])
+
+    @property
     def memory(self) -> tuple[Int64Array, npt.NDArray[np.uint8]]:
         """Where each string starts, and the bytes of all: string c is `heap[starts[c]:starts[c + 1]]`; good until the
         next string comes."""

@@ -32,14 +32,15 @@ _UNMATCHED = {
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What both sides of a join are built from. `selected` are the columns that the selection reads."""
+    """What both sides of a join are built from. `selected` are the columns that the selection reads, each with the name
+    as which it goes on."""
 
     join: model.Join
     compiler: ExpressionCompiler
     context: OperatorContext
     environment: Environment
     condition: JoinCondition
-    selected: frozenset[str]
+    selected: tuple[tuple[str, str], ...]
 
 
 def build_join(
@@ -49,10 +50,12 @@ def build_join(
     environment: Environment,
     *,
     only_current: bool,
+    outputs: tuple[tuple[str, str], ...] | None = None,
 ) -> JoinOperator:
     """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
-    nor anything behind it looks at expired events or resets."""
-    selected = frozenset(compiler.columns)
+    nor anything behind it looks at expired events or resets. `outputs` are the columns that come out, each as (name,
+    column), None: all that the selection reads, as they are called."""
+    selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
     condition = JoinCondition(join.on, compiler)
     parts = _Parts(join, compiler, context, environment, condition, selected)
     held = {
@@ -68,8 +71,8 @@ def build_join(
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
     columns, context = parts.compiler.columns, parts.context
     types = {name: source.output.type_of(name) for name in source.output.names() if slot_column(slot, name) in columns}
-    named = ((slot_column(slot, name), name) for name in types)
-    selected = tuple((column, name) for column, name in named if column in parts.selected)
+    attributes = {slot_column(slot, name): name for name in types}
+    selected = tuple((output, attributes[column]) for output, column in parts.selected if column in attributes)
     keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
     if source.kind is model.SourceKind.TABLE:
         held = _held_table(slot, source, parts)

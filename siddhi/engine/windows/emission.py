@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import INT64, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel_part
 from siddhi.engine.store import RowStore
@@ -18,7 +18,7 @@ SEQUENCE is the row's number in the window's store; CHUNK grows from one chunk t
 
 def new_emission(capacity: int) -> Int64Array:
     """Room for `capacity` output rows."""
-    return np.empty((6, capacity), dtype=np.int64)
+    return np.empty((6, capacity), INT64)
 
 
 def emitted(emission: Int64Array, count: int, store: RowStore) -> EventBatch:

@@ -50,7 +50,8 @@ class LengthWindow(SlidingWindow):
         out: Int64Array = new_emission(3 * batch.size)
         timestamps = kernel_array(batch.timestamps)
         chunks = NO_POSITIONS if batch.chunks is None else kernel_array(batch.chunks)
-        orders, clocks = kernel_array(batch.orders), kernel_array(batch.clocks)
+        orders = kernel_array(batch.orders)
+        clocks = timestamps if batch.clocks is batch.timestamps else kernel_array(batch.clocks)
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)
         return out, count

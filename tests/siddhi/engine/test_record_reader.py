@@ -63,6 +63,59 @@ def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
         assert _read(inlet, whole.slice(start, rows)) == part
 
 
+def test_what_lies_under_a_null_is_never_read() -> None:
+    inlet = Inlet("S", "S", TYPES, StringPool())
+    records = _records(9, nulls=False)
+    mask = np.array([False, True, True, False, False, True, False, False, True])
+    junk = {"whole": np.int32, "count": np.int64, "part": np.float32, "price": np.float64}
+    arrays = {name: records.column(name) for name in records.schema.names}
+    for name, dtype in junk.items():
+        arrays[name] = pa.array(np.full(9, 77, dtype), mask=mask)
+    arrays["flag"] = pa.array(np.ones(9, np.bool_), mask=mask)
+    masked = pa.record_batch(arrays)
+    for _ in range(2):  # as views, then copied
+        columns, _ = inlet.read(masked, 0)
+        for name in (*junk, "flag"):
+            assert columns[name].valid is not None
+            assert columns[name].values[mask].tolist() == [0] * 4
+    assert inlet._reader is not None
+
+
+def test_a_time_that_is_null_counts_the_same_however_its_batch_was_cut() -> None:
+    app = "@app:playback define stream S (ts long, name string);"
+    query = "from S#window.externalTime(ts, 1 sec) select count() as c, distinctCount(name) as d insert into Out;"
+    stamps = np.arange(1_000, 1_000 + 300 * 600, 300)
+    mask = np.arange(600) % 7 == 3
+    records = pa.record_batch(
+        {"_timestamp": stamps, "ts": pa.array(stamps, mask=mask), "name": [f"n{n % 5}" for n in range(600)]}
+    )
+    answers = []
+    for size in (1, 100, 600):
+        runtime = AppRuntime(analyse(parse(app + query)))
+        out: list[object] = []
+        runtime.add_stream_callback("Out", lambda found, out=out: out.extend(found.to_pylist()))
+        runtime.start(1)
+        for start in range(0, 600, size):
+            runtime.send("S", records.slice(start, size))
+        answers.append(out)
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_strings_of_events_that_a_filter_holds_back_are_not_kept() -> None:
+    app = "@app:playback define stream S (level string, price double, text string);"
+    query = "from S[level == 'E' and price > 0]#window.length(10) select text, price insert into Out;"
+    runtime = AppRuntime(analyse(parse(app + query)))
+    texts: list[object] = []
+    runtime.add_stream_callback("Out", lambda records: texts.extend(records.column("text").to_pylist()))
+    runtime.start(1)
+    for number in range(500):
+        level = "E" if number % 100 == 0 else "I"
+        values = {"_timestamp": [2 + number], "level": [level], "price": [1.0], "text": [f"text {number}"]}
+        runtime.send("S", pa.record_batch(values))
+    assert texts == [f"text {number}" for number in range(0, 500, 100)]
+    assert runtime.statistics().strings == 2 + 5  # levels, and the texts in the window
+
+
 def test_whoever_goes_through_the_columns_finds_those_that_nobody_has_asked_for() -> None:
     inlet = Inlet("S", "S", TYPES, StringPool())
     records = _records(5, nulls=False)

@@ -35,6 +35,18 @@ def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right
     assert [(row["k"], row["c"]) for row in rows] == [(f"key {number}", 1) for number in range(40 * ROWS)]
 
 
+def test_a_few_long_strings_that_no_row_holds_any_more_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recode, "LEAST_NEW_BYTES", 100_000)
+    query = "from S#window.length(10) select k, count() as c group by k insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
+    runtime.start(0)
+    sizes = []
+    for number in range(1_000):
+        runtime.send("S", pa.record_batch({"_timestamp": [number + 1], "k": [f"{number}" + 1_000 * "x"]}))
+        sizes.append(runtime.pool.text_bytes)
+    assert max(sizes) < 120_000
+
+
 def test_a_group_of_nulls_stays_apart_from_strings_that_take_over_its_code() -> None:
     query = "from S#window.lengthBatch(3) select k, count() as c group by k insert into O;"
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))

@@ -1,0 +1,93 @@
+"""What queries do with the values of their events, as the app's text tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+from siddhi.analysis.model import (
+    Aggregate,
+    AnalysedAggregation,
+    AnalysedApp,
+    AnalysedPartition,
+    AnalysedQuery,
+    Arithmetic,
+    AttributeValue,
+    Call,
+    FilterStep,
+    HandlerCall,
+    Join,
+    PartitionKey,
+    SourceInput,
+    SourceKind,
+    StateMachine,
+)
+
+
+def computes(query: AnalysedQuery, *, aggregates: bool) -> bool:
+    """True when `query` makes numbers of its own: by arithmetic or functions, or, if these count, by aggregates."""
+    kinds = (Arithmetic, Call, Aggregate) if aggregates else (Arithmetic, Call)
+    whole = (query.input, query.selection, query.output)
+    return any(isinstance(part, kinds) or _asks_functions(part) for part in _parts(whole))
+
+
+def _asks_functions(part: object) -> bool:
+    """True for a source with stream functions, or with a window that looks at an expression."""
+    if not isinstance(part, SourceInput):
+        return False
+    if part.window is not None and part.window.condition is not None:
+        return True
+    return any(isinstance(step, HandlerCall) for step in (*part.before, *part.after))
+
+
+def attributes_always_read(app: AnalysedApp, stream: str) -> frozenset[str] | None:
+    """The attributes of `stream` whose values are looked at in each event: those in filters that stand in front, and
+    in keys of partitions. None when somebody takes events as they come, and may look at all that they have."""
+    found: set[str] = set()
+    for reader in _readers(app):
+        if isinstance(reader, PartitionKey):
+            if reader.stream == stream:
+                found |= _attributes((reader.expression, reader.ranges))
+        elif reader.source == stream and reader.kind is not SourceKind.INNER_STREAM:
+            first = reader.before[0] if reader.before else None
+            if not isinstance(first, FilterStep):
+                return None
+            found |= _attributes(first.condition)
+    return frozenset(found)
+
+
+def _readers(app: AnalysedApp) -> Iterator[SourceInput | PartitionKey]:
+    """All that takes events."""
+    for element in (*app.aggregations.values(), *app.elements):
+        if isinstance(element, AnalysedPartition):
+            yield from element.keys
+            for query in element.queries:
+                yield from _sources(query)
+        else:
+            yield from _sources(element)
+
+
+def _sources(reader: AnalysedQuery | AnalysedAggregation) -> Iterator[SourceInput]:
+    match reader.input:
+        case Join(left=left, right=right):
+            yield from (left, right)
+        case StateMachine(slots=slots):
+            yield from (element.input for element in slots)
+        case SourceInput() as source:
+            yield source
+
+
+def _attributes(whole: object) -> set[str]:
+    return {part.name for part in _parts(whole) if isinstance(part, AttributeValue)}
+
+
+def _parts(whole: object) -> Iterator[object]:
+    """`whole`, a part of the model, and all that lies inside it but for its syntax."""
+    yield whole
+    if isinstance(whole, tuple):
+        for one in whole:
+            yield from _parts(one)
+    elif is_dataclass(whole):
+        for field in fields(whole):
+            if field.name != "syntax":
+                yield from _parts(getattr(whole, field.name))
