@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import TIMESTAMP, EventBatch
 from siddhi.engine.column import ARROW_TYPES, Column, viewed_numbers
-from siddhi.engine.record_reader import FEW, RecordReader
+from siddhi.engine.record_reader import FEW, RecordReader, null_timestamp
 from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_keys, dict_values
 
 _COLUMNS_A_WANTED = 8
 """One column that is read with others saves what it costs to export so many; the first pays for the call."""
@@ -88,10 +92,31 @@ class _RecordColumns(dict[str, Column]):
     def __contains__(self, name: object) -> bool:
         return name in self._places
 
-    get = Mapping.get  # type: ignore[assignment] # these look only at what a dictionary holds
-    keys = Mapping.keys  # type: ignore[assignment]
-    items = Mapping.items  # type: ignore[assignment]
-    values = Mapping.values  # type: ignore[assignment]
+    def get(self, name: str, default: Any = None, /) -> Any:
+        return self[name] if name in self._places else default
+
+    def keys(self) -> dict_keys[str, Column]:
+        self._complete()
+        return super().keys()
+
+    def items(self) -> dict_items[str, Column]:
+        self._complete()
+        return super().items()
+
+    def values(self) -> dict_values[str, Column]:
+        self._complete()
+        return super().values()
+
+    def make(self, names: Iterable[str]) -> None:
+        """These columns, which nobody has asked for, are there."""
+        for name in names:
+            self.__missing__(name)
+
+    def _complete(self) -> None:
+        """All columns are there, in the order of the attributes: a dictionary's own views show only what it holds."""
+        made = {name: self[name] for name in self._places}
+        self.clear()
+        self.update(made)
 
 
 class Inlet:
@@ -129,7 +154,7 @@ class Inlet:
         `now_ms` for all when there is none.
 
         `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
-        type.
+        type, `null-timestamp` when an event has no time.
         """
         schema, rows = records.schema, records.num_rows
         layout = self._layout
@@ -141,9 +166,9 @@ class Inlet:
         else:
             whole = records.to_struct_array()  # it makes a column at half the cost
             columns = _RecordColumns(whole.field, layout.attributes, self)
-            stamps = filled(rows, now_ms) if layout.timestamp < 0 else viewed_numbers(whole.field(layout.timestamp))
-        for name in layout.casts:  # at once: what cannot be cast is refused before anything has run
-            columns[name]
+            stamps = filled(rows, now_ms) if layout.timestamp < 0 else _stamps(whole.field(layout.timestamp))
+        if layout.casts:
+            columns.make(layout.casts)  # what cannot be cast is refused before anything has run
         return columns, stamps
 
     def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
@@ -201,10 +226,19 @@ class Inlet:
         return Problem("wrong-type", f"attribute '{name}' of {where} is {actual}, not {target}", hint)
 
 
+def _stamps(array: pa.Array) -> Int64Array:
+    if array.null_count:
+        raise null_timestamp()
+    stamps: Int64Array = viewed_numbers(array)
+    return stamps
+
+
 def _castable(actual: pa.DataType, target: pa.DataType) -> bool:
     """True for types that hold the same values as `target` in another form."""
+    if pa.types.is_dictionary(actual):
+        return bool(actual.value_type == target) or _castable(actual.value_type, target)
     same_text = pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
-    return bool(pa.types.is_null(actual) or pa.types.is_dictionary(actual) or (same_text and target == pa.utf8()))
+    return bool(pa.types.is_null(actual) or (same_text and target == pa.utf8()))
 
 
 def root_batch(

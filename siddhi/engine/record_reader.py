@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import BOOL, FLOAT64, INT64, AnyArray, Int64Array
-from siddhi.engine.column import DTYPES, Column, viewed_numbers
+from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.read_kernels import FORM, NULLS, PLACE, PLAN_WIDTH, WIDTH
 from siddhi.engine.record_kernels import ARROW_ARRAY_FIELDS, BITS, CODES, NUMBERS
 from siddhi.engine.strings import StringPool
+from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
 FEW = 512
@@ -60,5 +61,11 @@ class RecordReader:
             line += 1
         stamps: Int64Array = block[0]
         if nulls and plan[0, NULLS]:
-            stamps = viewed_numbers(records.column(int(plan[0, PLACE])))  # Arrow says best that these cannot be null
+            raise null_timestamp()
         return stamps
+
+
+def null_timestamp() -> SiddhiRuntimeError:
+    """An event without a time came."""
+    hint = "leave '_timestamp' out for events that happen as they come"
+    return SiddhiRuntimeError(Problem("null-timestamp", "'_timestamp' of an event is null", hint))

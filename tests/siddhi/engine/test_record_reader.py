@@ -12,6 +12,7 @@ from siddhi.engine.inlet import Inlet
 from siddhi.engine.record_reader import FEW
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.strings import StringPool
+from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse
 
@@ -163,3 +164,28 @@ def test_a_batch_of_another_schema_is_read_by_its_own() -> None:
     turned = records.select(records.schema.names[::-1])
     for part in (records, turned, records, turned):
         assert _read(inlet, part) == {name: part.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_event_without_a_time_is_refused(known: bool) -> None:
+    inlet = Inlet("S", "S", TYPES, StringPool())
+    records = _records(5, nulls=False)
+    if known:
+        _read(inlet, records)
+    stamps = pa.array([1, None, 3, 4, 5], pa.int64())
+    without = records.set_column(records.schema.get_field_index("_timestamp"), "_timestamp", stamps)
+    with pytest.raises(SiddhiRuntimeError) as refused:
+        _read(inlet, without)
+    assert [problem.code for problem in refused.value.problems] == ["null-timestamp"]
+
+
+def test_a_dictionary_of_something_else_is_refused_by_its_type() -> None:
+    records = _records(5, nulls=False)
+    for name, values in (("name", [1, 2, 1, 1, 2]), ("whole", ["a", "b", "a", "a", "b"])):
+        inlet = Inlet("S", "S", TYPES, StringPool())
+        place = records.schema.get_field_index(name)
+        with pytest.raises(SiddhiRuntimeError, match=f"attribute '{name}' of a batch for stream 'S' is dictionary"):
+            _read(inlet, records.set_column(place, name, pa.array(values).dictionary_encode()))
+    place = records.schema.get_field_index("name")
+    coded = records.set_column(place, "name", records.column("name").dictionary_encode())
+    assert _read(Inlet("S", "S", TYPES, StringPool()), coded)["name"] == records.column("name").to_pylist()
