@@ -9,7 +9,7 @@ import numpy as np
 from siddhi.engine.arrays import INT64, NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
-from siddhi.engine.expressions.evaluation import Evaluation
+from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.queues import (
     BARE,
@@ -58,7 +58,8 @@ class _Flow:
         self.key = condition.key_attribute(side)
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
         self.ring = new_ring(0)
-        self.rows: EventBatch | None = None
+        self.fetch: Fetch = _nothing_came if self.window is None else self.window.store.column_at
+        """Gives an attribute of the rows at some positions."""
         self.keys = NO_POSITIONS
         self.emission = _NOTHING
         self.count = 0
@@ -74,7 +75,8 @@ class _Flow:
             return
         window = self.window
         if window is None:
-            self.rows, self.emission, self.count = rows, _passing(rows), rows.size
+            self.emission, self.count = _passing(rows), rows.size
+            self.fetch = lambda name, positions: rows.columns[name].take(positions)
             return
         store = window.store
         start = self.start = store.end
@@ -94,16 +96,10 @@ class _Flow:
 
     def let_go(self) -> None:
         """What came in the step is not held any longer."""
-        self.rows, self.keys, self.emission = None, NO_POSITIONS, _NOTHING
+        self.keys, self.emission = NO_POSITIONS, _NOTHING
         self.count = self.start = 0
-
-    def fetch(self) -> Fetch:
-        """What gives an attribute of the rows at some positions."""
-        if self.window is not None:
-            return self.window.store.column_at
-        rows = self.rows
-        assert rows is not None  # noqa: S101 - positions are those of rows that have come
-        return lambda name, positions: rows.columns[name].take(positions)
+        if self.window is None:
+            self.fetch = _nothing_came
 
     def catch_up(self) -> int:
         """The ring holds what the window shows; returns the sequence number of the first row of it."""
@@ -117,6 +113,11 @@ class _Flow:
         self.ring = new_ring(len(sequences))
         fill_ring(self.ring, first, self.condition.key_numbers(self.side, rows))
         return first
+
+
+def _nothing_came(name: str, positions: Int64Array) -> Column:
+    """A side that holds nothing has no rows but in the step in which they come."""
+    raise AssertionError(f"'{name}' is asked for of {len(positions)} rows that have not come")
 
 
 def _passing(rows: EventBatch) -> Int64Array:
@@ -202,7 +203,8 @@ class SlidingJoin:
                     return None
                 return self._batch(out[:, :count], alone=chunks == count, together=deliveries != chunks)
             if count:
-                blocks.append(out[:, :count] if self._rest is None else self._standing(out[:, :count]))
+                pairs = out[:, :count]
+                blocks.append(pairs if self._rest is None else self._standing(self._rest, pairs))
             capacity = capacity if count else 2 * capacity
             goes_on = True
         pairs = np.concatenate(blocks, axis=1) if blocks else _NO_PAIRS
@@ -232,7 +234,7 @@ class SlidingJoin:
     ) -> None:
         """`columns` has the attributes `names` (column, attribute) of the rows at these positions, null for -1."""
         if not self._lonely[flow.side.slot]:
-            fetch = flow.fetch()
+            fetch = flow.fetch
             for column, name in names:
                 columns[column] = fetch(name, positions)
             return
@@ -242,19 +244,18 @@ class SlidingJoin:
             types, pool, size = flow.side.types, flow.side.pool, len(positions)
             columns.update((column, Column.nulls(types[name], pool, size)) for column, name in names)
             return
-        some, fetch = np.where(missing, some_row, positions), flow.fetch()
+        some, fetch = np.where(missing, some_row, positions), flow.fetch
         columns.update((column, with_nulls(fetch(name, some), missing)) for column, name in names)
 
-    def _standing(self, pairs: Int64Array) -> Int64Array:
-        """The pairs that make the rest of the condition true; a row of nulls stands when none of its chunk does, a
-        reset always."""
-        assert self._rest is not None  # noqa: S101 - the caller has looked
+    def _standing(self, rest: Node, pairs: Int64Array) -> Int64Array:
+        """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
+        does, a reset always."""
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self._flows):
             self._add_columns(columns, flow, flow.names, pairs[place])
         lines = (pairs[OUT_TIMESTAMP], None, pairs[OUT_ORDER], pairs[OUT_CLOCK])
         alone = (pairs[0] < 0) | (pairs[1] < 0)
-        standing = self._rest.truth(Evaluation(EventBatch(*lines, columns, only_current=True))) & ~alone
+        standing = rest.truth(Evaluation(EventBatch(*lines, columns, only_current=True))) & ~alone
         if alone.any():
             chunks = pairs[OUT_CHUNK] - pairs[OUT_CHUNK, 0]
             met = np.zeros(int(chunks[-1]) + 1, dtype=np.bool_)
