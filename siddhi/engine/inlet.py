@@ -12,6 +12,7 @@ from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import TIMESTAMP, EventBatch
 from siddhi.engine.column import ARROW_TYPES, Column, viewed_numbers
 from siddhi.engine.record_reader import FEW, RecordReader, null_timestamp
+from siddhi.engine.string_demand import StringDemand
 from siddhi.engine.strings import StringPool
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
@@ -54,13 +55,13 @@ class _WatchedColumn(Column):
         self._name = name
 
     def take(self, positions: Int64Array) -> Column:
-        if self._values is not None:
+        if self._values is not None or len(positions) == len(self) == 1:
             return super().take(positions)
         among = positions if self._positions is None else self._positions[positions]
         return _WatchedColumn(self._inlet, self._name, self.type, self._arrow, among)
 
     def _load(self) -> None:
-        self._inlet.want(self._name)
+        self._inlet.asked(self._name, len(self))
         super()._load()
 
 
@@ -124,8 +125,8 @@ class Inlet:
 
     A schema is looked into once: batch after batch has the same. And so are the columns of which values are asked for,
     and numbers that are asked for at all: where rows are few, all of them are read at once from the next batch on.
-    Strings are only if they stand in `always_read` (None: all do): those of events that a filter holds back are not to
-    fill the pool.
+    Strings are if they stand in `always_read` (None: all do); others while that is worth it (`StringDemand`): those of
+    events that a filter holds back are not to fill the pool.
     """
 
     def __init__(
@@ -139,11 +140,9 @@ class Inlet:
         self.stream = stream
         self.key = key
         self.pool = pool
-        self._lazy = frozenset(
-            name
-            for name, type_ in types.items()
-            if type_ is AttributeType.STRING and always_read is not None and name not in always_read
-        )
+        behind = () if always_read is None else types.keys() - always_read
+        self._lazy = frozenset(name for name in behind if types[name] is AttributeType.STRING)
+        self._demand = StringDemand(self._lazy) if self._lazy else None
         self._types = types
         self._layout: _Layout | None = None
         self._wanted: dict[str, AttributeType] = {}
@@ -157,6 +156,9 @@ class Inlet:
         type, `null-timestamp` when an event has no time.
         """
         schema, rows = records.schema, records.num_rows
+        demand = self._demand
+        if demand is not None and demand.came(rows):
+            self._follow_demand(demand.in_demand)
         layout = self._layout
         if layout is None or not schema.equals(layout.schema):
             layout = self._look_into(schema)
@@ -174,13 +176,26 @@ class Inlet:
     def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
         """The attribute `name`, of `type_`, of a batch in which its column is `array`."""
         if type_ in _NUMBERS:
-            self.want(name)  # to read a number with others costs less than to hand its array on
-        if name in self._wanted or name in self._lazy:
+            self._want(name)  # to read a number with others costs less than to hand its array on
+        if name in self._wanted:
             return Column(type_, self.pool, None, None, array)
         return _WatchedColumn(self, name, type_, array)
 
-    def want(self, name: str) -> None:
-        """The values of the attribute `name` are asked for, and so they will be of batches to come."""
+    def asked(self, name: str, rows: int) -> None:
+        """The values of the attribute `name` are asked for, of so many rows."""
+        if name not in self._lazy:
+            self._want(name)
+        elif self._demand is not None:
+            self._demand.asked(name, rows)
+
+    def _follow_demand(self, in_demand: frozenset[str]) -> None:
+        for name in self._lazy:
+            self._wanted.pop(name, None)
+        self._wanted.update((name, self._types[name]) for name in in_demand)
+        self._choose_reader()
+
+    def _want(self, name: str) -> None:
+        """Values of the attribute `name` will be asked for of batches to come, too."""
         if name not in self._wanted:
             self._wanted[name] = self._types[name]
             self._choose_reader()

@@ -46,10 +46,15 @@ class StringCompaction:
         self._holders = holders
         self._due_at = LEAST_NEW_STRINGS
         self._due_at_bytes = LEAST_NEW_BYTES
+        self._looked_at = 0
 
     def run_if_due(self) -> None:
         """Compacts the pool if enough strings have come; must be called between two steps."""
-        if len(self._pool) >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
+        strings = len(self._pool)
+        if strings == self._looked_at:  # as it mostly is
+            return
+        self._looked_at = strings
+        if strings >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
             self.run()
 
     def run(self) -> None:

@@ -11,6 +11,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.inlet import Inlet
 from siddhi.engine.record_reader import FEW
 from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS
 from siddhi.engine.strings import StringPool
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
@@ -109,12 +110,33 @@ def test_strings_of_events_that_a_filter_holds_back_are_not_kept() -> None:
     texts: list[object] = []
     runtime.add_stream_callback("Out", lambda records: texts.extend(records.column("text").to_pylist()))
     runtime.start(1)
-    for number in range(500):
+    for number in range(2_000):
         level = "E" if number % 100 == 0 else "I"
         values = {"_timestamp": [2 + number], "level": [level], "price": [1.0], "text": [f"text {number}"]}
         runtime.send("S", pa.record_batch(values))
-    assert texts == [f"text {number}" for number in range(0, 500, 100)]
-    assert runtime.statistics().strings == 2 + 5  # levels, and the texts in the window
+    assert texts == [f"text {number}" for number in range(0, 2_000, 100)]
+    assert runtime.statistics().strings == 2 + 20  # levels, and the texts that came into the window
+
+
+def test_strings_of_which_a_filter_lets_many_pass_are_read_with_the_rest_and_are_the_same() -> None:
+    app = "@app:playback define stream S (price double, count int, name string);"
+    query = "from S[price > 0 and count > 0]#window.length(3) select name insert into Out;"
+    runtime = AppRuntime(analyse(parse(app + query)))
+    names: list[object] = []
+    runtime.add_stream_callback("Out", lambda records: names.extend(records.column("name").to_pylist()))
+    runtime.start(1)
+    passing = []
+    for number in range(TRIED_ROWS + SETTLED_ROWS // 64):
+        price = 1.0 if number % 3 else -1.0
+        name = f"name {number % 7}" if number % 3 else f"held back {number}"
+        values = {"_timestamp": [2 + number], "price": [price], "name": [name]}
+        runtime.send("S", pa.record_batch({**values, "count": pa.array([1], pa.int32())}))
+        if price > 0:
+            passing.append(name)
+        if number == TRIED_ROWS - 2:
+            assert runtime.statistics().strings == 7
+    assert names == passing
+    assert runtime.statistics().strings > 7
 
 
 def test_whoever_goes_through_the_columns_finds_those_that_nobody_has_asked_for() -> None:

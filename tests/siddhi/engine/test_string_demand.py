@@ -1,0 +1,29 @@
+"""Strings behind a filter are read ahead while many of them are asked for, and tried again."""
+
+from __future__ import annotations
+
+from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS, StringDemand
+
+
+def _try(demand: StringDemand, asked: dict[str, int]) -> bool:
+    for name, rows in asked.items():
+        demand.asked(name, rows)
+    assert not demand.came(TRIED_ROWS - 1)
+    return demand.came(1)
+
+
+def test_what_a_quarter_of_the_rows_is_asked_for_is_in_demand() -> None:
+    demand = StringDemand(["often", "seldom", "never"])
+    assert _try(demand, {"often": TRIED_ROWS // 4, "seldom": TRIED_ROWS // 4 - 1, "other": TRIED_ROWS})
+    assert demand.in_demand == {"often"}
+
+
+def test_what_is_in_demand_is_tried_again_after_a_while() -> None:
+    demand = StringDemand(["name"])
+    assert _try(demand, {"name": TRIED_ROWS})
+    assert not demand.came(SETTLED_ROWS - 1)
+    assert demand.came(1)
+    assert demand.in_demand == frozenset()
+    assert not _try(demand, {"name": 1})
+    assert demand.in_demand == frozenset()
+    assert _try(demand, {"name": TRIED_ROWS})
