@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 
 LARGEST_BYTES = 8 * 1_048_576
-KEPT_BYTES = 32 * 1_048_576
+KEPT_BYTES = 8 * 1_048_576
+"""Some times what is under way at full load; what waited behind a fault goes back."""
 
 ARENAS = 2
 

@@ -79,8 +79,8 @@ class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     minimum_pause_ms: Annotated[int, msgspec.Meta(ge=0)] = 500
     drain_ms: Count = 10_000
     retained: Count = 3
-    task_heartbeat_ms: Count = 500
-    task_lease_ms: Count = 3_000
+    task_heartbeat_ms: Count = 250
+    task_lease_ms: Count = 2_500
     first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 14_000
     last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 14_999
 
