@@ -114,14 +114,18 @@ class ChaosSystem:
 
     def client(self) -> ManagerClient:
         """The manager that leads, or any that answers."""
-        for name in ("manager-1", "manager-2"):
-            client = ManagerClient(self._console(name))
+        clients = self.clients()
+        for client in clients.values():
             try:
                 if client.is_healthy():
                     return client
             except PeerError:
                 continue
-        return ManagerClient(self._console("manager-1"))
+        return clients["manager-1"]
+
+    def clients(self) -> dict[str, ManagerClient]:
+        """Those of all managers."""
+        return {name: ManagerClient(self._console(name)) for name in ("manager-1", "manager-2")}
 
     def worker_urls(self) -> dict[str, str]:
         """Where each worker takes events."""

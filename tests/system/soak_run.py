@@ -20,11 +20,12 @@ from pathlib import Path
 
 from chaos_faults import FAULTS
 from chaos_system import ChaosSystem
-from soak_growth import Growth, Watch, descendants
+from soak_growth import WARM_UP_S, Growth, Watch, descendants
 from soak_load import BATCH_ROWS, PLAN, LoadFeeder, LoadListener, Pace, in_time, p99_of
 from two_hosts import two_hosts
 
 from cep_cli.local_system import Ports
+from cep_common.errors import CepError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
 
@@ -35,6 +36,8 @@ SEARCH_S = 20.0
 SHARE = 0.5
 EVERY_S = 60.0
 LOOK_S = 2.0
+ANSWERS_EACH_LOOK = 60
+"""3,600 while a manager is young; after 3,500 its memory stood still."""
 STEADY_S = 5.0
 RECOVER_S = 180.0
 
@@ -115,6 +118,7 @@ class Soak:
         number = 0
         while (now_s := time.monotonic()) < end_s:
             self.watch.look(now_s, processes(system))
+            self._ask_young_managers(system, now_s)
             if now_s >= next_fault_s and end_s - now_s > EVERY_S:
                 if number % len(faults) == 0:
                     chance.shuffle(faults)
@@ -126,6 +130,17 @@ class Soak:
                 say(f"{fault.kind} ({whom}): results flow after {steady_s - now_s:.1f} s")
                 next_fault_s = max(now_s + EVERY_S, time.monotonic())
             time.sleep(LOOK_S)
+
+    def _ask_young_managers(self, system: ChaosSystem, now_s: float) -> None:
+        """Each of a manager's threads takes memory as it answers for the first times, in half an hour if only this run
+        asks; so managers are asked often while what they take is no growth yet."""
+        for name, client in system.clients().items():
+            process = system.processes[name].process
+            life = self.watch.lives.get(("manager", process.pid)) if process is not None else None
+            if life and now_s - life[0].at_s < WARM_UP_S:
+                with suppress(CepError):  # it is hung, or has died
+                    for _ in range(ANSWERS_EACH_LOOK):
+                        client.cluster()
 
     def _steady_since_s(
         self, listeners: list[LoadListener], begun_s: float | None = None, within_s: float = RECOVER_S
