@@ -64,8 +64,8 @@ class AbsentElement(Element):
         if not self.active:
             return
         if self.settings.sequence:
-            self.fresh.clear()
-        self.fresh.append(partial)
+            self._clear_fresh()
+        self.welcome(partial)
         if not self.settings.starts:
             self._wake_at(partial.timestamp + self.waiting_ms)
 
@@ -184,8 +184,8 @@ class AbsentLogicalElement(LogicalElement):
             again.timestamp = chain[0].timestamp
         again.slots[self.slot] = None
         again.slots[self.partner.slot] = None
-        self.fresh.append(again)
-        self.partner.fresh.append(again)
+        self.welcome(again)
+        self.partner.welcome(again)
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         if not self.active:

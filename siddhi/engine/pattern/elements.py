@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from siddhi.engine.pattern.horizon import Horizon, Limits, is_expired
 from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent, matches_of
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
@@ -26,15 +27,16 @@ filters."""
 class ElementSettings:
     """What is fixed for an element.
 
-    `slot`: its place in the machine's order. `starts`: the machine starts here. `limits`: slots whose first events
-    may be no further than so many milliseconds from any event that comes.
+    `slot`: its place in the machine's order. `starts`: the machine starts here. `begin_later`: a slot of `limits` may
+    be filled when later ones wait already, as an element with a minimum of 0 stands there.
     """
 
     slot: int
     sequence: bool
     starts: bool
     condition: Condition
-    limits: tuple[tuple[tuple[int, ...], int], ...]
+    limits: Limits
+    begin_later: bool
     slot_count: int
 
 
@@ -61,6 +63,7 @@ class Element:
         self.holds_former_events = False
         self.pending: list[Partial] = []
         self.fresh: list[Partial] = []
+        self._horizon = Horizon(settings.limits, begin_later=settings.begin_later)
         self.initialised = False
         self.changed = False
         self.emitted = False
@@ -82,11 +85,17 @@ class Element:
     def enter(self, partial: Partial) -> None:
         """`partial` has come here from the element before. A sequence has room for one."""
         if not (self.settings.sequence and self.fresh):
-            self.fresh.append(partial)
+            self.welcome(partial)
+
+    def welcome(self, partial: Partial) -> None:
+        """`partial` is the newest that waits here."""
+        self.fresh.append(partial)
+        if self.settings.limits:
+            self._horizon.note(partial)
 
     def rearm(self, partial: Partial) -> None:
         """A new round of an `every` scope begins here, with what `partial` held before the scope."""
-        self.fresh.append(partial.copy_up_to(self.slot))
+        self.welcome(partial.copy_up_to(self.slot))
 
     # ---- between two events
 
@@ -103,35 +112,33 @@ class Element:
         """What arrived since the last event is pending, oldest first."""
         self.fresh.sort(key=_arrival)
         self.pending.extend(self.fresh)
+        self._clear_fresh()
+
+    def _clear_fresh(self) -> None:
         self.fresh.clear()
+        self._horizon.clear()
 
     def is_expired(self, partial: Partial, time: int) -> bool:
         """Whether `partial` began more than `within` from `time`, before or after."""
-        for slots, within in self.settings.limits:
-            for slot in slots:
-                chain = partial.slots[slot]
-                if chain is not None and abs(chain[0].timestamp - time) > within:
-                    return True
-        return False
+        return is_expired(partial, self.settings.limits, time)
 
     def expire(self, time: int) -> None:
         """Partial matches too far from `time` are gone; the last of them restarts the `every` scope that it was in."""
+        if not self.settings.limits:
+            return
         gone = list(itertools.takewhile(lambda partial: self.is_expired(partial, time), self.pending))
-        gone.extend(partial for partial in self.fresh if self.is_expired(partial, time))
+        gone.extend(self._horizon.take_expired(self.fresh, time))
         if not gone:
             return
-        self.forget(gone)
+        if self.pending:
+            numbers = set(map(id, gone))
+            self.pending[:] = [partial for partial in self.pending if id(partial) not in numbers]
         last = [partial for partial in gone if not partial.expired][-1:]
         for partial in gone:
             partial.expired = True
         if last and self.scope_head is not None:
             self.scope_head.rearm(last[0])
             self.scope_head.update()
-
-    def forget(self, gone: Sequence[Partial]) -> None:
-        """None of `gone` waits here any more."""
-        self.pending[:] = [partial for partial in self.pending if partial not in gone]
-        self.fresh[:] = [partial for partial in self.fresh if partial not in gone]
 
     # ---- an event comes
 

@@ -20,13 +20,13 @@ class LogicalElement(Element):
         one_at_a_time = self.settings.starts or self.settings.sequence
         for side in (self, self.partner):
             if not (one_at_a_time and side.fresh):
-                side.fresh.append(partial)
+                side.welcome(partial)
 
     def rearm(self, partial: Partial) -> None:
         again = partial.copy_up_to(self.slot)
         again.slots[self.partner.slot] = None
-        self.fresh.append(again)
-        self.partner.fresh.append(again)
+        self.welcome(again)
+        self.partner.welcome(again)
 
     def reset(self) -> None:
         """A half-filled `and` outlives the next event; everything else is given up."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 from siddhi.analysis import model
 from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
 from siddhi.engine.pattern.elements import Condition, CountedElement, Element, ElementSettings
+from siddhi.engine.pattern.horizon import Limits
 from siddhi.engine.pattern.logical import LogicalElement
 from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
 
@@ -136,7 +137,8 @@ class _Builder:
         self._plan = plan
         self._places = plan.places
         self._machine = machine
-        self._limits: tuple[tuple[tuple[int, ...], int], ...] = ()
+        self._limits: Limits = ()
+        self._begin_later = False
 
     def build(self) -> None:
         machine = self._plan.machine
@@ -154,19 +156,14 @@ class _Builder:
         self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool
     ) -> tuple[Element, Element]:
         """The chain of `steps`, with `within_ms` counted from its first event."""
-        outer = self._limits
+        outer = self._limits, self._begin_later
         if within_ms is not None:
-            self._limits = (*outer, (self._first_slots(steps[0]), within_ms))
+            first = _first_elements(steps[0])
+            self._limits = (*self._limits, (tuple(self._places[element.slot] for element in first), within_ms))
+            self._begin_later = self._begin_later or any(element.minimum == 0 for element in first)
         ends = self._chain(steps, starts=starts)
-        self._limits = outer
+        self._limits, self._begin_later = outer
         return ends
-
-    def _first_slots(self, step: model.PatternStep) -> tuple[int, ...]:
-        while isinstance(step, model.EveryScope | model.BoundScope):
-            step = step.steps[0]
-        if isinstance(step, model.LogicalPair):
-            return (self._places[step.right.slot], self._places[step.left.slot])
-        return (self._places[step.slot],)
 
     def _chain(self, steps: Sequence[model.PatternStep], *, starts: bool) -> tuple[Element, Element]:
         first, last = self._step(steps[0], starts=starts)
@@ -214,6 +211,7 @@ class _Builder:
             starts=starts,
             condition=self._plan.conditions[element.slot],
             limits=self._limits,
+            begin_later=self._begin_later,
             slot_count=len(self._places),
         )
 
@@ -240,6 +238,12 @@ class _Builder:
         self._machine.elements[element.slot] = made
         self._machine._parsed.append(made)
         return made
+
+
+def _first_elements(step: model.PatternStep) -> tuple[model.PatternElement, ...]:
+    while isinstance(step, model.EveryScope | model.BoundScope):
+        step = step.steps[0]
+    return (step.right, step.left) if isinstance(step, model.LogicalPair) else (step,)
 
 
 def _both_sides(last: Element) -> tuple[Element, ...]:

@@ -143,7 +143,8 @@ def restore_machines(state: State, plan: MachinePlan, progress: Progress) -> dic
 
 def _restore_element(element: Element, state: State, partials: Sequence[Partial]) -> None:
     element.pending = [partials[number] for number in state["pending"]]
-    element.fresh = [partials[number] for number in state["fresh"]]
+    for number in state["fresh"]:
+        element.welcome(partials[number])
     element.initialised = state["initialised"]
     element.emitted = state["emitted"]
     if isinstance(element, CountedElement):

@@ -1,0 +1,81 @@
+"""What an event costs does not grow with the partial matches that are open."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import numpy as np
+import pytest
+from pattern_runs import Event, PatternRun
+
+from siddhi.engine.pattern.event_machine import EventMachineOperator
+from siddhi.engine.pattern.horizon import Horizon, is_expired
+from siddhi.engine.pattern.partial import Partial, PatternEvent
+
+
+def calls_of(work: Callable[[], None]) -> int:
+    """How many functions are called by `work`."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "every e1=A -> not B for 1 hour select e1.v as v",
+        "every e1=A -> e2=B and e3=C select e1.v as v",
+        "every e1=A -> e2=B<1:2> within {open} milliseconds select e1.v as v",
+        "every e1=A -> not B for 1 hour within {open} milliseconds select e1.v as v",
+        "every e1=A -> e2=B and e3=C within {open} milliseconds select e1.v as v",
+    ],
+)
+def test_an_event_costs_the_same_however_many_partial_matches_are_open(query: str) -> None:
+    def work(count: int) -> int:
+        """The calls for 200 events, each of which opens a partial match and lets one expire where there is `within`."""
+        run = PatternRun(query.format(open=count), EventMachineOperator)
+        run.step([Event("A", 1000 + time, "a", 1) for time in range(count)])
+        return calls_of(lambda: run.step([Event("A", 1000 + count + time, "a", 1) for time in range(200)]))
+
+    assert work(2000) < 1.1 * work(200)
+
+
+@pytest.mark.parametrize("begin_later", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_horizon_finds_those_that_a_look_at_each_finds(seed: int, begin_later: bool) -> None:
+    draw = np.random.default_rng(seed)
+    limits = (((0, 1), 30), ((2,), 50))
+    horizon = Horizon(limits, begin_later=begin_later)
+    listed: list[Partial] = []
+    time = 1000
+    found = 0
+    for _ in range(2_000):
+        time += int(draw.integers(0, 5))
+        late = int(draw.integers(0, 60)) if draw.random() < 0.1 * seed else 0
+        if draw.random() < 0.02:
+            listed.clear()
+            horizon.clear()
+        chains = [[PatternEvent(time - late, ())] if draw.random() < 0.7 else None for _ in range(3)]
+        listed.append(Partial([*chains]))
+        horizon.note(listed[-1])
+        if begin_later:
+            listed[int(draw.integers(len(listed)))].put(2, PatternEvent(time, ()))
+        looked = time - int(draw.integers(0, 80)) * (draw.random() < 0.05 * seed)
+        expected = [partial for partial in listed if is_expired(partial, limits, looked)]
+        rest = [partial for partial in listed if partial not in expected]
+        assert horizon.take_expired(listed, looked) == expected
+        assert listed == rest
+        found += len(expected)
+    assert found > 1_000
