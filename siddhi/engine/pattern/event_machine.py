@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
@@ -255,26 +256,40 @@ class EventMachineOperator(MergingOperator):
             condition.failure = None
 
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
-        """Fires, earliest first, every alarm that comes before a row of (order, clock)."""
+        """Fires, earliest first, every alarm that comes before a row of (order, clock).
+
+        An alarm that has fired moves no other: their places are never before its own.
+        """
         latest = max(clock, int(step.clocks[min(order // 2, len(step.clocks) - 1)]))
-        while keys := self._alarms.until(latest):
-            waiting = [(place, key) for key in keys if (place := self._alarm_place(key, step)) is not None]
-            if not waiting or min(waiting)[0] >= (order, clock):
-                return
-            due_order, due = min(waiting)[0]
-            key = self._first_of([key for place, key in waiting if place == (due_order, due)])
+        keys = self._alarms.until(latest)
+        if not keys:
+            return
+        ranks = self._ranks(keys)
+        waiting = [
+            (*place, rank, key)
+            for key, rank in zip(keys, ranks, strict=True)
+            if (place := self._alarm_place(key, step)) is not None
+        ]
+        heapify(waiting)
+        while waiting and waiting[0][:2] < (order, clock):
+            due_order, due, rank, key = waiting[0]
             reached = int(step.clocks[(due_order - 1) // 2]) if due_order else step.floor
             now = max(due, step.floor, reached, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add_of_silence(self._machines[key].wake(now), due_order, now, key)
             self._note_alarm(key)
+            place = self._alarm_place(key, step)
+            if place is None or place[1] > latest:
+                heappop(waiting)
+            else:
+                heapreplace(waiting, (*place, rank, key))
 
-    def _first_of(self, keys: list[int]) -> int:
-        """Which of the partition instances whose alarms are due at one moment is answered first."""
+    def _ranks(self, keys: Sequence[int]) -> Sequence[int]:
+        """The place of each of the partition instances `keys` among those whose alarms are due at one moment."""
         if len(keys) == 1 or self._context.instance_ranks is None:
-            return keys[0]
-        ranks = self._context.instance_ranks()
-        return min(keys, key=lambda key: int(ranks[key]))
+            return keys
+        ranks: list[int] = self._context.instance_ranks()[np.array(keys)].tolist()
+        return ranks
 
     def _alarm_place(self, key: int, step: Step) -> tuple[int, int] | None:
         """(order, due time) of the machine's first alarm; the order is not behind what was answered already."""

@@ -1,4 +1,4 @@
-"""What an event costs does not grow with the partial matches that are open."""
+"""What an event costs does not grow with the partial matches that are open, nor an alarm with the other keys'."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable
 from types import FrameType
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pattern_runs import Event, PatternRun
 
+from siddhi.analysis.analyser import analyse
 from siddhi.engine.pattern.event_machine import EventMachineOperator
 from siddhi.engine.pattern.horizon import Horizon, is_expired
 from siddhi.engine.pattern.partial import Partial, PatternEvent
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
 
 
 def calls_of(work: Callable[[], None]) -> int:
@@ -79,3 +83,30 @@ def test_the_horizon_finds_those_that_a_look_at_each_finds(seed: int, begin_late
         assert listed == rest
         found += len(expected)
     assert found > 1_000
+
+
+@pytest.mark.parametrize(
+    ("query", "silences"),
+    [("e1=A -> not A for 1 sec select e1.v as v", 1), ("every not A for 1 sec select 1 as v", 2)],
+)
+def test_an_alarm_costs_the_same_however_many_keys_have_one(query: str, silences: int) -> None:
+    text = f"""@app:playback define stream A (k string, v int);
+        partition with (k of A) begin from {query} insert into O; end;"""
+
+    def work(count: int) -> float:
+        """The calls for each of `count` keys when all their silences end in one move of the clock."""
+        runtime = AppRuntime(analyse(parse(text)))
+        runtime.start(0)
+        found: list[int] = []
+        runtime.add_stream_callback("O", lambda batch: found.append(batch.num_rows))
+        columns = {
+            "_timestamp": pa.array([1000] * count, pa.int64()),
+            "k": pa.array([f"key{number}" for number in range(count)]),
+            "v": pa.array([1] * count, pa.int32()),
+        }
+        runtime.send("A", pa.record_batch(columns))
+        calls = calls_of(lambda: runtime.advance_time(1000 + 1000 * silences))
+        assert sum(found) == silences * count
+        return calls / count
+
+    assert work(800) < 1.5 * work(80)
