@@ -92,7 +92,7 @@ class Query(GraphNode):
             context,
             keep_resets=counted or (snapshot and not grouped),
             collapse=not snapshot,
-            tag_groups=self.limiter is not None,
+            limiter=self.limiter,
             empties=empties_groups(analysed),
         )
 

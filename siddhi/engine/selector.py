@@ -9,6 +9,7 @@ What comes out of a chunk depends on the query:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,16 @@ LEAST_GROUPS = 1_024
 """Fewer groups are not worth a look for those that are empty."""
 GROUP = "@group"
 """The column in which a selector tells rate limiters each row's group."""
+
+
+class GroupHolder(Protocol):
+    """What stands behind a selector and remembers the groups of its rows by their numbers."""
+
+    def groups_in_use(self) -> Int64Array:
+        """The groups of which something is remembered, in any order, repeated or not."""
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        """Group g is from now on called `numbers[g]`, -1 when it is gone, which no group in use is."""
 
 
 @state_kernel
@@ -75,9 +86,9 @@ class Selector(Operator):
     """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
 
     `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
-    `collapse` False hands every passing row on, for snapshots. `tag_groups` adds the column `GROUP` with each row's
-    group id. `empties` says that a group is as new once all its rows have left: such groups are forgotten, unless
-    others know their ids.
+    `collapse` False hands every passing row on, for snapshots. For a `limiter` behind it there is the column `GROUP`
+    with each row's group id. `empties` says that a group is as new once all its rows have left: such groups are
+    forgotten, unless the limiter remembers them.
     """
 
     def __init__(
@@ -89,7 +100,7 @@ class Selector(Operator):
         *,
         keep_resets: bool = False,
         collapse: bool = True,
-        tag_groups: bool = False,
+        limiter: GroupHolder | None = None,
         empties: bool = False,
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
@@ -99,8 +110,9 @@ class Selector(Operator):
         self.aggregates = compiler.aggregates
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
-        self.tag_groups = tag_groups
-        self._forgets = not tag_groups and (empties or not self.aggregates)
+        self.limiter = limiter
+        # The limiters of partition instances are as many as these: their groups go with the instances.
+        self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
         self._look_at = LEAST_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
         self.projection = self._plain()
@@ -124,6 +136,8 @@ class Selector(Operator):
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         if self.projection is not None:
             return self._project(batch, self.projection)
+        if self._forgets and self.groups.count >= self._look_at:
+            self._forget_empty()
         groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
         evaluation = self._evaluate(batch, groups)
         positions = self._passing(evaluation, step)
@@ -133,10 +147,8 @@ class Selector(Operator):
             name: to_column(evaluation.outputs[name], type_, self.pool, batch.size).take(positions)
             for name, type_, _ in self.outputs
         }
-        if self.tag_groups and groups is not None:
+        if self.limiter is not None and groups is not None:
             columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
-        if self._forgets and self.groups.count >= self._look_at:
-            self._forget_empty()
         return self._arrange(batch.take(positions, ()).with_columns(columns))
 
     def _plain(self) -> tuple[tuple[str, str], ...] | None:
@@ -274,11 +286,19 @@ class Selector(Operator):
         return {"groups": self.groups.joined([state["groups"] for state in states], ids), "aggregates": aggregates}
 
     def _forget_empty(self) -> None:
-        """Groups without rows are forgotten; the next look is when there are twice as many as are left."""
+        """Groups without rows are forgotten; the next look is when there are twice as many as are left.
+
+        This is done before a batch, when the limiter knows of all rows that have come.
+        """
         count = self.groups.count
-        kept = np.flatnonzero(~self.groups.empty()) if self.aggregates else np.zeros(0, dtype=np.int64)
+        used: BoolArray = ~self.groups.empty() if self.aggregates else np.zeros(count, dtype=np.bool_)
+        if self.limiter is not None:
+            used[self.limiter.groups_in_use()] = True
+        kept = np.flatnonzero(used)
         if 2 * len(kept) <= count:
-            self._keep_groups(kept, count)
+            numbers = self._keep_groups(kept, count)
+            if self.limiter is not None:
+                self.limiter.renumber_groups(numbers)
         self._look_at = max(LEAST_GROUPS, 2 * self.groups.count)
 
     def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:

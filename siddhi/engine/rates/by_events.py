@@ -76,6 +76,9 @@ class FirstByEvents(RateLimiter):
                 self.counts[group] = 0
         return without_groups(batch).take(np.flatnonzero(kept))
 
+    def own_groups(self) -> Int64Array:
+        return np.flatnonzero(self.counts)
+
     def renumber_own(self, numbers: Int64Array) -> None:
         kept = np.flatnonzero(numbers >= 0)
         old = grown(self.counts, len(numbers))

@@ -100,6 +100,9 @@ class FirstByTime(RateLimiter):
                     kept.append(row)
         return without_groups(batch).take(np.array(kept, dtype=np.int64))
 
+    def own_groups(self) -> Int64Array:
+        return np.fromiter(self.emitted, dtype=np.int64, count=len(self.emitted))
+
     def renumber_own(self, numbers: Int64Array) -> None:
         renumbered = {int(numbers[group]): clock for group, clock in self.emitted.items()}
         self.emitted = {group: clock for group, clock in renumbered.items() if group >= 0}

@@ -22,6 +22,10 @@ class Limiter(Operator):
     """What stands behind a query's selection and lets its rows out at a rate."""
 
     @abstractmethod
+    def groups_in_use(self) -> Int64Array:
+        """The groups of which something is remembered, in any order, repeated or not."""
+
+    @abstractmethod
     def renumber_groups(self, numbers: Int64Array) -> None:
         """Group g is from now on called `numbers[g]`, -1 when it is gone; no row of such a one waits."""
 
@@ -53,6 +57,14 @@ class RateLimiter(Limiter):
         held, own = state
         self.held = restore_batch(held, self.pool)
         self.restore_own(own)
+
+    def groups_in_use(self) -> Int64Array:
+        waiting = np.zeros(0, dtype=np.int64) if self.held is None else groups_of(self.held)
+        return np.concatenate([waiting, self.own_groups()])
+
+    def own_groups(self) -> Int64Array:
+        """As `groups_in_use`, of what the limiter remembers besides the rows that wait."""
+        return np.zeros(0, dtype=np.int64)
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         if self.held is not None and GROUP in self.held.columns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.partitions.instances import PerInstance
 from siddhi.engine.rates.limiter import Limiter
@@ -9,6 +11,10 @@ from siddhi.engine.rates.limiter import Limiter
 
 class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
+
+    def groups_in_use(self) -> Int64Array:
+        used = [copy.groups_in_use() for copy in self.copies.by_id.values() if isinstance(copy, Limiter)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *used])
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         for copy in self.copies.all():

@@ -18,6 +18,9 @@ from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
+SPARE_GROUPS = 64
+"""So many groups of which no row is held are not worth a look."""
+
 
 @dataclass(slots=True)
 class Row:
@@ -42,8 +45,8 @@ class Snapshot(Limiter):
 
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
     hold aggregates: these show the newest value in every row. When all do, one row (of each group) stands for the
-    window; a group that a tick finds empty is forgotten, and comes last when it is there again. Grouped queries tell no
-    resets: their rows leave as they expire.
+    window; a group that a tick finds empty is forgotten, and comes last when it is there again. Otherwise groups are
+    forgotten when no row of theirs is held. Grouped queries tell no resets: their rows leave as they expire.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Snapshot(Limiter):
         self.aggregated = tuple(aggregated)
         self.windowed = windowed
         self.grouped = grouped
+        self._holds_rows = windowed and not all(aggregated)
         self.tick = 0
         self.groups: dict[int, Group] = {}
         self.held: list[Row] = []
@@ -90,6 +94,8 @@ class Snapshot(Limiter):
                 self._run_ticks(step, order, clock, shown)
                 self._apply(Row(group if self.grouped else 0, kind, timestamp, list(row)))
         self._run_ticks(step, step.final_order, step.final_clock + 1, shown)
+        if self._holds_rows and len(self.groups) > 2 * len(self.held) + SPARE_GROUPS:
+            self._forget_empty()
         return self._batch(shown)
 
     def _run_ticks(self, step: Step, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
@@ -97,6 +103,14 @@ class Snapshot(Limiter):
         while (at := step.timer_order(self.tick)) <= order and (at, self.tick) < (order, clock):
             shown.append((at, max(self.tick, step.floor), self._rows()))
             self.tick += self.period
+
+    def _forget_empty(self) -> None:
+        """Groups of which no row is held are forgotten: the next row of theirs is their newest anyway.
+
+        How many rows came and went does not tell that, as a row may leave by the expiry of another group's.
+        """
+        groups = {row.group for row in self.held}
+        self.groups = {number: known for number, known in self.groups.items() if number in groups}
 
     def _apply(self, row: Row) -> None:
         kind = row.kind
@@ -109,7 +123,7 @@ class Snapshot(Limiter):
             return
         known = self.groups.setdefault(row.group, Group(row))
         known.count += 1 if kind == CURRENT else -1
-        if self.windowed and not all(self.aggregated):
+        if self._holds_rows:
             if kind == CURRENT:
                 self.held.append(row)
             elif not self._remove(row):
@@ -166,6 +180,11 @@ class Snapshot(Limiter):
             columns,
             np.repeat(np.arange(len(shown)), counts),
         )
+
+    def groups_in_use(self) -> Int64Array:
+        if self._holds_rows:
+            self._forget_empty()
+        return np.fromiter(self.groups, dtype=np.int64, count=len(self.groups))
 
     def renumber_groups(self, numbers: Int64Array) -> None:
         if self.grouped:

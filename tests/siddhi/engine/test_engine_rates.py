@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine import selector
+from siddhi.engine.rates import snapshot
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -56,3 +60,59 @@ def test_the_groups_of_a_snapshot_keep_their_places_from_batch_to_batch() -> Non
     """
     chunks = [(1, [("a", 1)]), (2, [("b", 2)]), (3, [("b", 3)]), (4, [("a", 4)])]
     assert let_out(query, chunks, 12) == [(4,), (3,)]
+
+
+SELECTED = ["k, v, sum(v) as s group by k", "sum(v) as s group by k", "k, v group by k", "'x' as x, v group by k"]
+FORGETFUL = [
+    f"from S{window} select {selected} output {rate} insert into O;"
+    for windows, selections, rates in (
+        (
+            ("length(4)", "lengthBatch(3)", "timeBatch(20)", "time(30)", "sort(3, v)", "batch()"),
+            (*SELECTED, "k, max(v) as m group by k having m > 3"),
+            ("snapshot every 20 milliseconds",),
+        ),
+        (
+            ("length(4)", "timeBatch(20)", ""),
+            SELECTED[1:3],
+            (f"{kind} every {often}" for kind in ("first", "last", "all") for often in ("3 events", "20 milliseconds")),
+        ),
+    )
+    for rate in rates
+    for window in (f"#window.{name}" if name else "" for name in windows)
+    for selected in selections
+]
+"""Queries whose groups come and go, and whose limiters remember some of them."""
+
+
+@pytest.mark.parametrize("query", FORGETFUL)
+def test_what_is_let_out_is_the_same_whether_empty_groups_are_forgotten(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(3)
+    chunks: list[Chunk] = []
+    clock = 1000
+    for number in range(60):
+        clock += int(draw.integers(0, 12))
+        names = [f"key{number // 6 + int(draw.integers(0, 3))}" for _ in range(int(draw.integers(1, 4)))]
+        chunks.append((clock, [(name, int(draw.integers(0, 8))) for name in names]))
+    whole = let_out(query, chunks, clock + 200)
+    monkeypatch.setattr(selector, "LEAST_GROUPS", 1)
+    monkeypatch.setattr(snapshot, "SPARE_GROUPS", 0)
+    assert let_out(query, chunks, clock + 200) == whole
+    assert whole
+
+
+@pytest.mark.parametrize("window", ["timeBatch(1 sec)", "time(1 sec)"])
+def test_what_a_snapshot_remembers_of_groups_that_are_gone_does_not_grow(window: str) -> None:
+    query = f"from S#window.{window} select k, sum(v) as s group by k output snapshot every 1 sec insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string, v int); {query}")))
+    runtime.start(0)
+    sizes = []
+    for number in range(12):
+        keys = [f"key{number:02}x{place:03}" for place in range(500)]
+        columns = {"k": pa.array(keys), "v": pa.array([1] * 500, pa.int32())}
+        runtime.send("S", pa.RecordBatch.from_pydict(columns), 1000 + 3000 * number)
+        runtime.advance_time(3900 + 3000 * number)
+        runtime.compact()
+        sizes.append(len(runtime.snapshot()))
+    assert max(sizes[6:]) < 1.1 * max(sizes[:6])
