@@ -222,33 +222,43 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         self.including = bool(options and options[0])
         self.streaming = bool(len(options) > 1 and options[1])
         self.last: list[int] = []
+        self._due: list[tuple[int, int]] = []
 
     def take(self, event: Arrival, out: Emission) -> None:
         self._admit(event.slot, event.timestamp, out)
 
     def _admit(self, slot: int, timestamp: int, out: Emission) -> None:
         out.new_chunk()
-        self.queue.append(slot)
-        if self.holds(slot):
+        for due, when in self._due:
+            out.expired(due, when)
+            self.release(due)
+        self._due = []
+        front = self._ended_by(slot)
+        if front is None:
             if self.streaming:
                 out.current(slot, timestamp)
-            return
+        elif not front:
+            self._let_pass(slot, out)
+        elif not self.streaming:
+            self._let_out([*front, slot] if self.including else front, slot, timestamp, out)
+        elif self.including:
+            out.current(slot, timestamp)
+            self._expire([*front, slot], out)
+        else:
+            self._expire(front, out)
+            out.current(slot, timestamp)
+
+    def _ended_by(self, slot: int) -> list[int] | None:
+        """The events that were held when the one in `slot` ended their batch; None when it joined them."""
+        self.queue.append(slot)
+        if self.holds(slot):
+            return None
         if self.condition is not None:
             self.condition = self.condition.fresh()
-        alone = len(self.queue) == 1
-        batch = [] if alone else self.queue if self.including else self.queue[:-1]
-        self.queue = [] if alone or self.including else [slot]
-        if alone:
-            self._let_pass(slot, out)
-        elif self.streaming:
-            if self.including:
-                out.current(slot, timestamp)
-            self._expire(batch, out)
-            if not self.including:
-                out.current(slot, timestamp)
-        else:
-            self._let_out(batch, slot, timestamp, out)
+        front = self.queue[:-1]
+        self.queue = [slot] if front and not self.including else []
         self.holds(slot)
+        return front
 
     def _let_pass(self, slot: int, out: Emission) -> None:
         """An event that fails with nothing in front of it expires before it comes, and is not held."""
@@ -275,7 +285,20 @@ class ExpressionBatchWindow(ExpressionWindowBase):
     def changed(self, out: Emission) -> None:
         held, self.queue = self.queue, []
         for slot in held:
-            self._admit(slot, int(self.slots.timestamps[slot]), out)
+            timestamp = int(self.slots.timestamps[slot])
+            if self.streaming:
+                self._readmit(slot, timestamp, out.clock)
+            else:
+                self._admit(slot, timestamp, out)
+
+    def _readmit(self, slot: int, timestamp: int, now: int) -> None:
+        """A held event, which has passed already, is tried again; what expires by that goes out in front of the event
+        with the new expression. The one that ends its batch keeps its timestamp, as in Siddhi."""
+        front = self._ended_by(slot)
+        if front is not None:
+            self._due.extend((earlier, now) for earlier in front)
+            if not self.queue:
+                self._due.append((slot, timestamp))
 
     def more_state(self) -> State:
         return self.last

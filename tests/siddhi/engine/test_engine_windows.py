@@ -124,3 +124,39 @@ def test_an_event_that_ends_a_batch_of_nothing_passes_and_is_not_held(
         f"from S#window.expressionBatch('v < 5', {options}) select v, eventTimestamp() as t insert all events into O;"
     )
     assert answers(query, (1, 9), (2, 1), (3, 2), (4, 7), (5, 3)) == found
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    ("including", "text", "found"),
+    [
+        ("false", "count() <= 20", [(3, 4), (4, 5)]),
+        ("true", "count() <= 20", [(3, 4), (4, 5)]),
+        ("false", "count() <= 1", [(0, 4), (1, 4), (2, 4), (3, 4), (3, 5), (4, 5)]),
+        ("true", "count() <= 1", [(0, 4), (1, 2), (2, 3), (3, 4), (3, 4), (4, 5), (4, 5)]),
+    ],
+)
+def test_a_new_expression_lets_no_event_pass_a_streaming_batch_again(
+    including: str, text: str, found: list[tuple[int, int]], together: bool
+) -> None:
+    """What a new expression expires goes out with the event that brings it."""
+    query = f"""
+        define stream S (e string, v int); from S#window.expressionBatch(e, {including}, true)
+        select v, eventTimestamp() as t insert all events into O;
+    """
+    runtime = AppRuntime(analyse(parse(f"@app:playback {query}")))
+    runtime.start(0)
+    chunks: list[list[tuple[int, int]]] = []
+    runtime.add_stream_callback("O", lambda batch: chunks.append([(row["v"], row["t"]) for row in batch.to_pylist()]))
+    columns = {
+        TIMESTAMP: pa.array([1, 2, 3, 4, 5], pa.int64()),
+        "e": ["count() <= 10"] * 3 + [text] * 2,
+        "v": pa.array(range(5), pa.int32()),
+    }
+    events = pa.record_batch(columns)
+    for batch in [events] if together else [events.slice(place, 1) for place in range(5)]:
+        runtime.send("S", batch)
+    assert [row for chunk in chunks for row in chunk] == [(0, 1), (1, 2), (2, 3), *found]
+    if not together:
+        last = [row for row in found if row[1] == 5]
+        assert chunks[3:] == [found[: -len(last)], last]
