@@ -14,11 +14,15 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """`keys`, given in order of insertion, as a `HashMap` of them is walked: by bucket, inside one by insertion."""
+def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
+    """`keys`, given in order of insertion, as a `HashMap` of them is walked: by bucket, inside one by insertion.
+
+    `among`: how many keys the map has when `keys` are but some of them.
+    """
     listed = list(keys)
+    count = len(listed) if among is None else among
     size = 16
-    while len(listed) > size * 3 // 4:
+    while count > size * 3 // 4:
         size *= 2
     hashes = [string_hash(key) for key in listed]
     buckets = [(value ^ value >> 16) & (size - 1) for value in hashes]

@@ -10,7 +10,9 @@ allowed latency a session that is over still takes late events for so long befor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
@@ -44,8 +46,10 @@ class Session:
 
 @dataclass(slots=True)
 class Sessions:
-    """The session of a key that goes on, and the one before it that still takes late events."""
+    """The session of a key that goes on, and the one before it that still takes late events. `number` rises from one
+    key to those that came after it."""
 
+    number: int
     current: Session = field(default_factory=Session)
     previous: Session = field(default_factory=Session)
 
@@ -70,6 +74,10 @@ class SessionWindow(RowWindow):
             else:
                 self.latency = int(str(scalar_or_none(node)))
         self.sessions: dict[str, Sessions] = {}
+        self._number = 0
+        # When current sessions are over and former ones gone, by key; what is void stays in until its time.
+        self._ends: list[tuple[int, str]] = []
+        self._lives: list[tuple[int, str]] = []
         self._keys: list[str] = []
         self._leaving: list[Session] = []
 
@@ -80,7 +88,11 @@ class SessionWindow(RowWindow):
             self._keys = [str(key) for key in column.to_list()]
 
     def arrive(self, event: Arrival, out: Emission) -> None:
-        sessions = self.sessions.setdefault(self._keys[event.row], Sessions())
+        key = self._keys[event.row]
+        sessions = self.sessions.get(key)
+        if sessions is None:
+            sessions = self.sessions[key] = Sessions(self._number)
+            self._number += 1
         current, time = sessions.current, event.timestamp
         if not current.events:
             self._open(current, event)
@@ -90,11 +102,12 @@ class SessionWindow(RowWindow):
             elif self.latency:
                 self._leaving.append(sessions.previous)
                 sessions.previous, sessions.current = current, Session()
+                self._set_life(key, current)
                 self.schedule(current.alive)
                 self._open(sessions.current, event)
             else:
                 self.release(event.slot)
-        elif not self._take_late(sessions, event):
+        elif not self._take_late(key, event):
             self.release(event.slot)
             return
         out.current(event.slot, time)
@@ -107,10 +120,15 @@ class SessionWindow(RowWindow):
         session.events.append((event.slot, event.timestamp))
         session.end = event.timestamp + self.gap
         session.alive = session.end + self.latency
+        heappush(self._ends, (session.end, self._keys[event.row]))
         self.schedule(session.end)
 
-    def _take_late(self, sessions: Sessions, event: Arrival) -> bool:
+    def _set_life(self, key: str, former: Session) -> None:
+        heappush(self._lives, (former.alive, key))
+
+    def _take_late(self, key: str, event: Arrival) -> bool:
         """Puts an event from before the current session where it belongs; False when it comes too late for any."""
+        sessions = self.sessions[key]
         current, previous, time = sessions.current, sessions.previous, event.timestamp
         if time >= current.start - self.gap:
             current.let_in([(event.slot, time)])
@@ -122,6 +140,7 @@ class SessionWindow(RowWindow):
                 return True
             previous.end = time + self.gap
             previous.alive = previous.end + self.latency
+            self._set_life(key, previous)
         else:
             return False
         if previous.events and previous.end >= current.start - self.gap:
@@ -136,27 +155,49 @@ class SessionWindow(RowWindow):
         self._leaving = []
 
     def fire(self, due: int, out: Emission) -> None:
-        keys = hash_map_order(self.sessions)
-        for key in sorted(keys, key=lambda key: self.sessions[key].current.end):
-            self._end_current(self.sessions[key], due, out)
-        for key in sorted(keys, key=lambda key: self.sessions[key].previous.end):
+        among = len(self.sessions)
+        over = [key for key in self._taken(self._ends, due) if self._is_over(key, due)]
+        for key in self._in_turn(over, among, lambda sessions: sessions.current.end):
+            self._end_current(key, out)
+        gone = [key for key in self._taken(self._lives, due) if self._is_gone(key, due)]
+        for key in self._in_turn(gone, among, lambda sessions: sessions.previous.end):
+            self._leave(self.sessions[key].previous, out)
+            self.sessions[key].previous = Session()
+        for key in {*over, *gone}:
             sessions = self.sessions[key]
-            if sessions.previous.events and due >= sessions.previous.alive:
-                self._leave(sessions.previous, out)
-                sessions.previous = Session()
             if not sessions.current.events and not sessions.previous.events:
                 del self.sessions[key]
 
-    def _end_current(self, sessions: Sessions, due: int, out: Emission) -> None:
+    def _taken(self, queue: list[tuple[int, str]], due: int) -> list[str]:
+        """The keys in `queue` up to `due`, which are taken out of it."""
+        keys: set[str] = set()
+        while queue and queue[0][0] <= due:
+            keys.add(heappop(queue)[1])
+        return [key for key in keys if key in self.sessions]
+
+    def _is_over(self, key: str, due: int) -> bool:
+        current = self.sessions[key].current
+        return bool(current.events) and due >= current.end
+
+    def _is_gone(self, key: str, due: int) -> bool:
+        previous = self.sessions[key].previous
+        return bool(previous.events) and due >= previous.alive
+
+    def _in_turn(self, keys: Iterable[str], among: int, end: Callable[[Sessions], int]) -> list[str]:
+        """`keys`, some of so many, by the end of their sessions; those of one end as Siddhi's map has them."""
+        by_number = sorted(keys, key=lambda key: self.sessions[key].number)
+        return sorted(hash_map_order(by_number, among), key=lambda key: end(self.sessions[key]))
+
+    def _end_current(self, key: str, out: Emission) -> None:
+        sessions = self.sessions[key]
         current = sessions.current
-        if not current.events or due < current.end:
-            return
         sessions.current = Session()
         if not self.latency:
             self._leave(current, out)
             return
         current.events[:0] = sessions.previous.events
         sessions.previous = current
+        self._set_life(key, current)
         self.schedule(current.alive)
 
     def _leave(self, session: Session, out: Emission) -> None:
@@ -175,8 +216,13 @@ class SessionWindow(RowWindow):
 
     def restore_own(self, state: State) -> None:
         self.sessions = {}
-        for key, *both in state:
+        for key, *saved in state:
             current, previous = (
-                Session([(slot, timestamp) for slot, timestamp in events], *rest) for events, *rest in both
+                Session([(slot, timestamp) for slot, timestamp in events], *rest) for events, *rest in saved
             )
-            self.sessions[key] = Sessions(current, previous)
+            self.sessions[key] = Sessions(len(self.sessions), current, previous)
+        self._number = len(self.sessions)
+        self._ends = [(both.current.end, key) for key, both in self.sessions.items() if both.current.events]
+        self._lives = [(both.previous.alive, key) for key, both in self.sessions.items() if both.previous.events]
+        heapify(self._ends)
+        heapify(self._lives)
