@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -133,9 +134,9 @@ class Snapshot(Limiter):
     def _remove(self, row: Row) -> bool:
         """The first held row with the same plain values leaves; False when there is none, as `having` kept it out."""
         plain = [place for place, aggregated in enumerate(self.aggregated) if not aggregated]
-        for place, held in enumerate(self.held):
-            if all(held.values[k] == row.values[k] for k in plain):
-                del self.held[place]
+        for turn, held in enumerate(self.held):
+            if all(_equal(held.values[place], row.values[place]) for place in plain):
+                del self.held[turn]
                 return True
         return False
 
@@ -205,6 +206,15 @@ class Snapshot(Limiter):
         self.tick = state["tick"]
         self.groups = {newest[0]: Group(Row(*newest), count) for newest, count in state["groups"]}
         self.held = [Row(*row) for row in state["held"]]
+
+
+def _equal(first: object, second: object) -> bool:
+    """Whether Java's `equals` holds: NaN is equal to NaN, and 0.0 is not to -0.0."""
+    if not isinstance(first, float) or not isinstance(second, float):
+        return first == second
+    if math.isnan(first):
+        return math.isnan(second)
+    return first == second and math.copysign(1.0, first) == math.copysign(1.0, second)
 
 
 def _saved(row: Row) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,26 @@ def test_what_a_snapshot_remembers_of_groups_that_are_gone_does_not_grow(window:
         runtime.compact()
         sizes.append(len(runtime.snapshot()))
     assert max(sizes[6:]) < 1.1 * max(sizes[:6])
+
+
+@pytest.mark.parametrize("aggregate", ["", ", sum(v) as n"])
+@pytest.mark.parametrize(
+    ("window", "prices", "values", "shown"),
+    [
+        ("length(1)", [math.nan, 1.0, math.nan], [1, 2, 3], ["nan"]),
+        ("sort(2, v)", [0.0, -0.0, 5.0], [1, 2, 0], ["0.0", "5.0"]),
+    ],
+)
+def test_a_row_leaves_a_snapshot_with_nan_and_by_the_sign_of_zero(
+    window: str, prices: list[float], values: list[int], shown: list[str], aggregate: str
+) -> None:
+    query = f"from S#window.{window} select p{aggregate} output snapshot every 10 milliseconds insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (p double, v int); {query}")))
+    runtime.start(0)
+    rows: list[str] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(str(row["p"]) for row in batch.to_pylist()))
+    batch = pa.RecordBatch.from_pydict({"p": pa.array(prices), "v": pa.array(values, pa.int32())})
+    for place in range(len(prices)):
+        runtime.send("S", batch.slice(place, 1), 1 + place)
+    runtime.advance_time(10)
+    assert rows == shown
