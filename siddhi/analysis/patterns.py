@@ -131,15 +131,17 @@ def _held_by_every(chain: ast.NextElement) -> int:
     """How many elements the `every` in front of a sequence holds: one, but all before the last in a sequence that has
     a timed `not` behind its first element and ends with an event, as Siddhi reads it."""
     last = len(chain.elements) - 1
-    behind = any(_has_silence(part) for part in chain.elements[1:last])
-    return last if behind and not _has_silence(chain.elements[last]) else 1
+    behind = any(_waits_for_silence(part) for part in chain.elements[1:last])
+    return last if behind and not _waits_for_silence(chain.elements[last]) else 1
 
 
-def _has_silence(element: ast.StateElement) -> bool:
+def _waits_for_silence(element: ast.StateElement) -> bool:
+    """Whether `element` is a `not` beside no event, be it under `every`, or a chain with one; `every` around a chain
+    hides what stands in it."""
     if isinstance(element, ast.LogicalElement):
         return False
     if isinstance(element, ast.NextElement):
-        return any(_has_silence(part) for part in element.elements)
+        return any(_waits_for_silence(part) for part in element.elements)
     return isinstance(element.element if isinstance(element, ast.EveryElement) else element, ast.AbsentElement)
 
 

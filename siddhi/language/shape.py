@@ -57,7 +57,7 @@ def _check_state(state: ast.StateInput) -> Iterator[Problem]:
                 )
         begin = elements[0]
         first = begin.element if isinstance(begin, ast.EveryElement) else begin
-        silence = _has_silence(first) and len(elements) > 1 and not any(map(_has_silence, elements[1:]))
+        silence = _holds_silence(first) and len(elements) > 1 and not any(map(_holds_silence, elements[1:]))
         if isinstance(begin, ast.EveryElement) and isinstance(first, ast.NextElement) and not silence:
             yield Problem("every-in-sequence", "in a sequence every stands in front of one element", None, begin.span)
         if len(elements) > 1 and isinstance(first, ast.AbsentElement) and isinstance(elements[-1], ast.AbsentElement):
@@ -125,7 +125,8 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
             )
 
 
-def _has_silence(element: ast.StateElement) -> bool:
+def _holds_silence(element: ast.StateElement) -> bool:
+    """Whether a `not` beside no event stands in `element`, at any depth."""
     return any(isinstance(part, ast.AbsentElement) for part in _flat(element))
 
 

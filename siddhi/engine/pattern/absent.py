@@ -162,20 +162,23 @@ class AbsentLogicalElement(LogicalElement):
         self.last_arrival = 0
 
     def start(self, now: int) -> None:
-        if self.settings.starts and self.waiting_ms is not None and self.active:
-            self.alarms.set(now + self.waiting_ms)
+        if self.settings.starts and self.active:
+            self._wait_from(now)
+
+    def _wait_from(self, time: int) -> None:
+        """The silence, when it is one of some length, counts from `time`."""
+        if self.waiting_ms is not None:
+            self.alarms.set(time + self.waiting_ms)
 
     def enter(self, partial: Partial) -> None:
         if not self.active:
             return
         super().enter(partial)
-        if self.settings.starts or self.waiting_ms is None:
+        if self.settings.starts:
             return
-        self.alarms.set(partial.timestamp + self.waiting_ms)
+        self._wait_from(partial.timestamp)
         if isinstance(self.partner, AbsentLogicalElement):
-            # Without a `for` of its own the partner looks 1 ms before the partial came, as Siddhi's -1 has it.
-            waiting = -1 if self.partner.waiting_ms is None else self.partner.waiting_ms
-            self.partner.alarms.set(partial.timestamp + waiting)
+            self.partner._wait_from(partial.timestamp)
 
     def rearm(self, partial: Partial) -> None:
         again = partial.copy_up_to(len(partial.slots))
@@ -237,9 +240,10 @@ class AbsentLogicalElement(LogicalElement):
 
     def wake(self, due: int, now: int) -> list[Match]:
         """The matches that the silence up to `due` completes; `now` is the clock."""
+        waiting = self.waiting_ms
+        assert waiting is not None  # noqa: S101 - an alarm was set, which only a silence of some length does
         if not self.active:
             return []
-        waiting = -1 if self.waiting_ms is None else self.waiting_ms
         matches: list[Match] = []
         processed = False
         if due >= self.last_arrival + waiting:
@@ -250,7 +254,7 @@ class AbsentLogicalElement(LogicalElement):
                 matches.extend(self._pass_silence(partial))
             self.last_arrival = 0
         if self.rearms is not None or (not processed and self.settings.starts):
-            self.alarms.set((self.last_arrival or now) + waiting)
+            self._wait_from(self.last_arrival or now)
         return matches
 
     def _take_silent(self, due: int, waiting: int) -> list[Partial]:

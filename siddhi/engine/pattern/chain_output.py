@@ -87,7 +87,6 @@ class ChainOutput:
                 type_ = column_type(reference)
                 self._kept[reference.slot, name] = _Kept(reference.slot, name, type_, _empty(type_))
         slots = range(len(machine.slots))
-        slots = range(len(machine.slots))
         self._of_slot = [[kept for kept in self._kept.values() if kept.slot == slot] for slot in slots]
 
     def no_rows(self) -> dict[str, Column]:

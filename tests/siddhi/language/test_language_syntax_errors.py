@@ -70,6 +70,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select 2147483648 as x insert into O", "number-out-of-range", "2147483648L"),
         ("from every (every S -> S) insert into O", "nested-every", "every"),
         ("from S -> not S insert into O", "absent-without-time", "for <time>"),
+        ("from S -> not S for 1 sec and not S insert into O", "absent-without-time", "for <time>"),
         ("from S, every S insert into O", "every-in-sequence", "first element"),
         ("from every (a=S, b=S), c=S insert into O", "every-in-sequence", "one element"),
         ("from not S for 1 sec, S, not S for 1 sec insert into O", "absent-at-both-ends", "with `->`"),
