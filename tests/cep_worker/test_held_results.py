@@ -161,6 +161,11 @@ class Histories(RuleBasedStateMachine):
         assert self.sink.got == list(range(1, len(self.sink.got) + 1))
         assert len(self.sink.got) <= self.marks.get(self.complete, self.base)
 
+    @invariant()
+    def what_the_publisher_has_given_in_this_run_never_counts_as_missing(self) -> None:
+        """Whether or not it was delivered meanwhile, and whatever of it the publisher takes for undecided."""
+        assert self.held.held_to(self.opening()) >= self.sent - self.base
+
     def teardown(self) -> None:
         self.learn()
         for _ in range(200):

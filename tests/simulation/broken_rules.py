@@ -133,11 +133,11 @@ def _releases_at_once(attempt: Attempt, checkpoint: int | None, spans: Sequence[
 
 @contextmanager
 def _any_worker_follows() -> Iterator[None]:
-    """A publisher turns to another worker though the former one may have results of which it was not told enough."""
+    """A publisher turns to another worker though the former one may have results that no checkpoint holds."""
     assign = Publisher.assign
 
     def forgetful(self: Publisher, *arguments: Any) -> None:
-        self._unmarked = None
+        self._standing = self._given
         assign(self, *arguments)
 
     with mock.patch.object(Publisher, "assign", forgetful):

@@ -10,7 +10,8 @@ from test_stages_in_process import WINDOW, Context, Running, flow
 from topology_builders import EPOCH, KEY, numbers, schema_of
 
 from cep_common.clock import SystemClock
-from cep_common.link_messages import OpenLink
+from cep_common.link_messages import RESULTS_MISSING, OpenLink
+from cep_common.messages import Rejected
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -296,6 +297,40 @@ def test_results_that_a_worker_may_have_go_to_that_worker_alone_or_the_topology_
     else:
         running.until(lambda: len(running.out) == 2)
         assert running.positions == [1, 1], "so it can tell that it had it"
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_worker_that_comes_back_with_an_empty_disk_must_have_what_no_complete_checkpoint_holds(
+    launch: Launch, complete: bool
+) -> None:
+    running = launch(header="@Plan:delivery('exactly-once')")
+    running.listen()
+    running.open_log()
+    running.send_from_log(1)
+    running.until(lambda: running.out)
+    running.begin(3)
+    running.taken(3)
+    if complete:
+        running.tasks[0].checkpointing.complete(3)
+        running.until(lambda: running.senders["A"].secured == 1)
+    lost, running.outflow = running.outflow, None
+    assert lost is not None
+    lost.close()
+    running.until(running.tasks[0].publishers[0].needs_worker)
+    required: list[int] = []
+
+    def accept(opening: OpenLink) -> Rejected | None:
+        required.append(opening.position)
+        return Rejected(RESULTS_MISSING, "this disk is empty") if opening.position else None
+
+    running.listen(accept=accept)
+    if complete:
+        running.until(running.tasks[0].publishers[0].is_connected)
+        assert required == [0], "whether it was delivered is not the topology's business any more"
+    else:
+        running.until(lambda: running.failures)
+        assert "worker worker has lost results" in str(running.failures[0])
+        assert required == [1]
 
 
 def test_nothing_is_taken_in_behind_the_last_marker(launch: Launch) -> None:

@@ -93,10 +93,17 @@ def lose_worker(publisher: Publisher) -> None:
     assert publisher.needs_worker()
 
 
-def test_results_whose_marker_their_worker_has_not_got_must_not_be_followed_by_that_at_another_one(
+def test_results_that_no_complete_checkpoint_holds_must_not_be_followed_by_others_at_another_worker(
     publisher: Publisher,
 ) -> None:
-    """The worker would drop them: it never learns to which checkpoint they belong."""
+    """Nobody could tell that they are lost when the worker does not come back, or without its disk."""
+    lose_worker(publisher)
+    with pytest.raises(TopologyError, match="worker-1 is gone"):
+        publisher.assign(*OTHER, 0)
+    publisher.assign(*ONE, 0)
+    publisher.mark(1)
+    acknowledge(publisher, 1)
+    assert publisher.flushed == [1]
     lose_worker(publisher)
     with pytest.raises(TopologyError, match="worker-1 is gone"):
         publisher.assign(*OTHER, 0)
@@ -111,24 +118,40 @@ def test_a_marker_that_was_not_acknowledged_goes_to_the_worker_that_has_the_resu
         publisher.assign(*OTHER, 0)
 
 
-def test_behind_a_marker_that_was_acknowledged_any_worker_may_follow(publisher: Publisher) -> None:
+def test_behind_a_complete_checkpoint_any_worker_may_follow(publisher: Publisher) -> None:
     publisher.mark(1)
     acknowledge(publisher, 2)
-    assert publisher.flushed == [1]
+    publisher.complete(1)
     lose_worker(publisher)
     publisher.assign(*OTHER, 0)
     assert publisher.worker == "worker-2"
+    assert position(publisher) == 0, "what the former one has is not its business"
 
 
-def opened(publisher: Publisher) -> int:
-    """How far the worker has acknowledged results, as the link to it says."""
+def test_results_that_the_worker_may_have_without_having_said_so_keep_it(publisher: Publisher) -> None:
+    publisher.mark(1)
+    acknowledge(publisher, 2)
+    publisher.complete(1)
+    publisher.on_bundle(bundle(("Out", [(2, 2)])), 0)
     lose_worker(publisher)
-    publisher.assign(*ONE, 0)
+    with pytest.raises(TopologyError, match="worker-1 is gone"):
+        publisher.assign(*OTHER, 0)
+
+
+def position(publisher: Publisher) -> int:
+    """How far the worker has acknowledged results that it must have, as the link to it says."""
     assert isinstance(publisher.link, FakeLink)
     return publisher.link.opening.position
 
 
-def test_a_worker_is_told_how_many_results_it_must_have_until_their_marker_is_acknowledged(
+def opened(publisher: Publisher) -> int:
+    """As `position`, of a new link."""
+    lose_worker(publisher)
+    publisher.assign(*ONE, 0)
+    return position(publisher)
+
+
+def test_a_worker_is_told_how_many_results_it_must_have_until_their_checkpoint_is_complete(
     publisher: Publisher,
 ) -> None:
     assert [opened(publisher), opened(publisher)] == [1, 1]
@@ -139,12 +162,36 @@ def test_a_worker_is_told_how_many_results_it_must_have_until_their_marker_is_ac
     assert opened(publisher) == 3
     publisher.mark(1)
     acknowledge(publisher, 1)
+    assert publisher.flushed == [1]
+    assert opened(publisher) == 3, "with its disk they would be lost, though the marker was acknowledged"
+    publisher.complete(1)
     assert opened(publisher) == 0
     publisher.on_bundle(bundle(("Out", [(4, 4)])), 0)
     assert opened(publisher) == 0
     publisher.pump()
     acknowledge(publisher, 1)
     assert opened(publisher) == 4
+
+
+def test_a_checkpoint_that_comes_to_nothing_holds_no_results_and_a_later_one_those_before_it(
+    publisher: Publisher,
+) -> None:
+    publisher.mark(1)
+    acknowledge(publisher, 2)
+    publisher.abandon(1)
+    publisher.complete(1)
+    assert opened(publisher) == 1
+    publisher.on_bundle(bundle(("Out", [(2, 2)])), 0)
+    publisher.mark(2)
+    acknowledge(publisher, 2)
+    publisher.on_bundle(bundle(("Out", [(3, 3)])), 0)
+    acknowledge(publisher, 3)
+    publisher.complete(2)
+    assert opened(publisher) == 3
+    publisher.mark(3)
+    acknowledge(publisher, 1)
+    publisher.complete(3)
+    assert opened(publisher) == 0
 
 
 def test_a_worker_that_has_lost_results_ends_the_topology_which_goes_back_to_its_checkpoint(
@@ -187,6 +234,7 @@ def test_a_worker_that_does_not_answer_is_left_for_another_with_what_it_has_not_
 ) -> None:
     publisher.mark(1)
     acknowledge(publisher, 2)
+    publisher.complete(1)
     publisher.mark(2)
     link = publisher.link
     assert isinstance(link, FakeLink)

@@ -16,7 +16,7 @@ from topology_builders import EPOCH, KEY, numbers, rows_of, schema_of
 from cep_common.clock import Clock, SystemClock
 from cep_common.latency import upper_bound_ms
 from cep_common.link_messages import MarkCheckpoint, OpenLink, StreamSchema
-from cep_common.messages import EndpointAssigned
+from cep_common.messages import EndpointAssigned, Rejected
 from cep_common.security.roles import Door
 from cep_common.task_messages import ComponentReport, SampleOrder
 from query_plan.builder import build
@@ -80,11 +80,9 @@ class Running:
         """That task learns where all listen."""
         self.tasks[task].meet([one.exchange.server.endpoint for one in self.tasks])
 
-    def listen(self, worker: str = "worker") -> None:
+    def listen(self, worker: str = "worker", accept: Callable[[OpenLink], Rejected | None] = lambda _: None) -> None:
         """A worker is there for the publisher."""
-        self.outflow = LinkServer.listen(
-            self.context, Door.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, lambda _: None
-        )
+        self.outflow = LinkServer.listen(self.context, Door.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, accept)
         for task in self.tasks:
             for publisher in task.publishers:
                 task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, worker))

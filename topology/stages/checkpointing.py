@@ -32,7 +32,7 @@ class Checkpointing:
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
-        self._receivers = [instance for instance in instances.values() if isinstance(instance, Receiver)]
+        self._edges = [instance for instance in instances.values() if isinstance(instance, Receiver | Publisher)]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
         self._part = PartInMaking(tuple(instances))
         self._orders: queue.SimpleQueue[tuple[Order, int]] = queue.SimpleQueue()
@@ -42,7 +42,7 @@ class Checkpointing:
         self._orders.put(("end" if final else "begin", checkpoint))
 
     def complete(self, checkpoint: int) -> None:
-        """Receivers will tell workers what `checkpoint` holds."""
+        """Receivers will tell workers what `checkpoint` holds, publishers know which results stand."""
         self._orders.put(("complete", checkpoint))
 
     def abandon(self, checkpoint: int) -> None:
@@ -60,11 +60,11 @@ class Checkpointing:
             elif order in ("begin", "end"):
                 self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
-                for receiver in self._receivers:
-                    receiver.complete(checkpoint)
+                for edge in self._edges:
+                    edge.complete(checkpoint)
             else:
-                for receiver in self._receivers:
-                    receiver.abandon(checkpoint)
+                for edge in self._edges:
+                    edge.abandon(checkpoint)
                 self._part.abandon(checkpoint)
                 for name, aligner in self._aligners.items():
                     self._follow(name, aligner.abandon(checkpoint), now_ms)

@@ -48,10 +48,11 @@ class Publisher:
     """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
 
     With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
-    complete. A worker that may have results, and not the marker behind them, is the only one that gets what follows: it
-    knows by their positions which results it has, and without the marker it would drop them. When it is gone, the
-    topology begins anew from its checkpoint: what the worker has of this attempt then counts no more. So it does when
-    the worker comes back and has lost some of them, with its machine's power say.
+    complete. A worker that may have results that no complete checkpoint holds is the only one that gets what follows:
+    it knows by their positions which of them it has, and as long as nobody else does, they can still be given again.
+    When it is gone, the topology begins anew from its checkpoint: what the worker has of this attempt behind that then
+    counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or its
+    disk say.
     """
 
     def __init__(
@@ -79,18 +80,19 @@ class Publisher:
         self._exactly_once = exactly_once
         self.former = ""
         """The worker that it served last."""
-        self._unmarked: int | None = None
-        """The frame of the last results that the worker was sent and no acknowledged marker follows; 0: it was sent
-        over an earlier link. None: there are none."""
         self._position = 0
         self._sent = 0
         """The place of the last result that was sent; when there is no link, that was acknowledged."""
+        self._given = 0
+        """The place of the last result that the worker may have, over whatever link."""
+        self._standing = 0
+        """The place of the last result that a complete checkpoint holds."""
         self._waiting: deque[_Result | _Mark] = deque()
-        self._marked = 0
-        """The place of the last result before the last marker that was acknowledged."""
         self._marks: deque[tuple[int, int, int]] = deque()
         """(frame, checkpoint, place of the last result before it): flushed when the worker has acknowledged all frames
         up to that one."""
+        self._flushed_to: dict[int, int] = {}
+        """By checkpoint that was flushed and has not ended yet: the place of the last result before its marker."""
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         """Nothing to prepare: the link is opened when a worker has been assigned."""
@@ -100,14 +102,14 @@ class Publisher:
         not acknowledge is sent again. Raises TopologyError when only its predecessor may get that."""
         if self.link is not None and (worker, endpoint) == (self.worker, self.link.endpoint):
             return
-        if self._unmarked is not None and worker != self.former:
+        if self._exactly_once and self._given > self._standing and worker != self.former:
             reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
             raise TopologyError("worker-lost", reason)
         if self.link is not None:
             self._let_go(self.link)
         topology = self._topology
         streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
-        position = self._sent if self._unmarked is not None and self._sent > self._marked else 0
+        position = self._sent if self._exactly_once and self._sent > self._standing else 0
         opening = OpenLink(
             self.name, streams, topology.key, topology.epoch, attempt=topology.attempt, position=position
         )
@@ -151,6 +153,15 @@ class Publisher:
         self._waiting.append(_Mark(checkpoint))
         self.pump()
         return NO_STATE
+
+    def complete(self, checkpoint: int) -> None:
+        """`checkpoint` is complete: its results are the worker's alone, and any worker may get what follows them."""
+        self._standing = self._flushed_to.get(checkpoint, self._standing)
+        self._flushed_to = {later: place for later, place in self._flushed_to.items() if later > checkpoint}
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed: its results wait for a later one."""
+        self._flushed_to.pop(checkpoint, None)
 
     def on_readable(self, now_ms: int) -> None:
         """Takes in acknowledgements; lets go of a link that was lost or refused. Raises TopologyError when the worker
@@ -223,10 +234,8 @@ class Publisher:
             if head.bundle is not None:
                 bundles.append(head.bundle)
         place = position if self._exactly_once else 0
-        sequence = link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
-        self._sent = position
-        if self._exactly_once:
-            self._unmarked = sequence
+        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
+        self._sent, self._given = position, max(self._given, position)
         self.statistics.gave(stream, rows)
         self.statistics.queued_events -= rows
         for bundle in bundles:
@@ -249,10 +258,8 @@ class Publisher:
     def _note_flushed(self) -> None:
         pending = self.link.outbox.pending if self.link is not None else ()
         while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
-            sequence, checkpoint, self._marked = self._marks.popleft()
+            _, checkpoint, self._flushed_to[checkpoint] = self._marks.popleft()
             self.flushed.append(checkpoint)
-            if self._unmarked is not None and sequence > self._unmarked:
-                self._unmarked = None
 
     def _let_go(self, link: LinkSender) -> None:
         """Puts the frames that the worker did not acknowledge back in front of what waits, and the marks among them."""
@@ -268,7 +275,6 @@ class Publisher:
                 self.statistics.queued_events += frame.rows
             again += [_Mark(checkpoint) for sequence, checkpoint, _ in self._marks if sequence == frame.sequence]
         self._marks.clear()
-        self._unmarked = None if self._unmarked is None else 0
         self._waiting.extendleft(reversed(again))
         link.close()
         self.link, self.worker = None, ""
