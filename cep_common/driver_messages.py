@@ -39,6 +39,11 @@ class CheckpointReport(msgspec.Struct, frozen=True):
     acknowledged: int = 0
 
 
+FORMER_SAVEPOINT = "former-"
+"""So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
+follows. Nobody else names one so."""
+
+
 class SavepointReport(msgspec.Struct, frozen=True):
     """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`; of one
     that is kept this says why it could not be deleted."""
@@ -56,9 +61,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
     that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
     `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
-    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`. In the
-    savepoint `kept_savepoint` is what another plan of its name had in the store when this one began; empty: no other
-    had anything."""
+    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`."""
 
     key: PlanKey
     epoch: int
@@ -71,7 +74,6 @@ class TopologyReport(msgspec.Struct, frozen=True):
     failed_checkpoints: int = 0
     failures: tuple[ErrorRecord, ...] = ()
     deployed_ms: int = 0
-    kept_savepoint: str = ""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):

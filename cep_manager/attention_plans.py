@@ -10,6 +10,7 @@ from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import PlanKey
 from cep_manager.attention import Finding, Picture, Severity, Subject
+from cep_manager.checkpoint_view import former_savepoint
 from cep_manager.plan_record import PlanRecord
 from cep_manager.plan_state import PlanState
 from cep_manager.statistics.figures import CAPACITY_WINDOW_S, figures
@@ -217,13 +218,10 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
 
 def _former(case: Case) -> Iterator[Finding]:
     """What another plan of the name had in the store is told of for as long as it is kept."""
-    driver, record = case.picture.snapshot.driver, case.record
-    topology = _topology(driver.latest.topologies, record) if driver is not None else None
-    if driver is None or topology is None:
-        return
-    kept = topology.kept_savepoint
-    if kept and any((one.key, one.name) == (record.key, kept) for one in driver.latest.savepoints):
-        what = f"Another plan of this name had checkpoints, of which it takes nothing; the newest is savepoint {kept}"
+    record = case.record
+    kept = former_savepoint(case.picture.snapshot, record.key)
+    if kept:
+        what = f"Another plan of this name had checkpoints; the newest of them is kept as savepoint {kept}"
         advice = f"To begin from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
         yield _finding(record.key, Severity.NOTICE, "former-checkpoints", what, advice)
 

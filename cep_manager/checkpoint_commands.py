@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
-from cep_common.driver_messages import SavepointReport
+from cep_common.driver_messages import FORMER_SAVEPOINT, SavepointReport
 from cep_common.ids import PlanKey
 from cep_manager.checkpoint_view import (
     CheckpointList,
@@ -46,11 +46,7 @@ class CheckpointCommands(PlanCommands):
         """See `ManagerView.take_savepoint`."""
         record = self._record(key)
         name = name or self._new_name()
-        if not _NAME.fullmatch(name) or name == BEGIN_ANEW:
-            raise BadRequestError(
-                f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
-                f"with a letter or digit; and {BEGIN_ANEW!r} stands for no savepoint"
-            )
+        require_free_name(name)
         self._service.order(TakeSavepoint(key, record.epoch, name))
         return savepoint_view(SavepointReport(key, name, "taking"))
 
@@ -63,3 +59,13 @@ class CheckpointCommands(PlanCommands):
 
     def _new_name(self) -> str:
         return datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC).strftime("%Y%m%d-%H%M%S")
+
+
+def require_free_name(name: str) -> None:
+    """Raises BadRequestError when nobody may name a savepoint so."""
+    if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(FORMER_SAVEPOINT):
+        raise BadRequestError(
+            f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
+            f"with a letter or digit; {BEGIN_ANEW!r} stands for no savepoint, and what other plans have left is kept "
+            f"under names that begin with {FORMER_SAVEPOINT!r}"
+        )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import CheckpointSettings, CheckpointState, CheckpointTrigger, SavepointReport
+from cep_common.driver_messages import (
+    FORMER_SAVEPOINT,
+    CheckpointSettings,
+    CheckpointState,
+    CheckpointTrigger,
+    SavepointReport,
+)
 from cep_common.ids import PlanKey
 from cep_manager.errors import UnknownSavepointError
 from cep_manager.snapshot import Snapshot
@@ -53,8 +59,8 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 class CheckpointList(msgspec.Struct, frozen=True):
     """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too. `begun_from` is the one that
     the present attempt of its topology of `epoch` began from, 0: without state. `last_complete` is the newest that is
-    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known. In the savepoint
-    `kept_savepoint` is what another plan of the name had in the store when this one began; empty: none had."""
+    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known. `kept_savepoint`
+    is the one with the newest of what other plans of the name have left in the store; empty: there is none."""
 
     plan: str
     tenant: int
@@ -125,7 +131,7 @@ def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointL
         checkpoints=views,
         summary=_summary(views),
         settings=_settings(snapshot),
-        kept_savepoint=found.kept_savepoint if found is not None else "",
+        kept_savepoint=former_savepoint(snapshot, key),
     )
 
 
@@ -138,6 +144,12 @@ def checkpoint_overview(snapshot: Snapshot, tenant: int) -> CheckpointOverview:
 def savepoint_list(snapshot: Snapshot, key: PlanKey) -> SavepointList:
     """The savepoints of the plan."""
     return SavepointList(key.plan, key.tenant, tuple(savepoint_view(one) for one in _savepoints(snapshot, key)))
+
+
+def former_savepoint(snapshot: Snapshot, key: PlanKey) -> str:
+    """The savepoint with the newest of what other plans of the name have left in the store; empty: there is none."""
+    former = (one.name for one in _savepoints(snapshot, key) if one.state == "stored")
+    return next((name for name in reversed([*former]) if name.startswith(FORMER_SAVEPOINT)), "")
 
 
 def savepoint_view(report: SavepointReport) -> SavepointView:

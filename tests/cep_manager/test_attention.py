@@ -223,10 +223,17 @@ def test_a_checkpoint_that_failed_is_told_until_one_gets_through(world: World) -
 
 
 def test_what_another_plan_of_the_name_left_in_the_store_is_told_of_until_it_is_deleted(world: World) -> None:
-    running = TopologyReport(KEY, 1, "running", kept_savepoint="former-7")
-    for savepoints, codes in (((SavepointReport(KEY, "former-7", "stored"),), {"former-checkpoints"}), ((), set())):
-        world.hear(msgspec.structs.replace(driver(running), savepoints=savepoints), peer=b"driver")
-        assert set(found(picture(world))) == codes
+    """Whatever has started anew meanwhile: the driver's process, the plan, or the manager."""
+    former = [SavepointReport(KEY, name, "stored") for name in ("former-7", "former-12", "before")]
+    others = SavepointReport(PlanKey(7, KEY.plan), "former-3", "stored")
+    for savepoints, newest in ((former, "former-12"), (former[:1], "former-7"), ([former[2], others], "")):
+        world.hear(
+            msgspec.structs.replace(driver(TopologyReport(KEY, 1, "running")), savepoints=tuple(savepoints)),
+            peer=b"driver",
+        )
+        told = found(picture(world))
+        assert set(told) == ({"former-checkpoints"} if newest else set())
+        assert not newest or f"savepoint {newest}" in told["former-checkpoints"].what
 
 
 def test_checkpoints_that_stay_out_are_told(world: World) -> None:

@@ -11,7 +11,8 @@ from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
 from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
-from cep_manager.errors import NoDriverError
+from cep_manager.checkpoint_commands import require_free_name
+from cep_manager.errors import BadRequestError, NoDriverError
 from cep_manager.instructions import NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.web import create_app
 
@@ -37,7 +38,6 @@ def world() -> World:
         checkpoints=CHECKPOINTS,
         begun_from=9,
         spans=(CheckpointSpan(1, 2, 11),),
-        kept_savepoint="former-7",
     )
     made.hear(msgspec.structs.replace(driver(running), savepoints=SAVEPOINTS), peer=b"driver")
     return made
@@ -63,12 +63,22 @@ def pushed(world: World) -> list[object]:
 def test_checkpoints_are_told_with_sizes_durations_and_why_they_failed(client: FlaskClient) -> None:
     told = client.get(f"{PATH}/checkpoints").get_json()
     assert (told["begun_from"], told["attempt"], told["last_complete"]) == (9, 2, 11)
-    assert told["kept_savepoint"] == "former-7"
+    assert told["kept_savepoint"] == ""
     assert [(one["checkpoint"], one["state"]) for one in told["checkpoints"]] == [
         (11, "complete"), (12, "failed"), (13, "taking"),
     ]  # fmt: skip
     assert told["checkpoints"][0]["stored_bytes"] == 300
     assert told["checkpoints"][1]["error"] == "task 1: No space left on device"
+
+
+def test_what_another_plan_of_the_name_left_is_told_for_as_long_as_it_is_a_savepoint(
+    client: FlaskClient, world: World
+) -> None:
+    left = [SavepointReport(KEY, name, state) for name, state in (("former-3", "stored"), ("former-7", "stored"))]
+    for savepoints, newest in ((left, "former-7"), (left[:1], "former-3"), ([], "")):
+        told = msgspec.structs.replace(driver(topology("running")), savepoints=tuple(savepoints))
+        world.hear(told, peer=b"driver")
+        assert client.get(f"{PATH}/checkpoints").get_json()["kept_savepoint"] == newest
 
 
 def test_savepoints_of_a_plan_are_told_also_when_it_is_not_deployed(client: FlaskClient) -> None:
@@ -102,6 +112,14 @@ def test_a_savepoint_that_there_is_not_is_refused_with_those_that_there_are(clie
         assert refused.status_code == 404
         assert refused.get_json()["code"] == "unknown-savepoint"
         assert refused.get_json()["message"] == "Storms has no savepoint named full; there are: before"
+
+
+def test_savepoints_have_names_that_can_be_files_and_mean_nothing_else() -> None:
+    for name in ("before", "20261122-1109", "former", "a" * 64):
+        require_free_name(name)
+    for name in ("", "none", "former-7", ".hidden", "a/b", "a" * 65):
+        with pytest.raises(BadRequestError, match="cannot be named"):
+            require_free_name(name)
 
 
 # ---- on the way to the driver ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from cep_common.checkpoint_messages import (
 )
 from cep_common.clock import SystemClock
 from cep_common.codec import decode, encode
+from cep_common.driver_messages import FORMER_SAVEPOINT
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected
 from topology.checkpoint.archive import Archive
@@ -139,8 +140,8 @@ def test_what_another_plan_of_the_name_had_is_told_of_and_is_a_savepoint_at_once
     deployed_later_ms = SystemClock().now_ms() + 60_000
     service.open_run(RunId(KEY, 1, 0, deployed_later_ms), plan_xml(), 1, "none", beside=False)
     assert until(service.events) == [RunOpened(RUN)]
-    kept = until(lambda: service.told(KEY, 1).kept)
-    assert until(lambda: [one.name for one in service.savepoints()]) == [kept]
+    (kept,) = until(service.savepoints)
+    assert (kept.name, kept.state) == (f"{FORMER_SAVEPOINT}{kept.checkpoint}", "stored")
 
 
 def test_a_task_that_falls_silent_ends_its_run(service: CheckpointService, task: FakeTask) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from cep_common.driver_messages import FORMER_SAVEPOINT
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
@@ -23,17 +24,14 @@ logger = logging.getLogger(__name__)
 BEGIN_ANEW = "none"
 """What a submission says that is to begin without any state."""
 
-FORMER = "former-"
-"""So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
-follows."""
-
 RESERVED_AT_ONCE = 10
 """So many numbers of checkpoints are reserved with one write."""
 
 
 class Opened(msgspec.Struct, frozen=True):
     """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
-    checkpoint's. Another plan of the name had checkpoints here: the newest is the savepoint `kept`; empty: none had."""
+    checkpoint's. Another plan of the name had checkpoints here until now: the newest has become the savepoint `kept`;
+    empty: none had."""
 
     opening: Opening
     reference: str
@@ -210,7 +208,7 @@ class Archive:
         if found is None:
             return ""
         reference, manifest = found
-        name = manifest.name if reference == lineage.base else f"{FORMER}{manifest.checkpoint}"
+        name = manifest.name if reference == lineage.base else f"{FORMER_SAVEPOINT}{manifest.checkpoint}"
         if reference != lineage.base:
             self._store.keep(manifest, name)
         return name
@@ -292,7 +290,8 @@ def _taken_by_another(run: RunId) -> str:
     return (
         f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location since "
         "this one: managers with databases of their own must not share it; the newest checkpoint of this one is kept "
-        f"as savepoint {FORMER}<number>: undeploy the other plan, then restart this one from there or from none"
+        f"as savepoint {FORMER_SAVEPOINT}<number>: undeploy the other plan, then restart this one from there or from "
+        "none"
     )
 
 

@@ -69,13 +69,12 @@ Event = RunOpened | RunRefused | RestartTopology | Drained
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
     """What is told of a topology: which results stand, its newest checkpoints, which one it began from, and how many
-    failed. In the savepoint `kept` is what another plan of the name had when this one began; empty: none had."""
+    failed."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
     failed: int = 0
-    kept: str = ""
 
 
 class CheckpointService(threading.Thread):
@@ -97,7 +96,6 @@ class CheckpointService(threading.Thread):
         self._coordinator = Coordinator(timing, takes=archive is not None)
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
-        self._kept_of_former: dict[tuple[PlanKey, int], str] = {}
         self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
         self._told_savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
@@ -283,7 +281,6 @@ class CheckpointService(threading.Thread):
                 run.key.topology(),
                 opened.kept,
             )
-            self._kept_of_former[run.key, run.epoch] = opened.kept
             self._savepoints.look()
         begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
         logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
@@ -355,8 +352,7 @@ class CheckpointService(threading.Thread):
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         for (key, epoch), run in self._coordinator.runs.items():
             begun_from = self._begun_from.get((key, epoch), 0)
-            of_former = self._kept_of_former.get((key, epoch), "")
-            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures, of_former)
+            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
@@ -366,7 +362,6 @@ class CheckpointService(threading.Thread):
         self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
         self._begun_from.pop((key, epoch), None)
-        self._kept_of_former.pop((key, epoch), None)
 
 
 def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
@@ -392,8 +387,4 @@ def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
 def _differ(before: PlanCheckpoints, now: PlanCheckpoints) -> bool:
     """True when there is news; that the clock was set a little is none."""
     states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
-    return states[0] != states[1] or (before.spans, before.begun_from, before.kept) != (
-        now.spans,
-        now.begun_from,
-        now.kept,
-    )
+    return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)

@@ -42,7 +42,6 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
                 checkpoints=told.checkpoints,
                 begun_from=told.begun_from,
                 failed_checkpoints=told.failed,
-                kept_savepoint=told.kept,
             )
         )
     return tuple(found)
