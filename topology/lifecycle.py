@@ -18,7 +18,8 @@ until executors join. When a topology ends for another one of its plan, that one
 
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
-its job is cancelled, and it waits again behind the others.
+its job is cancelled, and it waits again behind the others. That time runs from when the job was given to Spark: before,
+the checkpoint store is asked what the topology begins from, and takes as long as it takes.
 
 Spark ends the jobs of a lost executor before it tells of the loss. So after a job has ended by itself nothing is
 admitted until the executors have been looked up again; and a topology whose slots are lost before its tasks have
@@ -38,6 +39,9 @@ STABLE_MS = 60_000
 
 SETTLES_MS = 200
 """So long after a job has ended Spark's list of executors tells whether one was lost with it."""
+
+SLOW_STORE_MS = 5_000
+"""A topology that waits so long for what the checkpoint store says of its beginning says that it does."""
 
 OVERBOOKED_MS = 5_000
 """So long topologies may hold more slots than there are: those that ran on a lost executor end by themselves."""
@@ -108,7 +112,8 @@ class Instruction:
 @dataclass(slots=True)
 class Run:
     """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled; one that is
-    `draining` takes its last checkpoint."""
+    `draining` takes its last checkpoint. Its slots were given at `admitted_ms`, its job to Spark at `given_ms`, None:
+    not yet."""
 
     submission: SubmitTopology
     state: RunState = "waiting"
@@ -119,6 +124,7 @@ class Run:
     due_ms: int = 0
     running_since_ms: int = 0
     admitted_ms: int = 0
+    given_ms: int | None = None
     recalled: str = ""
     draining: bool = False
 
@@ -187,6 +193,12 @@ class TopologyRuns:
         run.recalled = reason
         return [Instruction(Action.CANCEL_JOB, run.submission, attempt)]
 
+    def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
+        """It is known what the topology begins from, and Spark has its job: tasks have their time to start."""
+        run = self.runs.get((key, epoch))
+        if run is not None and run.state == "starting":
+            run.given_ms, run.reason = now_ms, run.ending
+
     def job_running(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
         """All tasks of the topology's job have started."""
         run = self.runs.get((key, epoch))
@@ -240,7 +252,7 @@ class TopologyRuns:
                 first = run
             else:
                 run.reason = run.ending
-                run.admitted_ms = now_ms
+                run.admitted_ms, run.given_ms = now_ms, None
                 instructions += self._move(run, Move.ADMIT)
         return instructions
 
@@ -273,8 +285,13 @@ class TopologyRuns:
     def _recall(self, now_ms: int) -> list[Instruction]:
         instructions: list[Instruction] = []
         for run in self.runs.values():
-            if run.state == "starting" and now_ms - run.admitted_ms >= self.start_timeout_ms:
-                run.admitted_ms = now_ms
+            if run.state != "starting":
+                continue
+            if run.given_ms is None:
+                if now_ms - run.admitted_ms >= SLOW_STORE_MS:
+                    run.reason = "the checkpoint store has not said yet what it begins from"
+            elif now_ms - run.given_ms >= self.start_timeout_ms:
+                run.given_ms = now_ms
                 run.recalled = (
                     f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
                 )

@@ -233,6 +233,7 @@ class SimulatedDriver(Process):
         plan = read_plan(submission.query_plan)
         topology = Topology(run.key, run.epoch, plan, submission.workers, run.attempt)
         self.jobs[run.key, run.epoch] = SimulatedJob(self, topology, reference)
+        self.runs.job_given(run.key, run.epoch, self.world.now_ms)
 
     def _do(self, instructions: list[Instruction]) -> None:
         for one in instructions:

@@ -230,6 +230,7 @@ class HandOverWorld(VirtualWorld):
                 beside = one.submission.beside and older
                 job = Job(one.submission, one.attempt, None if beside else self.checkpoint)
                 self.jobs.append(job)
+                self.runs.job_given(KEY, epoch, self.now_ms)
                 self.later(self.chance.randrange(50, 400), lambda job=job: self._start(self.driver, job))
             elif one.action is Action.DRAIN_JOB:
                 self.later(60, lambda one=one, jobs=jobs: self._drain(self.driver, one, jobs))

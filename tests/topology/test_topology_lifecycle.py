@@ -16,6 +16,7 @@ from topology.lifecycle import (
     HOLDS_SLOTS,
     OVERBOOKED_MS,
     SETTLES_MS,
+    SLOW_STORE_MS,
     STABLE_MS,
     TRANSITIONS,
     Action,
@@ -297,6 +298,7 @@ def test_tasks_that_do_not_start_in_time_are_recalled_and_others_come_first() ->
     topologies = runs(slots=2)
     topologies.submit(submission("a", workers=2))
     topologies.on_time(0)
+    topologies.job_given(key("a"), 1, 0)
     topologies.submit(submission("b"))
     assert topologies.on_time(START_MS - 1) == []
     (cancel,) = topologies.on_time(START_MS)
@@ -308,10 +310,38 @@ def test_tasks_that_do_not_start_in_time_are_recalled_and_others_come_first() ->
     assert reasons(topologies)["a"] == "its tasks did not start within 60 s, though there are slots"
 
 
+def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_and_is_told_of() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"))
+    topologies.on_time(0)
+    topologies.on_time(SLOW_STORE_MS - 1)
+    assert reasons(topologies) == {"a": ""}
+    late_ms = 2 * START_MS
+    assert topologies.on_time(late_ms) == []
+    assert reasons(topologies) == {"a": "the checkpoint store has not said yet what it begins from"}
+    topologies.job_given(key("a"), 1, late_ms)
+    assert (states(topologies), reasons(topologies)) == ({"a": "starting"}, {"a": ""})
+    assert topologies.on_time(late_ms + START_MS - 1) == []
+    assert [one.action for one in topologies.on_time(late_ms + START_MS)] == [Action.CANCEL_JOB]
+
+
+def test_what_a_slow_checkpoint_store_says_against_the_start_is_the_reason() -> None:
+    topologies = runs()
+    topologies.submit(submission("a"))
+    topologies.on_time(0)
+    topologies.on_time(2 * START_MS)
+    topologies.job_ended(key("a"), 1, "no bucket of that name", unfit=False, now_ms=2 * START_MS)
+    assert reasons(topologies) == {"a": "no bucket of that name"}
+    topologies.on_time(3 * START_MS)
+    topologies.on_time(3 * START_MS + 1)
+    assert (states(topologies), reasons(topologies)) == ({"a": "starting"}, {"a": "no bucket of that name"})
+
+
 def test_a_topology_that_was_recalled_and_runs_after_all_stays() -> None:
     topologies = runs()
     topologies.submit(submission("a"))
     topologies.on_time(0)
+    topologies.job_given(key("a"), 1, 0)
     topologies.on_time(START_MS)
     topologies.job_running(key("a"), 1, START_MS)
     topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=START_MS + 1)
@@ -554,6 +584,12 @@ class AnyStory(RuleBasedStateMachine):
     def time_goes_by(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
         self.obey(self.topologies.on_time(self.now_ms))
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def job_is_given_to_spark(self, data: st.DataObject) -> None:
+        job = self.jobs[data.draw(st.sampled_from(sorted(self.jobs)))]
+        self.topologies.job_given(job.key, job.epoch, self.now_ms)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())

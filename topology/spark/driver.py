@@ -274,6 +274,7 @@ class Driver:
             return
         job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, restore)
         job.start()
+        self._runs.job_given(run.key, run.epoch, now_ms)
 
     def _forget(self, key: PlanKey) -> None:
         """The checkpoints of a plan that is not deployed any more go when its last topology has ended; the next plan of

@@ -1,0 +1,37 @@
+"""How the driver gives jobs to Spark, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cep_common.driver_messages import SubmitTopology
+from cep_common.ids import PlanKey
+from topology.checkpoint.runs import RunId
+from topology.lifecycle import Action, TopologyRuns
+from topology.spark.driver import Driver
+
+KEY = PlanKey(1, "p")
+START_MS, ASKED_MS = 60_000, 150_000
+RUN = RunId(KEY, 1, 0)
+
+
+class FakeJob:
+    started = False
+
+    def start(self) -> None:
+        self.started = True
+
+
+def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_long_the_store_was_asked() -> None:
+    submission = SubmitTopology(KEY, 1, "<query-plan/>", 1)
+    job = FakeJob()
+    driver: Any = object.__new__(Driver)  # one with a session needs Spark
+    driver._runs = runs = TopologyRuns((1,), 500, 4_000, START_MS)
+    driver._opening, driver._jobs, driver._job = {RUN: submission}, {}, lambda *_: job
+    runs.submit(submission)
+    assert [one.action for one in runs.on_time(0)] == [Action.START_JOB]
+    assert runs.on_time(ASKED_MS) == []
+    driver._start(RUN, "", ASKED_MS)
+    assert job.started
+    assert runs.on_time(ASKED_MS + START_MS - 1) == []
+    assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [Action.CANCEL_JOB]
