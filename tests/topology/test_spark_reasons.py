@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
-from topology.spark.reasons import Ending, describe_place, read_ending
+from siddhi.errors import Problem, SiddhiAnalysisError
+from topology.spark.errors import UnfitPlanError
+from topology.spark.reasons import LONGEST_FAULT, Ending, describe_place, describe_unfit, read_ending
 
 BARRIER = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -89,3 +93,34 @@ def test_what_tasks_say_of_a_plan_that_cannot_run_names_the_type_of_error() -> N
     fault = "ConfigError: stages.script.python is off: turn it on"
     text = f"{BARRIER}topology.spark.errors.UnfitPlanError: {fault}\n\n\tat org.apache.spark.Some(x)"
     assert read_ending(text, HOSTS) == Ending(fault, "ConfigError", unfit=True)
+
+
+def ending_of(failure: Exception) -> Ending:
+    """What is read of a task's `failure`, as Python and Spark write it down."""
+    try:
+        try:
+            raise failure
+        except type(failure) as cause:
+            raise UnfitPlanError(describe_unfit(cause)) from cause
+    except UnfitPlanError as unfit:
+        written = "".join(traceback.format_exception(unfit))
+    return read_ending(f"{BARRIER}{written}\n SQLSTATE: 38000\n\tat org.apache.spark.Some(x)", HOSTS)
+
+
+def test_all_that_is_wrong_with_a_plan_is_told() -> None:
+    problems = [Problem("unknown-function", "there is no function f"), Problem("unknown-stream", "no stream S")]
+    ending = ending_of(SiddhiAnalysisError(problems))
+    assert (ending.code, ending.unfit) == ("SiddhiAnalysisError", True)
+    assert ending.text() == "there is no function f [unknown-function]; no stream S [unknown-stream]"
+
+
+@pytest.mark.parametrize(("length", "told"), [(1, 500), (99, 20), (3 * LONGEST_FAULT, 1)])
+def test_of_very_many_faults_as_many_are_told_as_have_room(length: int, told: int) -> None:
+    text = ending_of(ValueError("\n".join(["x" * length] * 500))).text()
+    assert text.count("x" * min(length, LONGEST_FAULT)) == told
+    assert text.endswith(f"and {500 - told} more") == (told < 500)
+    assert len(text) <= 2 * LONGEST_FAULT
+
+
+def test_a_fault_without_words_is_told_by_its_type() -> None:
+    assert ending_of(ValueError()).code == "ValueError"

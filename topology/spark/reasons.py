@@ -20,6 +20,10 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:(?!\tat ).*\n
 _PLACE = re.compile(r"^failed in (?:instance (\S+) of )?task (\d+) on (\S+) \(process (\d+)\)$", re.MULTILINE)
 
 
+LONGEST_FAULT = 2_000
+"""Of the faults of a plan as many are told as have room in so many characters; the first one always is."""
+
+
 class Ending(msgspec.Struct, frozen=True):
     """Why a topology's job is over: `reason` is for the topology's state, `code` the type of error. The `traceback` is
     Python's, empty when no Python failed; `instance`, `host` and `process_id` tell where, as far as that is known.
@@ -43,6 +47,21 @@ def describe_place(instance: str, task: int, host: str, process_id: int) -> str:
     """Where a task failed, as `read_ending` finds it in the text of the error; no `instance`: in none of them."""
     which = f"instance {instance} of " if instance else ""
     return f"failed in {which}task {task} on {host} (process {process_id})"
+
+
+def describe_unfit(failure: Exception) -> str:
+    """Why the plan cannot run, in one line as `read_ending` finds it in the text of the error: all that `failure` says,
+    which has a line for each fault; of very many, how many more there are."""
+    faults = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    room = LONGEST_FAULT
+    told: list[str] = []
+    for fault in faults:
+        room -= len(fault)
+        if told and room < 0:
+            break
+        told.append(fault[:LONGEST_FAULT])
+    more = [f"and {len(faults) - len(told)} more"] if len(faults) > len(told) else []
+    return f"{type(failure).__name__}: {'; '.join([*told, *more])}"
 
 
 def read_ending(text: str, hosts: Mapping[str, str]) -> Ending:

@@ -30,7 +30,7 @@ from topology.checkpoint.writer import PartWriter
 from topology.errors import TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
-from topology.spark.reasons import describe_place
+from topology.spark.reasons import describe_place, describe_unfit
 from topology.stages import stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
@@ -84,7 +84,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
-        raise UnfitPlanError(f"{type(failure).__name__}: {failure}") from failure
+        raise UnfitPlanError(describe_unfit(failure)) from failure
     control = TaskControl(task, settings, context, door.address if door is not None else None)
     agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
     opened.callback(agent.close)
