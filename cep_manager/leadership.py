@@ -146,12 +146,12 @@ class Leadership:
             except queue.Empty:
                 break
             self._carry_out(report(self._clock.monotonic_ms()), changes)
-        self._publish(self._clock.monotonic_ms())
         return changes
 
     def settle(self) -> None:
-        """Whoever waits for it learns that it is clear whether this manager leads, if it is; to be called when what
-        `turn` told has been done, so that a leader's plans can be asked for."""
+        """Other threads learn how the election stands, and whoever waits for it that it is clear whether this manager
+        leads, if it is; to be called when what `turn` told has been done, so that a leader's plans can be asked for."""
+        self._publish(self._clock.monotonic_ms())
         if not self._settled.is_set() and self._election.is_settled(self._clock.monotonic_ms()):
             self._settled.set()
 

@@ -78,7 +78,7 @@ class Manager(SampleCommands):
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self.folder = PlanFolderWatch(config.plan_folder, self)
-        self.recorder = MetricRecorder(config.metrics.tables, self._led, clock)
+        self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._live_snapshot()
@@ -188,10 +188,6 @@ class Manager(SampleCommands):
             message = f"the control loop has not moved for {age_ms} ms"
             return Health(ok=False, message=message, loop_age_ms=age_ms, leads=leads)
         return Health(ok=True, message="ok" if leads else "ok: stands by", loop_age_ms=age_ms, leads=leads)
-
-    def _led(self) -> Snapshot | None:
-        """What is known while this manager leads."""
-        return self._service.snapshot() if self._service.leads() else None
 
     def _info(self) -> ManagerInfo:
         return ManagerInfo(

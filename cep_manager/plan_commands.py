@@ -292,9 +292,10 @@ class PlanCommands:
     def _live_snapshot(self) -> Snapshot:
         if not self._service.alive():
             raise ManagerUnavailableError("the control loop does not run")
-        if not self._service.leads():
+        led = self._service.led()
+        if led is None:
             raise NotLeaderError("this manager does not lead")
-        return self._service.snapshot()
+        return led
 
     def _record(self, key: PlanKey) -> PlanRecord:
         record = self._live_snapshot().plans.get(key)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import zmq
@@ -29,10 +27,11 @@ from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.task_messages import StatisticsLevel, TaskRegistered
 from cep_common.transport import ControlServer
+from cep_manager.command_queue import Command, CommandQueue
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.database import Database
-from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
+from cep_manager.errors import NotLeaderError, StoreError
 from cep_manager.instructions import (
     DriverOrder,
     Instruction,
@@ -52,20 +51,11 @@ logger = logging.getLogger(__name__)
 MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
 
-COMMAND_TIMEOUT_S = 10.0
-
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 """How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
 
 REVISION_BITS = 32
 """A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
-
-
-class _Command(msgspec.Struct, frozen=True):
-    """Work for the loop's thread, and where its instructions' caller waits."""
-
-    run: Callable[[int], Iterable[Instruction]]
-    done: Future[None]
 
 
 class ManagerService:
@@ -91,9 +81,9 @@ class ManagerService:
         except PortInUseError as error:
             self._context.destroy(linger=0)
             raise PortInUseError(f"{error.message}; set control.port (and host) to a free one") from error
-        self._plane = self._new_plane(0)
-        self._snapshot = self._plane.snapshot(clock.monotonic_ms())
-        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
+        self._token, self._plane = 0, self._new_plane(0)
+        self._tell()
+        self._commands = CommandQueue(self._wake)
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.settimeout(0.0)
         self._wake_writer.settimeout(0.0)
@@ -119,6 +109,7 @@ class ManagerService:
     def stop(self) -> None:
         """The loop has ended and every socket is closed; commands still queued have failed."""
         self._stopping.set()
+        self._commands.close()
         self._wake()
         if self._thread.ident is not None:
             self._thread.join()
@@ -126,7 +117,6 @@ class ManagerService:
             self._server.close()
         self._store_thread.shutdown(wait=True)
         self._leadership.close()
-        self._fail_commands()
         self._wake_reader.close()
         self._wake_writer.close()
         if self._door is not None:
@@ -143,8 +133,13 @@ class ManagerService:
         return self._store
 
     def leads(self) -> bool:
-        """True while this manager leads."""
-        return self._leadership.leads()
+        """True while this manager leads, and the snapshot shows what it leads."""
+        return self.led() is not None
+
+    def led(self) -> Snapshot | None:
+        """The snapshot, of a manager that leads; None: this one does not, or knows only a part of its plans yet."""
+        token, snapshot = self._told
+        return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
     def standing(self) -> Standing:
         """Who leads, and which managers there are."""
@@ -152,21 +147,21 @@ class ManagerService:
 
     def snapshot(self) -> Snapshot:
         """What the loop knew last; at most a tick old while it lives."""
-        return self._snapshot
+        return self._told[1]
 
     def put_plan(self, plan: PlanToRun) -> None:
         """The stored plan should run, and snapshots show it. Raises ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.put_plan(plan, now_ms))
+        self._commands.do(lambda now_ms: self._plane.put_plan(plan, now_ms))
 
     def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
         """The plan should not run, and snapshots do not show it. When it is to `drain`, its topology works off what it
         has taken in before it ends. Raises ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
+        self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
 
     def rename_plan(self, key: PlanKey, plan: PlanToRun) -> None:
         """The stored plan should run, the one of `key` should not; nothing happens between the two. Raises
         ManagerUnavailableError."""
-        self._command(
+        self._commands.do(
             lambda now_ms: [
                 *self._plane.remove_plan(key, now_ms, drain=True),
                 *self._plane.put_plan(plan, now_ms),
@@ -175,49 +170,33 @@ class ManagerService:
 
     def set_intake(self, key: PlanKey, intake: bool) -> None:
         """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
-        self._command(lambda _: self._plane.set_intake(key, intake))
+        self._commands.do(lambda _: self._plane.set_intake(key, intake))
 
     def set_trace(self, key: PlanKey, trace: bool) -> None:
         """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
-        self._command(lambda _: self._plane.set_trace(key, trace))
+        self._commands.do(lambda _: self._plane.set_trace(key, trace))
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
         """The plan's stages count at that level from their next heartbeat on. Raises ManagerUnavailableError."""
-        self._command(lambda _: self._plane.set_statistics(key, level))
+        self._commands.do(lambda _: self._plane.set_statistics(key, level))
 
     def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
         """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
         ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
+        self._commands.do(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
-        self._command(lambda _: self._plane.set_origin(key, origin))
+        self._commands.do(lambda _: self._plane.set_origin(key, origin))
 
     def restart_plan(self, key: PlanKey, epoch: int, restore: str = "", restore_epoch: int = 0) -> None:
         """The plan is submitted anew under `epoch`, to begin from what `restore` says, as it was told under
         `restore_epoch`. Raises ManagerUnavailableError."""
-        self._command(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore, restore_epoch))
+        self._commands.do(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore, restore_epoch))
 
     def order(self, order: DriverOrder) -> None:
         """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""
-        self._command(lambda now_ms: self._plane.order(order, now_ms))
-
-    def _command(self, run: Callable[[int], Iterable[Instruction]]) -> None:
-        done = self._enqueue(run)
-        try:
-            done.result(timeout=COMMAND_TIMEOUT_S)
-        except FutureTimeoutError as error:
-            raise ManagerUnavailableError(f"the control loop did not answer in {COMMAND_TIMEOUT_S:.0f} s") from error
-
-    def _enqueue(self, run: Callable[[int], Iterable[Instruction]]) -> Future[None]:
-        command = _Command(run, Future())
-        self._commands.put(command)
-        if self._stopping.is_set():
-            self._fail_commands()
-        else:
-            self._wake()
-        return command.done
+        self._commands.do(lambda now_ms: self._plane.order(order, now_ms))
 
     def _wake(self) -> None:
         # A full pipe means that the loop is being woken already; a closed one that it has ended.
@@ -249,7 +228,7 @@ class ManagerService:
             # Messages first, then time: whoever spoke before this moment is not taken for silent.
             if self._leadership.leads():
                 self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
-            self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
+            self._tell()
             for command in answered:
                 command.done.set_result(None)
 
@@ -258,16 +237,19 @@ class ManagerService:
         for change in changes:
             match change:
                 case Led(token, plans):
-                    self._plane = self._new_plane(token)
+                    self._token, self._plane = token, self._new_plane(token)
                     for plan in plans:
                         self._carry_out(self._plane.put_plan(plan, self._clock.monotonic_ms()))
                     self._store.lead(WriteRight(token, self._leadership.refused))
                 case Resigned():
                     self._store.lead(None)
-                    self._plane = self._new_plane(0)
+                    self._token, self._plane = 0, self._new_plane(0)
         if changes:  # whoever hears from the leader finds the plans that it knows
-            self._snapshot = self._plane.snapshot(self._clock.monotonic_ms())
+            self._tell()
         self._leadership.settle()
+
+    def _tell(self) -> None:
+        self._told = self._token, self._plane.snapshot(self._clock.monotonic_ms())
 
     def _new_plane(self, token: int) -> ControlPlane:
         config = self._config
@@ -317,14 +299,10 @@ class ManagerService:
                 return msgspec.structs.replace(answer, **known)
         return answer
 
-    def _take_commands(self) -> list[_Command]:
+    def _take_commands(self) -> list[Command]:
         """Runs what is queued; gives the commands that are to be told so once the snapshot shows it."""
-        taken: list[_Command] = []
-        while True:
-            try:
-                command = self._commands.get_nowait()
-            except queue.Empty:
-                return taken
+        taken: list[Command] = []
+        for command in self._commands.take():
             if not self._leadership.leads():
                 command.done.set_exception(NotLeaderError("this manager does not lead any more"))
                 continue
@@ -334,11 +312,7 @@ class ManagerService:
                 command.done.set_exception(error)
             else:
                 taken.append(command)
-
-    def _fail_commands(self) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._commands.get_nowait().done.set_exception(ManagerUnavailableError("the manager is stopping"))
+        return taken
 
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:
@@ -373,7 +347,7 @@ class ManagerService:
             logger.exception("epoch not raised plan=%s", key.topology())
             self._report_failure(key, "the manager failed; see its log")
         else:
-            self._enqueue(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
+            self._commands.post(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
 
     def _settle(self, change: SettleChange) -> None:
         version = change.in_force
@@ -396,4 +370,4 @@ class ManagerService:
             logger.exception("beginning not noted plan=%s epoch=%d", key.topology(), epoch)
 
     def _report_failure(self, key: PlanKey, reason: str) -> None:
-        self._enqueue(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))
+        self._commands.post(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

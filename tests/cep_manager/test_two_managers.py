@@ -31,6 +31,7 @@ from cep_common.messages import ListPlans, Message, PlansListed, RegisterWorker,
 from cep_common.transport import ControlClient
 from cep_manager.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.control_plane import ControlPlane
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 
@@ -170,6 +171,31 @@ def test_the_standby_takes_over_from_a_dead_leader_with_all_plans_and_disturbs_n
     eventually(lambda: second.manager.plan(KEY).status.topology.state.value == "active")
     after = driver.request(RegisterWorker("worker-1", "127.0.0.1", 7, revision=0))
     assert after.revision > before.revision, "workers ask the new leader for its plans"
+
+
+def test_who_asks_a_manager_that_is_about_to_lead_is_told_to_ask_again_and_never_that_there_is_no_such_plan(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start()
+    assert deploy(first).status_code == 201
+    answers: list[requests.Response] = []
+    learned: list[object] = []
+    begin = second.service._new_plane
+
+    def begin_slowly(token: int) -> ControlPlane:
+        plane = begin(token)
+        learned.extend((second.service.leads(), second.service.led(), second.service.standing().leader))
+        paths = ("/api/v1/plans/Storms", "/plans/Storms")
+        answers.extend(requests.get(address(second) + path, timeout=5, allow_redirects=False) for path in paths)
+        return plane
+
+    monkeypatch.setattr(second.service, "_new_plane", begin_slowly)
+    die(first, monkeypatch)
+    eventually(second.service.leads)
+    assert learned == [False, None, None]
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert (answers[0].json()["code"], answers[0].headers["Retry-After"]) == ("not-leader", "1")
+    assert requests.get(f"{address(second)}/api/v1/plans/Storms", timeout=5).json()["plan"] == "Storms"
 
 
 def test_what_the_dead_leader_had_not_submitted_is_submitted_and_what_was_undeployed_is_killed(
