@@ -31,7 +31,7 @@ class MovingTask(Task):
         self.seen: set[int] = set()
         self.hand_over = ""
         self.states = {}
-        self._instances = {f"all#{index}": self}  # type: ignore[dict-item]
+        self._instances = {f"all#{index}": self}  # type: ignore[assignment]
         self._order = "stand-by" if job.submission.beside else "work"
         self._brought = None
         self._opened = self._fetched = False

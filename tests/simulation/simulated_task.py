@@ -24,6 +24,7 @@ from topology.resequencer import Resequencer
 from topology.stages import stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.instances import Instances, Surroundings
 from topology.stages.settings import StageSettings
 from topology.stages.task import Task
 
@@ -85,6 +86,18 @@ class RememberingStage:
         """Nothing is held outside of memory."""
 
 
+class RememberingInstances(Instances):
+    """The real ends of a topology, and stages that remember between them."""
+
+    def peers(self, name: str) -> tuple[str, ...]:
+        return ()  # for people alone, and dear
+
+    def build(self, name: str, component: Component) -> Any:
+        if component.kind != PROCESSOR:
+            return super().build(name, component)
+        return RememberingStage(name, self._topology, component, self._routing.emitter(component))
+
+
 class TurningTask(Task):
     """A task whose loop goes round once for each `turn`."""
 
@@ -101,7 +114,7 @@ class TurningTask(Task):
         watched: list[Any] = [self.exchange.server.socket]
         for link in (*publishers, *self.exchange.senders()):
             watched += link.sockets
-        if self._works() and not self._is_full():
+        if self._works() and not self._instances.is_full():
             watched += [receiver.server.socket for receiver in self.receivers]
         return {socket for socket in watched if socket.inbox}
 
@@ -109,13 +122,8 @@ class TurningTask(Task):
         self.flush_ms = super()._flush(monotonic_ms)
         return self.flush_ms
 
-    def _peers(self, name: str) -> tuple[str, ...]:
-        return ()  # for people alone, and dear
-
-    def _build(self, name: str, component: Component) -> Any:
-        if component.kind != PROCESSOR:
-            return super()._build(name, component)
-        return RememberingStage(name, self.topology, component, self._routing.emitter(component))
+    def _place(self, around: Surroundings) -> Instances:
+        return RememberingInstances(self.topology, self.index, around)
 
 
 class SimulatedTask(Process):

@@ -19,22 +19,19 @@ from cep_common.clock import Clock
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
 from cep_common.task_messages import ComponentReport, HandOver, SampleOrder, StatisticsLevel, TaskOrder
-from query_plan.model import instance_stage
 from topology.bundle import Bundle
 from topology.errors import TopologyError
-from topology.model import Component, Topology
-from topology.resequencer import Resequencer
+from topology.model import Topology
 from topology.stages.checkpointing import Checkpointing
-from topology.stages.contract import NO_STATE, Emit, Parts, StageInstance
+from topology.stages.contract import NO_STATE, Parts
 from topology.stages.exchange import TASK_LOST, Exchange
+from topology.stages.instances import Instances, Surroundings
 from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 from topology.stages.restoring import beginnings, keeps_state, wanted
-from topology.stages.routing import Routing
 from topology.stages.sampler import Sampler
 from topology.stages.settings import StageSettings
-from topology.stages.trigger import Trigger
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +58,7 @@ class Task:
     ) -> None:
         """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
         told what they hold. Raises TopologyError when the plan needs checkpoints and there are none."""
-        self._exactly_once = topology.plan.delivery == "exactly-once"
-        if self._exactly_once and not secures:
+        if topology.plan.delivery == "exactly-once" and not secures:
             raise TopologyError(
                 "not-supported",
                 "the plan delivers exactly once, which needs checkpoints: set checkpoint.location in the driver's "
@@ -70,9 +66,7 @@ class Task:
             )
         self.topology = topology
         self.index = index
-        self._settings = settings
-        self._context = context
-        self._secures = secures
+        self._scripts = settings.scripts
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
@@ -103,14 +97,12 @@ class Task:
         self.sampler = Sampler()
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
-        self._routing = Routing(topology, settings.scripts, self._hand_over)
-        self._instances: dict[str, StageInstance] = {}
-        self.receivers: list[Receiver] = []
-        self.publishers: list[Publisher] = []
-        for component in topology.components:
-            for name in component.instances():
-                if topology.placement[name] == index:
-                    self._instances[name] = self._build(name, component)
+        self._instances = self._place(
+            Surroundings(
+                settings, context, clock, self.sampler, self.exchange, self._deliver, self.asks.set, secures=secures
+            )
+        )
+        self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
         self.checkpointing = Checkpointing(topology, self._instances)
 
     @property
@@ -143,7 +135,7 @@ class Task:
     def bring(self, former: Mapping[str, Parts]) -> None:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
         `wants`; called before `run`, or by the control thread."""
-        begins = beginnings(self.topology, self.state_keepers(), former, self._settings.scripts)
+        begins = beginnings(self.topology, self.state_keepers(), former, self._scripts)
         self._brought, self._left = begins.states, begins.left
 
     def wants(self, former: Collection[str]) -> set[str]:
@@ -171,6 +163,9 @@ class Task:
         if not self._exchanges:
             self._exchanges = exchanges
             self._bell.ring()
+
+    def _place(self, around: Surroundings) -> Instances:
+        return Instances(self.topology, self.index, around)
 
     def run(self) -> None:
         """Works until stopped, from when it has met the other tasks."""
@@ -283,7 +278,7 @@ class Task:
                 watched += publisher.link.sockets
         for sender in self.exchange.senders():
             watched += sender.sockets
-        if self._works() and not self._is_full():
+        if self._works() and not self._instances.is_full():
             watched += [receiver.server.socket for receiver in self.receivers]
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
@@ -327,77 +322,11 @@ class Task:
         for receiver in self.receivers if self._works() else ():
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
-        self._follow_level()
+        self._instances.follow_level(self._level)
         if self._opened and self._level != "off" and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS
-            for instance in self._instances.values():
-                if isinstance(instance, Processor):
-                    instance.measure()
-        reports = (instance.statistics.report(name, self._peers(name)) for name, instance in self._instances.items())
-        self._counted = tuple(reports), monotonic_ms
-
-    def _follow_level(self) -> None:
-        for instance in self._instances.values():
-            if instance.statistics.level != self._level:
-                instance.statistics.level = self._level
-                if isinstance(instance, Processor):
-                    instance.follow_level()
-
-    def _peers(self, name: str) -> tuple[str, ...]:
-        instance = self._instances[name]
-        if isinstance(instance, Publisher):
-            return (instance.worker,) if instance.is_connected() else ()
-        component = self.topology.component(name.rpartition("#")[0])
-        return tuple(
-            target for consumer in self.topology.consumers(component) for target in consumer.component.instances()
-        )
-
-    def _is_full(self) -> bool:
-        return any(publisher.is_full() for publisher in self.publishers)
+            self._instances.measure()
+        self._counted = self._instances.reports(), monotonic_ms
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
         self._work.append((target, bundle))
-
-    def _build(self, name: str, component: Component) -> StageInstance:
-        topology, settings, plan = self.topology, self._settings, self.topology.plan
-        match component.kind:
-            case "receiver":
-                receiver = Receiver(
-                    name, topology, self._emitter(name, component), self._context, settings.host, settings.ports,
-                    settings.window_rows, secures=self._secures,
-                )  # fmt: skip
-                self.receivers.append(receiver)
-                return receiver
-            case "processor":
-                stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
-                return Processor(name, topology, stage, self._emitter(name, component), settings)
-            case "trigger":
-                trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
-                return Trigger(name, trigger, self._emitter(name, component))
-            case "publisher":
-                resequencer = Resequencer(topology.paths(component))
-                publisher = Publisher(
-                    name, topology, self._context, settings.publisher_queue_rows, resequencer, self.asks.set,
-                    self._exactly_once,
-                )  # fmt: skip
-                self.publishers.append(publisher)
-                return publisher
-
-    def _emitter(self, name: str, component: Component) -> Emit:
-        """What instance `name` gives its bundles to: they are shared out, and seen while samples are taken."""
-        emit, sampler = self._routing.emitter(component), self.sampler
-
-        def emit_seen(bundle: Bundle) -> None:
-            if sampler.on:
-                sampler.note(name, "out", bundle, self._clock.now_ms(), self._clock.monotonic_ms())
-            emit(bundle)
-
-        return emit_seen
-
-    def _hand_over(self, target: str, share: Bundle) -> None:
-        task = self.topology.placement[target]
-        if task == self.index:
-            share.hold()
-            self._work.append((target, share))
-        else:
-            self.exchange.send(task, target, share)
