@@ -11,7 +11,6 @@ from cep_common.driver_messages import DriverRegistered, RegisterDriver
 from cep_common.ids import PlanKey
 from cep_common.messages import (
     DeployedPlan,
-    EndpointRegistered,
     ListPlans,
     Message,
     PlansListed,
@@ -23,11 +22,10 @@ from cep_common.messages import (
 )
 from cep_common.task_messages import RegisterTask, StatisticsLevel, TaskRegistered
 from cep_manager import hand_over
-from cep_manager.attempts import Attempts
 from cep_manager.checkpoint_history import CheckpointHistory
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
-from cep_manager.deployment import RUNS, Deployments, describe_task, standing_results
+from cep_manager.deployment import Deployments, describe_task, standing_results
 from cep_manager.errors import NoDriverError
 from cep_manager.exceptions.history import ErrorHistory
 from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver
@@ -35,6 +33,7 @@ from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
+from cep_manager.run_fence import RunFence
 from cep_manager.samples import Samples
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.histories import Histories
@@ -63,12 +62,12 @@ class ControlPlane:
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
-        self._attempts = Attempts()
         self._histories = Histories()
         self._errors = ErrorHistory()
         self._checkpoints = CheckpointHistory()
         self._samples = Samples()
         self._deployments = Deployments(lease_ms, default_workers, quotas)
+        self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
         self._quotas = quotas
         self._driver_lost = False
 
@@ -76,17 +75,18 @@ class ControlPlane:
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """The answer to `message`, and what is to be done besides."""
-        farewell = self._farewell(message, now_ms)
+        farewell = self._fence.farewell(message, now_ms)
         if farewell is not None:
             return farewell, []
         match message:
             case RegisterEndpoint():
-                refusal = self._refuse_run(message) if message.role == "receiver" else self._refuse_epoch(message)
+                by_stage = message.role == "receiver"
+                refusal = self._fence.refuse_run(message) if by_stage else self._fence.refuse_epoch(message)
                 return refusal or self._registry.register(message, now_ms), []
             case RequestEndpoint():
-                asked_by_worker = message.role == "receiver"
-                refusal = self._refuse_epoch(message) if asked_by_worker else self._refuse_run(message)
-                refusal = refusal or self._await_receivers(message, now_ms)
+                by_stage = message.role == "worker"
+                refusal = self._fence.refuse_run(message) if by_stage else self._fence.refuse_epoch(message)
+                refusal = refusal or self._fence.await_receivers(message, now_ms)
                 return (refusal, []) if refusal else self._registry.assign(message, now_ms)
             case RegisterWorker():
                 return self._worker(peer, message, now_ms)
@@ -97,70 +97,6 @@ class ControlPlane:
             case ListPlans():
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
-
-    def _farewell(self, message: Message, now_ms: int) -> Message | None:
-        """The answer to a stage of a former epoch which the driver has still to end: it may take its last checkpoint,
-        and is known of no more. None for everyone else; who has given its state away is one of them."""
-        match message:
-            case RegisterTask(hand_over="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
-                pass
-            case _:
-                return None
-        driver = self._members.live_driver(now_ms)
-        listed = driver.latest.topologies if driver is not None else ()
-        runs = any((report.key, report.epoch) == (message.key, message.epoch) for report in listed)
-        if not runs or self._refuse_epoch(message) is None:
-            return None
-        match message:
-            case RegisterTask():
-                record = self._deployments.plans.get(message.key)
-                level = record.statistics_level() if record is not None else "basic"
-                return TaskRegistered(self._heartbeat_ms, self._lease_ms, statistics=level)
-            case RegisterEndpoint():
-                return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
-            case _:
-                return Rejected("no-endpoint", f"epoch {message.epoch} of {message.key.topology()} is being ended")
-
-    def _refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        """The refusal of what is left of an earlier run; a new one takes the place of the one before."""
-        refusal = self._refuse_epoch(message) or self._attempts.refuse(message.key, message.epoch, message.attempt)
-        if refusal is None:
-            self._attempt_heard(message.key, message.epoch, message.attempt)
-        return refusal
-
-    def _attempt_heard(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """What was heard of the tasks of an earlier attempt does not speak for those that come now."""
-        if self._attempts.heard(key, epoch, attempt):
-            self._members.forget_tasks(key, (epoch,))
-            self._registry.forget_receivers(key, epoch)
-
-    def _refuse_epoch(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        key, epoch = message.key, message.epoch
-        record = self._deployments.plans.get(key)
-        if record is None:
-            return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
-        if epoch in record.epochs():
-            return None
-        if epoch < max(record.epochs()):
-            reason = f"epoch {epoch} of {key.topology()} is over, the current one is {record.epoch}"
-            return Rejected(code="stale-epoch", reason=reason)
-        reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
-        return Rejected(code="unknown-epoch", reason=reason)
-
-    def _await_receivers(self, message: RequestEndpoint, now_ms: int) -> Rejected | None:
-        """While a topology starts, receivers are given out once all of them are known: those that register first would
-        get every worker else, though one on a worker's own host is about to come."""
-        record = self._deployments.plans[message.key]
-        runs = message.epoch == record.epoch and record.state in RUNS
-        if message.role != "receiver" or (runs and now_ms - record.state_since_ms >= self._lease_ms):
-            return None
-        version = record.version() if message.epoch == record.epoch or record.trial is None else record.trial.version
-        expected = version.compiled.receiver_instances() if version is not None else 0
-        known = self._registry.receivers(message.key, message.epoch)
-        if known >= expected:
-            return None
-        reason = f"{known} of {expected} receivers of {message.key.topology()} have registered; ask again"
-        return Rejected(code="no-endpoint", reason=reason)
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         notes: list[Instruction] = []
@@ -174,7 +110,7 @@ class ControlPlane:
         return WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints), notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
-        refusal = self._refuse_run(message)
+        refusal = self._fence.refuse_run(message)
         if refusal is not None:
             return refusal, []
         notes: list[Instruction] = []
@@ -205,7 +141,7 @@ class ControlPlane:
         topologies = tuple(report for report in message.topologies if self._deployments.speaks_of_plan(report))
         self._errors.driver_heard(msgspec.structs.replace(message, topologies=topologies))
         for report in topologies:
-            self._attempt_heard(report.key, report.epoch, report.restarts)
+            self._fence.attempt_heard(report.key, report.epoch, report.restarts)
             self._checkpoints.heard(report)
         notes: list[Instruction] = []
         if self._members.driver_heard(message, peer, now_ms):
@@ -382,7 +318,7 @@ class ControlPlane:
         epochs = record.epochs() if record is not None else ()
         instances = record.instances() if record is not None else frozenset()
         self._registry.keep_epochs(key, epochs)
-        self._attempts.keep(key, epochs)
+        self._fence.keep(key, epochs)
         self._members.keep_tasks(key, epochs)
         self._histories.keep(key, epochs, instances)
         self._checkpoints.keep_epochs(key, epochs)
