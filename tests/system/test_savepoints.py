@@ -88,7 +88,7 @@ def test_a_window_goes_on_after_a_hang_and_after_a_driver_that_ended_in_order(
     status_until(system, lambda _: not lives(task["process_id"]), RECOVERED_S)
     wait_until_connected(system.client, PLAN, RECOVERED_S)
     assert counter.counts_until(4)[-1] == 4
-    assert system.client.plan(PLAN)["status"]["topology"]["interruption"] == "task 0 was silent for 3000 ms"
+    assert system.client.plan(PLAN)["status"]["topology"]["interruption"] == "task 0 was silent for 2500 ms"
 
     epoch = system.client.plan(PLAN)["epoch"]
     os.kill(system.pid("driver"), signal.SIGTERM)
