@@ -178,7 +178,7 @@ class LoggedBacklog:
                 try:
                     batch = decode_batch(record.body, self._schema, record.rows)
                 except DecodeError as error:
-                    self._unreadable(record.rows, error.message, f"at {record.position}")
+                    self._unreadable(record.rows, error.message, "records without sense", record.position)
                     continue
                 self._waiting.append(WaitingBatch(batch, record.body, record.watermark_ms, record.position))
             self._at_hand = records[-1].position if records else self._log.last_position
@@ -190,8 +190,8 @@ class LoggedBacklog:
                 )
                 self._disk_rows = 0
 
-    def _unreadable(self, rows: int, reason: str, place: str) -> None:
-        self._log.note_lost(rows, place)
+    def _unreadable(self, rows: int, reason: str, place: str, position: int = 0) -> None:
+        self._log.note_lost(rows, place, position)
         stream = self._log.identity.stream
         logger.error("accepted events lost, they cannot be read: stream=%s events=%d reason=%s", stream, rows, reason)
 

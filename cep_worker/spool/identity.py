@@ -47,10 +47,12 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """So many `rows` are lost; `places` tells of the newest where they should have been, and how many at each."""
+    """So many `rows` are lost. `places` tells of the newest where they should have been, and how many at each;
+    `records` of files in which single records are damaged, and at which positions."""
 
     rows: int = 0
     places: dict[str, int] = {}
+    records: dict[str, list[int]] = {}
 
 
 def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:

@@ -190,16 +190,20 @@ class Log:
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
         """Reads what stands behind `after` and is not secured; `lost` learns of rows that are missing."""
 
-        def note(rows: int, place: str) -> None:
-            self.note_lost(rows, place)
+        def note(rows: int, place: str, position: int) -> None:
+            self.note_lost(rows, place, position)
             if lost is not None:
                 lost(rows)
 
         return LogReader(lambda: self._segments, max(after, self.secured), note)
 
-    def note_lost(self, rows: int, place: str) -> None:
-        """So many rows that were accepted cannot be read, which should have been at `place`."""
-        self._losses.note(rows, place)
+    def note_lost(self, rows: int, place: str, position: int = 0) -> None:
+        """So many rows that were accepted cannot be read, which should have been at `place`; those of a record, there
+        at `position`, or right before it."""
+        if position:
+            self._losses.note_record(rows, place, position)
+        else:
+            self._losses.note(rows, place)
 
     def rows_waiting(self) -> int:
         """Rows that are not secured."""

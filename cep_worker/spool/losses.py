@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import insort
 from pathlib import Path
 
 from cep_worker.spool.aside import LOOK_MS
@@ -10,8 +11,12 @@ from cep_worker.spool.identity import LOST_FILE, Lost, read_lost, write_lost
 
 logger = logging.getLogger(__name__)
 
-MOST_PLACES = 256
-"""So many of the places at which something was lost are remembered, the newest."""
+MOST_PLACES = 1_024
+"""So many of the places at which something was lost are remembered, the newest; and so many of the files in which
+records are damaged."""
+MOST_POSITIONS = 256
+"""So many of a file's damaged records are told apart. Of one that has more, all between the first and the last count
+as known."""
 
 
 class Losses:
@@ -43,11 +48,20 @@ class Losses:
         if rows <= known:
             return
         newest = (*places.items(), (place, rows))[-MOST_PLACES:]
-        self._lost = Lost(self._lost.rows + rows - known, dict(newest))
-        if self._wrote:
-            self._owes = True
-        else:
-            self._write()
+        self._noted(Lost(self._lost.rows + rows - known, dict(newest), self._lost.records))
+
+    def note_record(self, rows: int, place: str, position: int) -> None:
+        """As `note`, of a damaged record of a file, which `place` names: the one at `position`, or right before it."""
+        records = dict(self._lost.records)
+        positions = list(records.pop(place, ()))
+        full = len(positions) >= MOST_POSITIONS
+        if position in positions or (full and positions[0] < position < positions[-1]):
+            return
+        insort(positions, position)
+        if full:  # the first and the last one stay
+            del positions[1 if position == positions[-1] else -2]
+        newest = (*records.items(), (place, positions))[-MOST_PLACES:]
+        self._noted(Lost(self._lost.rows + rows, self._lost.places, dict(newest)))
 
     def tick(self, now_ms: int) -> None:
         """The time is `now_ms`: that the file was removed is noticed after a while, and counting begins anew."""
@@ -58,11 +72,18 @@ class Losses:
             return
         self._looked_ms = now_ms
         if not (self._folder / LOST_FILE).exists():
-            self._lost, self._kept = Lost(0, self._lost.places), False
+            self._lost, self._kept = Lost(0, self._lost.places, self._lost.records), False
 
     def close(self) -> None:
         """All is told that was noted."""
         if self._owes:
+            self._write()
+
+    def _noted(self, lost: Lost) -> None:
+        self._lost = lost
+        if self._wrote:
+            self._owes = True
+        else:
             self._write()
 
     def _write(self) -> None:

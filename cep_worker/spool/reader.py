@@ -18,11 +18,13 @@ class LogReader:
     """Gives what stands behind the position `after`, in order, each record once. Belongs to the log's thread.
 
     `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
-    called with the number of rows that turn out to be missing. Raises OSError when a file that is there cannot be
-    opened.
+    called with the number of rows that turn out to be missing, where, and the position of the record behind them, 0
+    when a whole end of a file is missing. Raises OSError when a file that is there cannot be opened.
     """
 
-    def __init__(self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int, str], None]) -> None:
+    def __init__(
+        self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int, str, int], None]
+    ) -> None:
         self._segments = segments
         self._after = after
         self._lost = lost
@@ -139,12 +141,14 @@ class LogReader:
                              found.end - found.start)  # fmt: skip
                 continue
             if lost and found.position > self._after:
-                self._tell("a record is damaged", lost, str(found.position))
+                self._tell(
+                    "a record is damaged", lost, self._segment.path.name if self._segment else "", found.position
+                )
             lost = 0
             records.append(found)
         return records
 
-    def _tell(self, what: str, rows: int, place: str) -> None:
+    def _tell(self, what: str, rows: int, place: str, position: int = 0) -> None:
         path = self._segment.path if self._segment is not None else ""
         logger.error("accepted events lost, %s: file=%s events=%d", what, path, rows)
-        self._lost(rows, place)
+        self._lost(rows, place, position)

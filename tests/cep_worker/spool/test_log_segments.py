@@ -217,6 +217,23 @@ def test_what_was_lost_is_told_by_later_processes_too_and_each_event_is_counted_
     assert model.log.lost_rows == 0, "and it can be opened"
 
 
+def test_hundreds_of_damaged_records_of_a_file_are_counted_once_by_three_processes(tmp_path: Path) -> None:
+    limits = LogLimits(maximum_bytes=10**6, segment_bytes=10**5)
+    log = Log(tmp_path / "log", IDENTITY, limits, Upkeep())
+    for _ in range(602):
+        log.reserve(8)
+        log.append(bytes(8), 8, 1, 0)
+    log.close()
+    (path,) = log.folder.glob(f"*{SUFFIX}")
+    for number in range(0, 600, 2):
+        flip(path, SEGMENT_HEADER_BYTES + number * record_bytes(8) + RECORD_HEADER_BYTES)
+    for _ in range(3):
+        log = Log(log.folder, IDENTITY, limits, Upkeep())
+        assert len(list(everything(log))) == 302
+        assert log.lost_rows == 300
+        log.close()
+
+
 def test_a_damaged_record_in_the_last_file_does_not_take_those_behind_it_along(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

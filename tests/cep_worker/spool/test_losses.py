@@ -6,7 +6,7 @@ import pytest
 
 from cep_worker.spool.aside import LOOK_MS
 from cep_worker.spool.identity import Lost, write_lost
-from cep_worker.spool.losses import MOST_PLACES, Losses
+from cep_worker.spool.losses import MOST_PLACES, MOST_POSITIONS, Losses
 
 
 def test_a_place_counts_what_more_was_found_lost_there(tmp_path: Path) -> None:
@@ -25,6 +25,31 @@ def test_places_are_forgotten_when_there_are_very_many_and_what_was_lost_there_i
     assert Losses(tmp_path).rows == MOST_PLACES + 2
     losses.note(1, str(MOST_PLACES + 1))
     assert losses.rows == MOST_PLACES + 2
+
+
+@pytest.mark.parametrize("damaged", [300, 3 * MOST_POSITIONS])
+def test_damaged_records_of_a_file_are_counted_once_however_many_there_are_and_whoever_comes_upon_them(
+    damaged: int, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        losses = Losses(tmp_path)
+        for position in range(1, damaged + 1):
+            losses.note_record(2, "00000001.segment", position)
+        losses.close()
+        assert losses.rows == 2 * damaged
+
+
+def test_a_record_that_is_damaged_later_is_counted_too(tmp_path: Path) -> None:
+    losses = Losses(tmp_path)
+    for position in (10, 30, 20, 30, 5):
+        losses.note_record(1, "file", position)
+    assert losses.rows == 4
+    for position in range(1_000, 1_000 + MOST_POSITIONS):
+        losses.note_record(1, "file", position)
+    for position in (4, 5, 20, 5_000):
+        losses.note_record(1, "file", position)
+    losses.close()
+    assert (losses.rows, Losses(tmp_path).rows) == (4 + MOST_POSITIONS + 2, 4 + MOST_POSITIONS + 2)
 
 
 def test_of_many_places_in_one_turn_the_first_is_on_the_disk_at_once_and_the_others_together(
