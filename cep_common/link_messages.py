@@ -29,7 +29,8 @@ class StreamSchema(msgspec.Struct, frozen=True):
 class OpenLink(Message, frozen=True):
     """`sender` wants to send events of `streams` to the peer. `key`, `epoch` and `attempt` are those of the plan's
     topology, or None and 0 between a client and a worker; then `tenant` says whose streams are meant. `log` is the
-    identity of the log from which the sender can send again; empty when it has none. Results up to `position` were
+    identity of the log from which the sender can send again; empty when it has none. A publisher stage draws it anew
+    for each run: where epochs are given out a second time it alone tells two runs apart. Results up to `position` were
     acknowledged to a publisher stage before, and no checkpoint that it knows to be complete holds the last of them: a
     worker that has not all of them any more, nor has delivered them, refuses the link with RESULTS_MISSING. 0: there
     are none."""

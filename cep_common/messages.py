@@ -112,7 +112,10 @@ class OutflowReport(msgspec.Struct, frozen=True):
 class WorkerPlanReport(msgspec.Struct, frozen=True):
     """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service, `links`
     tells more of them. `spools` is told of plans that keep logs, `held` of those that deliver exactly once. `errors`
-    are those of its sources, sinks and connections since the worker started."""
+    are those of its sources, sinks and connections since the worker started. With `needs_epoch` the worker takes no
+    results of the plan yet: its epoch was given out before, by a database that was replaced, and what the worker has
+    would be taken for the plan's. Under that epoch, or a later one that its manager's database has counted, it does;
+    0: it takes them."""
 
     key: PlanKey
     epoch: int
@@ -124,6 +127,7 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     spools: tuple[SpoolReport, ...] = ()
     held: HeldReport | None = None
     errors: tuple[ErrorRecord, ...] = ()
+    needs_epoch: int = 0
 
 
 class RegisterWorker(Message, frozen=True):
@@ -161,10 +165,13 @@ class CheckpointSpan(msgspec.Struct, frozen=True):
 
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
-    """Which results of a plan stand, by attempt, oldest first; the last span is that of the attempt that runs."""
+    """Which results of a plan stand, by attempt, oldest first; the last span is that of the attempt that runs. It is
+    the plan that was deployed first at `deployed_ms` (0: not told): while another one of its name is being ended, there
+    is one of these for each."""
 
     key: PlanKey
     spans: tuple[CheckpointSpan, ...]
+    deployed_ms: int = 0
 
 
 class TenantLimit(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from cep_manager import hand_over
 from cep_manager.checkpoint_history import CheckpointHistory
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
-from cep_manager.deployment import Deployments, describe_task, standing_results
+from cep_manager.deployment import Deployments, describe_task
 from cep_manager.errors import NoDriverError
 from cep_manager.exceptions.history import ErrorHistory
 from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver
@@ -36,6 +36,7 @@ from cep_manager.registry import Registry
 from cep_manager.run_fence import RunFence
 from cep_manager.samples import Samples
 from cep_manager.snapshot import Snapshot
+from cep_manager.standing_results import standing_results
 from cep_manager.statistics.histories import Histories
 
 CHANGING_HEARTBEAT_MS = 100
@@ -269,7 +270,8 @@ class ControlPlane:
                 self._process_lost("driver-lost", text, latest_driver.host, latest_driver.process_id, now_ms)
         self._driver_lost = lost
         before = {key: record.epochs() for key, record in self._deployments.plans.items()}
-        instructions += self._deployments.reconcile(driver, self._members.tasks, self._driver_missing(now_ms), now_ms)
+        missing, served = self._driver_missing(now_ms), self._members.served_plans(now_ms)
+        instructions += self._deployments.reconcile(driver, self._members.tasks, served, missing, now_ms)
         for key, record in self._deployments.plans.items():
             if record.epochs() != before[key]:
                 self._revision += 1

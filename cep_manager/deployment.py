@@ -2,19 +2,19 @@
 
 Epochs: every (re)submission of a plan has an epoch one above the last, counted by the plan store, never reused. A plan
 is submitted again, under a new epoch, when a driver process has come that does not run it, when a submission got lost,
-and when it is changed or restarted.
+when it is changed or restarted, and when driver or workers know of an epoch that this plan store has not counted yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, PlanCheckpoints, WorkerPlanReport
+from cep_common.messages import WorkerPlanReport
 from cep_common.task_messages import RegisterTask, StatisticsLevel
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
@@ -25,6 +25,7 @@ from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
 from cep_manager.quotas import held_back, room_for_change
+from cep_manager.used_epochs import least_epoch
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
@@ -46,7 +47,8 @@ class Deployments:
             self.plans[plan.key] = before = self._new(plan.former, now_ms)
         record = self._new(plan, now_ms)
         if before is not None:
-            record = msgspec.structs.replace(record, first_epoch=before.first_epoch)
+            counted = max(record.counted, before.counted)
+            record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
         what = f"plan={plan.key.topology()} epoch={plan.epoch}"
         version = record.version()
         if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
@@ -56,6 +58,7 @@ class Deployments:
         before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
         before = msgspec.structs.replace(before, statistics=plan.statistics)
         before = msgspec.structs.replace(before, restore=plan.restore, restore_epoch=plan.restore_epoch)
+        before = msgspec.structs.replace(before, counted=record.counted)
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
         if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
             trial = Trial(plan.change, version, record.submission, now_ms)
@@ -84,7 +87,7 @@ class Deployments:
         record = self.plans.get(report.key)
         if record is None or report.epoch < record.first_epoch:
             return False
-        return not isinstance(report, TopologyReport) or _is_of(record, report)
+        return not isinstance(report, TopologyReport) or record.owns(report)
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
         """Workers take events in for the plan, or do not."""
@@ -124,7 +127,7 @@ class Deployments:
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
-        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0, change_error="")
+        self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, change_error="")
         self._change(self.plans[key], restore=restore, restore_epoch=restore_epoch)
         instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
         if holds_slots and driver is not None and record.compiled is not None:
@@ -136,7 +139,7 @@ class Deployments:
         record = self.plans.get(key)
         if record is None or epoch <= max(record.epochs()):
             return []
-        self._change(record, epoch=epoch, submission=Submission.NEW, restarts=0)
+        self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0)
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
@@ -157,7 +160,7 @@ class Deployments:
             record = self.plans.get(report.key)
             if record is None:
                 instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, drain=True)))
-            elif not _is_of(record, report) or (
+            elif not record.owns(report) or (
                 report.epoch not in record.epochs() and (record.key, record.epoch) in listed
             ):
                 kill = KillTopology(key=report.key, epoch=report.epoch, drain=True)
@@ -165,11 +168,17 @@ class Deployments:
         return instructions
 
     def reconcile(
-        self, driver: Member[RegisterDriver] | None, tasks: Mapping[PlanKey, Tasks], driver_missing: str, now_ms: int
+        self,
+        driver: Member[RegisterDriver] | None,
+        tasks: Mapping[PlanKey, Tasks],
+        served: Sequence[WorkerPlanReport],
+        driver_missing: str,
+        now_ms: int,
     ) -> list[Instruction]:
         """Every plan is submitted if it must be, and its state is what driver and tasks say now.
 
-        `driver` is the live driver, else None, and `driver_missing` says why there is none.
+        `driver` is the live driver, else None, and `driver_missing` says why there is none. `served` is what live
+        workers do for plans.
         """
         instructions: list[Instruction] = []
         reports = {(report.key, report.epoch): report for report in _reports(driver)}
@@ -179,8 +188,12 @@ class Deployments:
             if driver is not None:
                 instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
                 record = self.plans[key]
-                listed = _own(record, reports) is not None
-                instructions += self._submit(record, driver, listed, key in ending, now_ms)
+                least = least_epoch(record, driver.latest.topologies, served)
+                if least > record.counted and record.trial is None and record.compiled is not None:
+                    instructions += self._leave_out(record, least, now_ms)
+                else:
+                    listed = _own(record, reports) is not None
+                    instructions += self._submit(record, driver, listed, key in ending, now_ms)
             report = _own(self.plans[key], reports)
             instructions += self._note_begun(self.plans[key], report)
             instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
@@ -211,6 +224,7 @@ class Deployments:
             restore=plan.restore,
             restore_epoch=plan.restore_epoch,
             first_epoch=0 if plan.sent_before else plan.epoch,
+            counted=max(plan.epoch, plan.counted),
         )
 
     def _change_in_place(
@@ -261,6 +275,14 @@ class Deployments:
             case _:
                 self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
                 return [RaiseEpoch(record.key)]
+
+    def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
+        """The plan is to be submitted under an epoch that no database has given out yet."""
+        if record.submission is Submission.RAISING and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._lease_ms:
+            return []
+        self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
+        what = f"plan={record.key.topology()} counted={record.counted} known={least}"
+        return [LogLine("warning", f"epochs were given out before {what}"), RaiseEpoch(record.key, least)]
 
     def _send(
         self, record: PlanRecord, compiled: CompiledPlan, driver: Member[RegisterDriver], now_ms: int
@@ -347,24 +369,6 @@ class Deployments:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
 
 
-def standing_results(
-    plans: Mapping[PlanKey, PlanRecord], driver: Member[RegisterDriver] | None
-) -> tuple[PlanCheckpoints, ...]:
-    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it. While a plan is
-    changed two of its topologies tell of that."""
-    found: dict[PlanKey, dict[tuple[int, int], CheckpointSpan]] = {}
-    for report in _reports(driver):
-        record = plans.get(report.key)
-        if record is not None and record.compiled is not None and record.compiled.delivery == "exactly-once":
-            spans = {(span.epoch, span.attempt): span for span in report.spans}
-            found.setdefault(report.key, {}).update(spans)
-    return tuple(
-        PlanCheckpoints(key, tuple(spans[run] for run in sorted(spans)))
-        for key, spans in sorted(found.items())
-        if spans
-    )
-
-
 RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
 """States in which a topology of the plan works, but for moments of a change that must be made in place."""
 
@@ -379,12 +383,7 @@ def _interrupts(before: PlanState, after: PlanState | None, signal: Signal) -> b
 def _own(record: PlanRecord, reports: Mapping[tuple[PlanKey, int], TopologyReport]) -> TopologyReport | None:
     """The report on the plan's present topology."""
     report = reports.get((record.key, record.epoch))
-    return report if report is not None and _is_of(record, report) else None
-
-
-def _is_of(record: PlanRecord, report: TopologyReport) -> bool:
-    """False when the driver runs another plan of the name: that of a database that was replaced, say."""
-    return report.deployed_ms in (0, record.created_ms)
+    return report if report is not None and record.owns(report) else None
 
 
 def _reports(driver: Member[RegisterDriver] | None) -> tuple[TopologyReport, ...]:

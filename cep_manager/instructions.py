@@ -37,9 +37,10 @@ class PushToDriver(msgspec.Struct, frozen=True):
 
 
 class RaiseEpoch(msgspec.Struct, frozen=True):
-    """Count the plan's epoch up in the plan store, then report it with `epoch_raised`."""
+    """Count the plan's epoch up in the plan store, to one above `above`, then report it with `epoch_raised`."""
 
     key: PlanKey
+    above: int = 0
 
 
 class SettleChange(msgspec.Struct, frozen=True):

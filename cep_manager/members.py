@@ -12,7 +12,7 @@ import msgspec
 
 from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker
+from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import RegisterTask
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
@@ -84,6 +84,11 @@ class Members:
     def live_workers(self, now_ms: int) -> int:
         """How many workers are not silent."""
         return sum(worker.live(now_ms, self._lease_ms) for worker in self.workers.values())
+
+    def served_plans(self, now_ms: int) -> list[WorkerPlanReport]:
+        """What workers that are not silent do for plans."""
+        live = (worker for worker in self.workers.values() if worker.live(now_ms, self._lease_ms))
+        return [report for worker in live for report in worker.latest.plans]
 
     def accepts_driver(self, report: RegisterDriver, now_ms: int) -> bool:
         """False while another driver is alive. A driver that was started again under its name takes over at once."""

@@ -147,7 +147,8 @@ def step(
     if trial.submission is Submission.NEW and not room.one_by_one:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
-    reports = {report.epoch: report for report in driver.latest.topologies if report.key == record.key}
+    listed = driver.latest.topologies
+    reports = {report.epoch: report for report in listed if report.key == record.key and record.owns(report)}
     own = reports.get(trial.version.epoch)
     evidence = Evidence(
         trial=own,
@@ -231,9 +232,8 @@ def former_of(record: PlanRecord) -> PlanVersion | None:
 
 def runs(record: PlanRecord, reports: Iterable[TopologyReport]) -> bool:
     """True when the plan's topology is worth keeping while another one starts."""
-    return record.fallback is None and any(
-        report.key == record.key and report.epoch == record.epoch and report.state in GOES_ON for report in reports
-    )
+    own = (one for one in reports if one.key == record.key and one.epoch == record.epoch and record.owns(one))
+    return record.fallback is None and any(report.state in GOES_ON for report in own)
 
 
 def _submit(

@@ -322,6 +322,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         change=stored.change,
         restore=stored.restore,
         restore_epoch=stored.restore_epoch,
+        counted=stored.counted,
     )
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cep_common.driver_messages import SubmitTopology
+from cep_common.driver_messages import SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
@@ -34,7 +34,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
     the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
     has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
-    the protocol).
+    the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`.
     """
 
     key: PlanKey
@@ -53,6 +53,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     former: PlanToRun | None = None
     restore: str = ""
     restore_epoch: int = 0
+    counted: int = 0
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -94,7 +95,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
     `restore` says what its topology begins from, as it was told under `restore_epoch`; empty: from the newest
     checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
-    of another plan of its name.
+    of another plan of its name. Epochs of its name are `counted` so far: higher ones were never given out by this
+    database.
     """
 
     key: PlanKey
@@ -127,6 +129,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     restore: str = ""
     restore_epoch: int = 0
     first_epoch: int = 0
+    counted: int = 0
 
     @property
     def slots(self) -> int:
@@ -136,6 +139,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
     def epochs(self) -> tuple[int, ...]:
         """The epochs under which topologies of the plan may run now."""
         return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
+
+    def owns(self, report: TopologyReport) -> bool:
+        """False when the driver tells of another plan of the name: that of a database that was replaced, say."""
+        return report.deployed_ms in (0, self.created_ms)
 
     def instances(self) -> frozenset[str]:
         """The component instances of what runs, and of what it may be changed to or back to."""

@@ -41,7 +41,7 @@ class StoredVersion(msgspec.Struct, frozen=True):
 class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
     kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run, and
-    `restore_epoch` the epoch under which it was told so, 0 when it was not."""
+    `restore_epoch` the epoch under which it was told so, 0 when it was not. Epochs of its name are `counted` so far."""
 
     key: PlanKey
     text: str
@@ -57,6 +57,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     former: StoredVersion | None = None
     restore: str = ""
     restore_epoch: int = 0
+    counted: int = 0
 
 
 class PlanStore:
@@ -75,15 +76,17 @@ class PlanStore:
         """Every plan, in order of tenant and name."""
         with self._database.transaction() as connection:
             former = {(row.tenant, row.name): row for row in connection.execute(sqlalchemy.select(FORMER))}
+            counted = {(row.tenant, row.name): row.epoch for row in connection.execute(sqlalchemy.select(EPOCHS))}
             rows = connection.execute(sqlalchemy.select(PLANS).order_by(PLANS.c.tenant, PLANS.c.name))
-            return tuple(_stored(row, former.get((row.tenant, row.name))) for row in rows)
+            keyed = [((row.tenant, row.name), row) for row in rows]
+            return tuple(_stored(row, former.get(key), counted.get(key, row.epoch)) for key, row in keyed)
 
     def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
         """The plan is in the store under a new epoch, to begin from what `restore` says. Raises PlanExistsError when
         one of its name is there."""
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
-            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin)
+            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin, counted=epoch)
             plan = msgspec.structs.replace(plan, **_beginning(restore, epoch))
             _insert(connection, plan)
         return plan
@@ -175,6 +178,7 @@ class PlanStore:
                 key=to,
                 text=text,
                 epoch=epoch,
+                counted=epoch,
                 workers=workers,
                 updated_ms=now_ms,
                 change=None,
@@ -184,10 +188,10 @@ class PlanStore:
             _insert(connection, plan)
         return plan
 
-    def raise_epoch(self, key: PlanKey) -> int:
-        """The plan's epoch is one higher; this is it."""
+    def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
+        """The plan's epoch is one higher, and higher than `above`; this is it."""
         with self._writing() as connection:
-            epoch = _count_epoch(connection, key)
+            epoch = _count_epoch(connection, key, above)
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch))
             return epoch
 
@@ -238,18 +242,21 @@ def _beginning(restore: str, epoch: int) -> dict[str, Any]:
     return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
 
 
-def _count_epoch(connection: Connection, key: PlanKey) -> int:
-    raised = EPOCHS.update().where(_is(EPOCHS, key)).values(epoch=EPOCHS.c.epoch + 1)
-    if connection.execute(raised).rowcount == 0:
-        connection.execute(EPOCHS.insert().values(tenant=key.tenant, name=key.plan, epoch=1))
-    epoch = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
-    return int(epoch or 0)
+def _count_epoch(connection: Connection, key: PlanKey, above: int = 0) -> int:
+    counted = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
+    epoch = max(counted or 0, above) + 1
+    if counted is None:
+        connection.execute(EPOCHS.insert().values(tenant=key.tenant, name=key.plan, epoch=epoch))
+    else:
+        connection.execute(EPOCHS.update().where(_is(EPOCHS, key)).values(epoch=epoch))
+    return int(epoch)
 
 
 def _read(connection: Connection, key: PlanKey) -> StoredPlan | None:
     row = connection.execute(sqlalchemy.select(PLANS).where(_is(PLANS, key))).first()
     former = connection.execute(sqlalchemy.select(FORMER).where(_is(FORMER, key))).first()
-    return _stored(row, former) if row is not None else None
+    counted = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
+    return _stored(row, former, counted or row.epoch) if row is not None else None
 
 
 def _insert(connection: Connection, plan: StoredPlan) -> None:
@@ -284,7 +291,7 @@ def _is(table: Table, key: PlanKey) -> sqlalchemy.ColumnElement[bool]:
     return sqlalchemy.and_(table.c.tenant == key.tenant, table.c.name == key.plan)
 
 
-def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> StoredPlan:
+def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counted: int) -> StoredPlan:
     return StoredPlan(
         key=PlanKey(row.tenant, row.name),
         text=row.text,
@@ -298,6 +305,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None) -> Sto
         statistics=row.statistics,
         restore=row.restore,
         restore_epoch=row.restore_epoch,
+        counted=counted,
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

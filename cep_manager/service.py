@@ -321,8 +321,8 @@ class ManagerService:
                     instruction.write(logger)
                 case PushToDriver(peer, message):
                     self._push(peer, message)
-                case RaiseEpoch(key):
-                    self._store_thread.submit(self._raise_epoch, key)
+                case RaiseEpoch(key, above):
+                    self._store_thread.submit(self._raise_epoch, key, above)
                 case SettleChange():
                     self._store_thread.submit(self._settle, instruction)
                 case NoteBegun(key, epoch):
@@ -337,9 +337,9 @@ class ManagerService:
 
     # ---- the plan store's thread -----------------------------------------------------------------------------------
 
-    def _raise_epoch(self, key: PlanKey) -> None:
+    def _raise_epoch(self, key: PlanKey, above: int) -> None:
         try:
-            epoch = self._store.raise_epoch(key)
+            epoch = self._store.raise_epoch(key, above)
         except (StoreError, NotLeaderError) as error:
             self._report_failure(key, error.message)
         except Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,7 +15,7 @@ from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
-from cep_common.messages import CheckpointSpan, DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
+from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
 from cep_common.security.web import Gate
 from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.config import WorkerConfig
@@ -26,13 +26,12 @@ from cep_worker.figures import ConnectorFigures, WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
-from cep_worker.inflow import Inflow
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.plan_flow import PlanFlow, PlanSnapshot, keeps_logs
-from cep_worker.plan_outflows import PlanOutflows
+from cep_worker.plan_flow import PlanSnapshot
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
+from cep_worker.served_plans import ServedPlans
 from cep_worker.sinks.running import RunningSinks
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.running import RunningSources
@@ -67,17 +66,12 @@ class DataPlane:
     ) -> None:
         self._config = config
         self._worker = worker
-        self._spool = spool
         self._context = context
         self._clock = clock
         self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
         self._reactor = Reactor()
         self._upkeep = open_upkeep(config.spool, self._reactor.defer)
-        self._flows: dict[PlanKey, PlanFlow] = {}
-        self._ending: dict[PlanKey, PlanFlow] = {}
-        """Of plans that are not deployed any more: results that their topologies still give are delivered."""
-        self._inflows: dict[tuple[PlanKey, str], Inflow] = {}
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
         self._connector_problems: dict[PlanKey, str] = {}
@@ -90,10 +84,10 @@ class DataPlane:
         self._limits = TenantLimits()
         self._tick_ms = 0
         self._held = HeldStore(config.results, worker, self._reactor)
-        self._checkpoints: dict[PlanKey, tuple[CheckpointSpan, ...]] = {}
-        self._surroundings = Surroundings(
-            worker, config, self._reactor, context, self._spool, self._upkeep, self._held, self._changed, self._room
+        surroundings = Surroundings(
+            worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room
         )
+        self._served = ServedPlans(surroundings, self._consumers)
         self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
         self._egress = Egress(self._reactor, config.egress, self._room)
@@ -135,7 +129,7 @@ class DataPlane:
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as `known` says."""
-        self._reactor.post(lambda: self._judge(known))
+        self._reactor.post(lambda: self._served.judge(known))
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """The inflow of an imported stream will be linked to the receiver, if it still needs to be."""
@@ -211,9 +205,7 @@ class DataPlane:
         self._limits.refill(now_ms)
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
-        for flow in (*self._flows.values(), *self._ending.values()):
-            flow.tick(now_ms)
-        if self._finish_ended(now_ms):
+        if self._served.tick(now_ms):
             self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
@@ -222,55 +214,16 @@ class DataPlane:
 
     def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
         now_ms = self._clock.monotonic_ms()
-        wanted = {plan.key: plan for plan in plans}
-        for key in [key for key, flow in self._flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
-            logger.info("plan ended: plan=%s", key.topology())
-            ending = self._ending[key] = self._flows.pop(key)
-            ending.close_inflows()
-            ending.outflows.end(now_ms)
-        self._keep_logs(plan for plan in plans if plan.key in self._flows or plan.key not in self._ending)
-        for key in self._ending.keys() & wanted:
-            if wanted[key].epoch <= self._ending[key].plan.epoch:  # another database's plan: nothing can be told apart
-                self._ending.pop(key).outflows.close()
-        for key, plan in wanted.items():
-            flow = self._flows.get(key)
-            if flow is None:
-                logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
-                former = self._ending.pop(key, None)
-                outflows = former.outflows if former is not None else None
-                self._flows[key] = PlanFlow(self._surroundings, plan, self._consumers(key), now_ms, outflows)
-            else:
-                flow.update(plan, now_ms)
-            self._flows[key].outflows.judge(self._checkpoints.get(key, ()))
-        self._inflows = {
-            (key, stream): inflow for key, flow in self._flows.items() for stream, inflow in flow.inflows.items()
-        }
+        self._served.apply(plans, now_ms)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
-        self._keep_logs(plans)
-        self._finish_ended(now_ms)
-        self._held.keep_only(wanted.keys() | self._ending.keys())
-        self._troubles.keep(wanted.keys() | self._ending.keys())
+        self._troubles.keep(self._served.keys())
         self._reroute(now_ms)
         self._changed()
-
-    def _keep_logs(self, plans: Iterable[DeployedPlan]) -> None:
-        self._spool.keep_only(
-            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
-            self._upkeep,
-        )
-
-    def _finish_ended(self, now_ms: int) -> bool:
-        """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
-        finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
-        for key in finished:
-            self._ending.pop(key).outflows.discard()
-        return bool(finished)
 
     def _reroute(self, now_ms: int) -> None:
         """Everything that knows inflows and exported streams learns of the change. Sinks of plans that are being ended
         stay for what comes yet."""
-        plans = [flow.plan for flow in self._flows.values()]
-        exporting = [*plans, *(flow.plan for flow in self._ending.values())]
+        exporting = self._served.exporting()
         self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
         self._intake.reroute()
         sinks = declared_by_artefacts(self._sink_artefacts, self._exported)
@@ -280,7 +233,7 @@ class DataPlane:
             own_sinks, sink_problem = declared_by_plan(plan, "sink")
             sinks += own_sinks
             self._connector_problems[plan.key] = sink_problem
-        for plan in plans:
+        for plan in self._served.plans():
             own_sources, source_problem = declared_by_plan(plan, "source")
             sources += own_sources
             self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
@@ -289,15 +242,8 @@ class DataPlane:
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
 
-    def _judge(self, known: tuple[PlanCheckpoints, ...]) -> None:
-        self._checkpoints = {plan.key: plan.spans for plan in known}
-        for key, spans in self._checkpoints.items():
-            flow = self._flows.get(key)
-            if flow is not None:
-                flow.outflows.judge(spans)
-
     def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
-        inflow = self._inflows.get((key, stream))
+        inflow = self._served.inflows.get((key, stream))
         if inflow is not None and inflow.epoch == epoch:
             inflow.connect(assigned, self._clock.monotonic_ms())
 
@@ -309,8 +255,8 @@ class DataPlane:
         self._ingress.close()
         self._sources.close()
         deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
-        self._turn_until(lambda: all(flow.drained() for flow in self._flows.values()), deadline_ms)
-        outflows = self._outflows()
+        self._turn_until(self._served.drained, deadline_ms)
+        outflows = self._served.outflows()
         for outflow in outflows:
             outflow.leave()
         self._turn_until(
@@ -319,10 +265,6 @@ class DataPlane:
         )
         for outflow in outflows:
             outflow.close_services()
-
-    def _outflows(self) -> list[PlanOutflows]:
-        """Those of all plans, also of those that are being ended."""
-        return [flow.outflows for flow in (*self._flows.values(), *self._ending.values())]
 
     def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
         while not done() and self._clock.monotonic_ms() < deadline_ms:
@@ -333,10 +275,7 @@ class DataPlane:
         self._fronts.close()
         self._ingress.close()
         self._sources.close()
-        for flow in self._flows.values():
-            flow.close_inflows()
-        for outflow in self._outflows():
-            outflow.close()
+        self._served.close()
         self._upkeep.stop()
         self._sinks.close()
         self._egress.close()
@@ -351,9 +290,9 @@ class DataPlane:
         name = stream.schema.stream
         try:
             inflows = [
-                self._inflows[member.key, member.binding.stream]
+                self._served.inflows[member.key, member.binding.stream]
                 for member in stream.members
-                if self._flows[member.key].plan.intake
+                if self._served.flows[member.key].plan.intake
             ]
         except KeyError as error:
             raise InputError("unknown-stream", f"{name} is gone: its plan has been undeployed") from error
@@ -390,7 +329,7 @@ class DataPlane:
         self._sources.retry(now_ms)
         if self._intake.waiting():
             self._intake.retry(now_ms)
-        for outflows in self._outflows():
+        for outflows in self._served.outflows():
             outflows.retry(now_ms)
 
     def _changed(self) -> None:
@@ -410,7 +349,7 @@ class DataPlane:
                 self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key),
                 self._troubles.of(key),
             )
-            for key, flow in self._flows.items()
+            for key, flow in self._served.flows.items()
         )
 
     def _found_troubles(self) -> Iterator[Trouble]:
@@ -418,11 +357,6 @@ class DataPlane:
         yield from self._sinks.troubles()
         for key, problem in self._connector_problems.items():
             yield Trouble(key, "declarations", "connector", problem)
-        for key, flow in self._flows.items():
+        for key, flow in self._served.flows.items():
             for part, code, text in flow.troubles():
                 yield Trouble(key, part, code, text)
-
-
-def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
-    """True when both are the same plan, though perhaps in another form."""
-    return following is not None and following.deployed_ms == former.deployed_ms

@@ -102,6 +102,7 @@ class PlanFlow:
             spools=tuple(spool.report() for spool in spools),
             held=held.report() if held is not None else None,
             errors=errors,
+            needs_epoch=self.outflows.needs_epoch(),
         )
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from cep_common.errors import ConfigError, PortInUseError
-from cep_common.messages import CheckpointSpan, DeployedPlan
+from cep_common.messages import DeployedPlan, PlanCheckpoints
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.held_results import HeldResults
@@ -38,7 +38,7 @@ class PlanOutflows:
         self._plan = plan
         self._consumers = consumers
         self._held: HeldResults | None = None
-        self._spans: tuple[CheckpointSpan, ...] = ()
+        self._told: tuple[PlanCheckpoints, ...] = ()
         self._former: list[_Former] = []
         self._ending_since_ms: int | None = None
         self._error = ""
@@ -66,11 +66,11 @@ class PlanOutflows:
         for trace in self.present.traces.values() if self.present is not None else ():
             trace.on = on
 
-    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
-        """Results that are held stand, and were undone, as `spans` say."""
-        self._spans = spans
+    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+        """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
+        self._told = told
         if self._held is not None:
-            self._held.judge(spans)
+            self._held.learn(told)
 
     def retry(self, now_ms: int) -> None:
         """Consumers have room again."""
@@ -89,6 +89,10 @@ class PlanOutflows:
             self.present.tick(now_ms)
         elif self._ending_since_ms is None:
             self._open()
+
+    def needs_epoch(self) -> int:
+        """Results of the plan are taken under this epoch at the earliest: its own was given out before; 0: they are."""
+        return self._held.needs_epoch if self._held is not None else 0
 
     def problem(self) -> str:
         """Why results cannot be taken now, or nothing."""
@@ -172,25 +176,37 @@ class PlanOutflows:
 
     def _open(self) -> None:
         around = self._around
+        before, self._error = self._error, ""
         try:
             self._open_held()
+            if self.needs_epoch():
+                self._await_epoch(before)
+                return
             self.present = Outflow(
                 around.reactor, around.context, self._plan, around.config.outflow, around.config.host,
                 self._consumers, self._held if self._plan.delivery == "exactly-once" else None, around.changed,
             )  # fmt: skip
         except (PortInUseError, ConfigError) as error:
-            if error.message != self._error:
+            if error.message != before:
                 logger.error("outflow cannot listen: plan=%s reason=%s", self._plan.key.topology(), error)  # noqa: TRY400 - expected, the text says it all
             self._error = error.message
         else:
-            self._error = ""
             self.trace(self._plan.trace)
         around.changed()
+
+    def _await_epoch(self, problem_before: str) -> None:
+        """The manager, which is told of it, gives the plan a later epoch, under which nothing is taken for what it is
+        not; what is held is delivered or undone as its own topology's checkpoints say."""
+        given, held = self._plan.epoch, self.needs_epoch()
+        self._error = f"epoch {given} was given out before the manager's database was replaced, {held} or later is free"
+        if self._error != problem_before:
+            logger.warning("results are not taken yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
+            self._around.changed()
 
     def _open_held(self) -> None:
         """What was held is found again. Raises ConfigError."""
         store = self._around.held
         if self._held is None and store.wanted(self._plan):
             self._held = store.open(self._plan, self._consumers)
-            self._held.judge(self._spans)
+            self._held.learn(self._told)
             self._close_epochs()

@@ -13,7 +13,8 @@ from operator import itemgetter
 
 class Deployments:
     """The deployments of one name, oldest first, each known by the time at which its plan was deployed first. Epochs
-    are counted on from one to the next."""
+    are counted on from one to the next: one that a database gives out which counts anew must wait, see `least_epoch`.
+    """
 
     def __init__(self, held: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
         """`held` tells of what was found: epochs, and when their plan was deployed (0: not known). The present plan has
@@ -34,6 +35,18 @@ class Deployments:
         elif epoch > self._newest and deployed_ms != self._first[-1][1]:
             self._first.append((self._newest + 1, deployed_ms))
         self._newest = max(self._newest, epoch)
+
+    def least_epoch(self, epoch: int, deployed_ms: int) -> int:
+        """0 when the plan that was deployed at `deployed_ms` may have `epoch`. Otherwise that was given out before, by
+        a database that was replaced, and the plan must have a later one: it has, if its own database counts so far."""
+        owner_ms = self._first[-1][1]
+        if epoch <= self._newest and 0 not in (deployed_ms, owner_ms) and deployed_ms != owner_ms:
+            return self._newest + 1
+        return self._newest if epoch < self._newest else 0
+
+    def speaks_of(self, deployed_ms: int, epoch: int) -> bool:
+        """True when what is told of the plan that was deployed at `deployed_ms` (0: of any) is about this epoch."""
+        return deployed_ms in (0, self.deployed_ms(epoch)) or not self.deployed_ms(epoch)
 
     def __len__(self) -> int:
         return len(self._first)

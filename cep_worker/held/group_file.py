@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from cep_common.link_messages import StreamSchema
+from cep_common.link_messages import OpenLink, StreamSchema
 from cep_worker.held.decisions import Attempt
 from cep_worker.spool.records import (
     RECORD_HEADER_BYTES,
@@ -47,7 +47,8 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
     earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
     run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
-    which no other file would tell."""
+    which no other file would tell. `run_log` is the identity that the publisher drew for this run; empty: it told none.
+    """
 
     log: str
     publisher: str
@@ -59,9 +60,15 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     deployed_ms: int = 0
     after: int | None = None
     former: Told | None = None
+    run_log: str = ""
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt
+
+    def is_of(self, opening: OpenLink) -> bool:
+        """False of another run than that of which `opening` tells, also when that was given the same epoch."""
+        known = "" not in (self.run_log, opening.log)
+        return self.run() == (opening.epoch, opening.attempt) and (not known or self.run_log == opening.log)
 
 
 class Frame(msgspec.Struct, frozen=True, tag="frame"):

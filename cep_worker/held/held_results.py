@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.link_messages import Data, OpenLink
-from cep_common.messages import CheckpointSpan, DeployedPlan
+from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
@@ -40,7 +40,8 @@ class HeldResults:
 
     A group is deleted when all consumers have delivered it. One that was released when the process ended is released
     again, frame by frame the same. What an earlier deployment of the plan's name has left is judged apart: another
-    topology undoes nothing of it.
+    topology undoes nothing of it. Those are told apart by their epochs: results of the plan are not taken under one
+    that was given out before.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class HeldResults:
         self._releases: dict[PublisherLog, Release] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
+        self.needs_epoch = 0
+        """Results of the present plan can be taken under this epoch at the earliest; 0: they can."""
         self._losses = Losses(folder)
         self._closed = False
         self._figures = HeldFigures()
@@ -82,6 +85,7 @@ class HeldResults:
         """The plan is deployed in this form from now on, or another one under its name."""
         self._exported = {binding.stream: binding.attributes for binding in plan.exported}
         self._deployments.follow(plan.epoch, plan.deployed_ms)
+        self.needs_epoch = self._deployments.least_epoch(plan.epoch, plan.deployed_ms)
         self._judged = self._judged or plan.delivery != "exactly-once"
         self._judge_anew()
 
@@ -100,7 +104,7 @@ class HeldResults:
     def held_to(self, opening: OpenLink) -> int:
         """Up to here all that the publisher has given in its present run is held, or was delivered."""
         log = self._logs.get((opening.epoch, opening.sender))
-        return log.held_to((opening.epoch, opening.attempt)) if log is not None else 0
+        return log.held_to(opening) if log is not None else 0
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
@@ -116,6 +120,11 @@ class HeldResults:
         on the disk. Raises OSError, and nothing has changed."""
         self._log(opening).mark(checkpoint, durable)
         self._pump_later()
+
+    def learn(self, told: Sequence[PlanCheckpoints]) -> None:
+        """As `judge`, of what is `told` of this plan and of others of its name, by each of its own epochs."""
+        speaks_of = self._deployments.speaks_of
+        self.judge(tuple(span for one in told for span in one.spans if speaks_of(one.deployed_ms, span.epoch)))
 
     def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
         """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
@@ -193,14 +202,21 @@ class HeldResults:
         if log is None:
             folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
             log = self._logs[name] = PublisherLog(folder, self._key, self._sync)
+        lost = len(log.lost)
         log.begin(opening, self._deployments.deployed_ms(opening.epoch))
+        if len(log.lost) > lost:
+            self._note_lost(log)
+            self._aside.look()
         return log
+
+    def _note_lost(self, log: PublisherLog) -> None:
+        for place, rows in log.lost.items():
+            self._losses.note(rows, place)
 
     def _recover(self, epoch: int) -> None:
         for folder in sorted(self._folder.glob("*/*")):
             log = PublisherLog(folder, self._key, self._sync)
-            for place, rows in log.lost.items():
-                self._losses.note(rows, place)
+            self._note_lost(log)
             header = log.groups[-1].header if log.groups else None
             if header is not None and (log.held_rows() or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = log

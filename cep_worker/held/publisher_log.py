@@ -51,7 +51,8 @@ class PublisherLog:
         self.groups: deque[Group] = deque()
         """What is held, oldest first; the last one may still be written."""
         self.lost: dict[str, int] = {}
-        """Of files that were found and are gone, or set aside, as many rows are lost."""
+        """Of files that were found and are gone, or set aside, as many rows are lost. What files lack that are held
+        (their groups' `lost_rows`) is lost when these turn out to stand."""
         self._found_run: Attempt | None = None
         """That of which the newest file was found."""
         self._key = key
@@ -63,17 +64,13 @@ class PublisherLog:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._recover()
 
-    @property
-    def lost_rows(self) -> int:
-        """Of what was found, as many turned out to be unreadable; those of files that are held are lost when these turn
-        out to stand."""
-        return sum(self.lost.values()) + sum(group.lost_rows for group in self.groups)
-
-    def held_to(self, run: Attempt) -> int:
-        """Up to here all that the publisher gave in `run` is held, or was delivered; 0 when that is not known."""
-        if self._writer is None or self._writer.group.header.run() != run or (self.lost and run == self._found_run):
+    def held_to(self, opening: OpenLink) -> int:
+        """Up to here all that the publisher gave in its run is held, or was delivered; 0 when that is not known."""
+        if self._writer is None or not self._writer.group.header.is_of(opening):
             return 0
-        damaged = (group for group in self.groups if group.lost_rows and group.header.run() == run)
+        if self.lost and self._found_run == (opening.epoch, opening.attempt):
+            return 0
+        damaged = (group for group in self.groups if group.lost_rows and group.header.is_of(opening))
         return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
 
     def held_bytes(self) -> int:
@@ -91,20 +88,28 @@ class PublisherLog:
 
     def begin(self, opening: OpenLink, deployed_ms: int) -> None:
         """What follows is of the publisher's run that `opening` tells of, of the plan that was deployed at
-        `deployed_ms`; that of a former run is complete as it is. Raises OSError."""
+        `deployed_ms`; that of a former run is complete as it is. If that had the same epoch and attempt, what has no
+        mark is set aside: nobody will tell any more whether it stands. Raises OSError."""
         run = (opening.epoch, opening.attempt)
         writer = self._writer
         former = None
         if writer is None:
             log, number = uuid.uuid4().hex, 1
-        elif writer.group.header.run() != run:
+        elif not writer.group.header.is_of(opening):
             log, number = writer.group.header.log, writer.group.next_number
+            if writer.group.header.run() == run:
+                self._give_up_unmarked(writer.group)
+                log = uuid.uuid4().hex  # or consumers might take checkpoints of the one for those of the other
             former = _newest_mark(writer.group)
         else:
             return
-        header = Header(log, opening.sender, *run, opening.streams, number, 0, deployed_ms, after=0, former=former)
+        header = Header(
+            log, opening.sender, *run, opening.streams, number, 0, deployed_ms,
+            after=0, former=former, run_log=opening.log,
+        )  # fmt: skip
         self._begin_group(header)
         self._marked = 0
+        self._found_run = None
 
     def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
         """The frame's events that are not held yet are held; gives their number. Raises OSError."""
@@ -198,7 +203,8 @@ class PublisherLog:
         for group in list(self.groups)[:-1]:
             self._sync.file(os.open(group.path, os.O_RDONLY | os.O_CLOEXEC), self.folder)
         self._found_run = run = last.header.run()
-        of_run = [group for group in self.groups if group.header.run() == run]
+        run_log = last.header.run_log
+        of_run = [group for group in self.groups if (*group.header.run(), group.header.run_log) == (*run, run_log)]
         self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
         if last.checkpoint is not None:
             self._begin_group(_following(last))
@@ -239,6 +245,15 @@ class PublisherLog:
     def _note_lost(self, path: Path, rows: int) -> None:
         if rows:
             self.lost[place_of(path)] = self.lost.get(place_of(path), 0) + rows
+
+    def _give_up_unmarked(self, group: Group) -> None:
+        """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
+        checkpoints it would wait. Raises OSError."""
+        if group.frames and group.checkpoint is None and group in self.groups:
+            logger.error("held results lost, their epoch was given out again before their checkpoint, set aside: "
+                         "file=%s events=%d", set_aside(group.path), group.rows)  # fmt: skip
+            self.groups.remove(group)
+            self._note_lost(group.path, group.rows + group.lost_rows)
 
     def _give_up(self, path: Path) -> None:
         """Nobody knows whose results are in the file."""

@@ -48,8 +48,8 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
     for _ in range(2):
         database = open_file(path)
         assert PlanStore(database).plans() == (
-            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6, restore="", restore_epoch=0),
-            StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9),
+            StoredPlan(KEY, "text", 4, created_ms=5, updated_ms=6, restore="", restore_epoch=0, counted=4),
+            StoredPlan(PlanKey(7, "Storms"), "of tenant 7", 2, created_ms=8, updated_ms=9, counted=2),
         )
         assert UserStore(database).users() == ()
         database.close()

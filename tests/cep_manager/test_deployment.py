@@ -483,7 +483,73 @@ def test_what_the_driver_still_runs_for_a_plan_of_a_database_that_was_replaced_i
     foreign = msgspec.structs.replace(topology("running", epoch), deployed_ms=DEPLOYED_MS - 1)
     world.put(plan())
     world.hear(driver(foreign))
-    assert KillTopology(KEY, epoch, drain=True) in pushed(world)
+    assert pushed(world) == [KillTopology(KEY, epoch, drain=True)], "it waits for an epoch that nobody has given out"
     assert state(world)[0] is not PlanState.ACTIVE
-    world.hear(driver(msgspec.structs.replace(topology("running"), deployed_ms=DEPLOYED_MS)))
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY, epoch + 1)]
+    world.hear(driver(foreign))
+    assert world.taken(RaiseEpoch) == [], "the plan store has been asked"
+    world.plane.epoch_raised(KEY, epoch + 2, world.now_ms)
+    world.hear(driver(foreign))
+    assert submit(epoch + 2) in pushed(world)
+    own = msgspec.structs.replace(topology("running", epoch + 2), deployed_ms=DEPLOYED_MS)
+    world.hear(driver(own, msgspec.structs.replace(foreign, state="stopping")))
     assert not pushed(world)
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_a_plan_store_that_is_an_older_copy_does_not_give_out_again_what_runs(world: World) -> None:
+    world.put(plan(epoch=4, sent_before=True))
+    world.hear(driver(topology("running", epoch=5)))
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY, 5)]
+    world.plane.epoch_raised(KEY, 6, world.now_ms)
+    world.hear(driver(topology("running", epoch=5)))
+    assert pushed(world) == [submit(6)]
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_a_worker_that_has_results_of_a_replaced_database_is_given_an_epoch_above_them(world: World) -> None:
+    world.active()
+    world.taken(PushToDriver)
+    world.hear(worker(msgspec.structs.replace(serves(), needs_epoch=6)))
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY, 6)]
+    world.hear(driver(topology("running")))
+    assert world.taken(RaiseEpoch) == [], "while the plan store counts the topology is listed"
+    world.plane.epoch_raised(KEY, 7, world.now_ms)
+    world.hear(worker(msgspec.structs.replace(serves(), needs_epoch=6)))
+    assert pushed(world) == [submit(7)]
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_epochs_that_the_plan_store_cannot_leave_out_now_are_left_out_later(world: World) -> None:
+    world.active()
+    needing = worker(msgspec.structs.replace(serves(), needs_epoch=6))
+    world.hear(needing)
+    world.plane.epoch_not_raised(KEY, "no answer", world.now_ms)
+    world.taken(RaiseEpoch)
+    for _ in range(2):
+        world.now_ms += LEASE_MS
+        world.hear(driver(topology("running")), needing)
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY, 6)]
+
+
+def test_an_epoch_that_was_counted_for_a_change_that_failed_is_nothing_that_another_database_gave_out(
+    world: World,
+) -> None:
+    """The driver is still ending it when another manager has come to lead."""
+    world.put(msgspec.structs.replace(plan(epoch=1, sent_before=True), counted=2))
+    world.hear(driver(topology("running"), topology("stopping", epoch=2)))
+    assert world.taken(RaiseEpoch) == []
+
+
+def test_what_another_plan_of_the_name_tells_of_its_results_is_told_apart(world: World) -> None:
+    world.put(plan(epoch=6, compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
+    own = msgspec.structs.replace(topology("running", 6), spans=(CheckpointSpan(6, 0, 9),), deployed_ms=DEPLOYED_MS)
+    spans = (CheckpointSpan(5, 0, 7),)
+    foreign = msgspec.structs.replace(topology("stopping", 5), spans=spans, deployed_ms=DEPLOYED_MS - 1)
+    world.hear(driver(own, foreign))
+    answer = world.hear(worker())
+    assert isinstance(answer, WorkerRegistered)
+    assert answer.checkpoints == (
+        PlanCheckpoints(KEY, spans, DEPLOYED_MS - 1),
+        PlanCheckpoints(KEY, own.spans, DEPLOYED_MS),
+    )

@@ -169,3 +169,23 @@ def test_a_plan_whose_tasks_take_several_slots_each_takes_over_like_any_other() 
     world.tick()
     world.hear(drives(topology("running"), topology("running", epoch=2), free=1), task(epoch=2, step="restored"))
     assert (record(world).state, record(world).epoch) == (PlanState.ACTIVE, 2)
+
+
+def test_another_plan_of_the_name_is_no_former_topology_that_goes_on_until_the_change_is_made() -> None:
+    """The database was replaced; the driver is still ending what it ran before, under the same epoch."""
+    world = World()
+    foreign = msgspec.structs.replace(topology("running"), deployed_ms=DEPLOYED_MS - 1)
+    world.put(plan(epoch=1))
+    world.hear(drives(foreign))
+    change(world, 2)
+    assert record(world).trial is None, "there is nothing to go on"
+    world.tick()
+    pushed(world)
+    world.hear(drives(foreign, topology("running", epoch=2)))
+    assert (record(world).epoch, record(world).text) == (2, "text 2")
+
+
+def test_another_plan_of_the_name_does_not_speak_for_the_new_topology(world: World) -> None:
+    world.hear(drives(topology("running"), msgspec.structs.replace(topology("failed", 2), deployed_ms=DEPLOYED_MS - 1)))
+    assert record(world).trial is not None
+    assert record(world).change_error == ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from databases import KINDS, leading_store, open_database, take_lease, url_of
 from manager_world import KEY
@@ -90,7 +91,7 @@ def test_a_change_keeps_what_the_plan_was_until_it_is_settled(store: PlanStore) 
     changed = changed_to(store, "second", FIRST, workers=2)
     assert (changed.change, changed.former, changed.epoch, changed.workers) == ("update", FIRST, 2, 2)
     store.settle(KEY, 2, FIRST)
-    assert store.plans() == (first,)
+    assert store.plans() == (msgspec.structs.replace(first, counted=2),)
     assert store.raise_epoch(KEY) == 3, "the epoch of a change that came to nothing is used up"
 
 
@@ -179,7 +180,7 @@ def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) ->
     store.set_intake(KEY, intake=False)
     changed_to(store, "second", FIRST, workers=2)
     renamed = store.rename(KEY, OTHER, "renamed", workers=2, now_ms=9)
-    assert renamed == StoredPlan(OTHER, "renamed", 1, created_ms=5, updated_ms=9, intake=False, workers=2)
+    assert renamed == StoredPlan(OTHER, "renamed", 1, created_ms=5, updated_ms=9, intake=False, workers=2, counted=1)
     assert store.plans() == (renamed,)
 
 
@@ -243,3 +244,12 @@ def test_the_lease_cannot_be_taken_while_its_holder_writes(database: Database, u
         assert taken.result(timeout=10) == 2
     if other is not database:
         other.close()
+
+
+def test_epochs_that_another_database_gave_out_are_left_out(store: PlanStore) -> None:
+    store.add(KEY, "first", now_ms=5)
+    assert store.raise_epoch(KEY, above=7) == 8
+    assert store.raise_epoch(KEY, above=3) == 9
+    assert [(plan.epoch, plan.counted) for plan in store.plans()] == [(9, 9)]
+    store.remove(KEY)
+    assert store.add(KEY, "first", now_ms=6).counted == 10

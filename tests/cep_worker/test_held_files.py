@@ -61,6 +61,10 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
 ) -> None:
     path = tmp_path / "torn"
     path.unlink(missing_ok=True)
+    writer = write(path, [])
+    os.close(writer.descriptor)
+    header_bytes = path.stat().st_size
+    path.unlink()
     writer = write(path, BODIES, checkpoint=12)
     os.close(writer.descriptor)
     whole = path.read_bytes()
@@ -72,7 +76,7 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
         path.write_bytes(whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :])
     found = recover(path)
     if found is None:
-        assert at < 224, "only a damaged header leaves nothing"
+        assert at < header_bytes, "only a damaged header leaves nothing"
         return
     before = read(path)
     sent = [(5 + number, body) for number, body in enumerate(BODIES)]
@@ -198,7 +202,7 @@ def test_a_file_whose_beginning_is_damaged_is_set_aside_and_its_events_are_count
     content = damaged.read_bytes()
     damaged.write_bytes(content[:50] + b"?" + content[51:])
     again = PublisherLog(tmp_path / "log", KEY, sync)
-    assert (again.lost_rows, again.held_rows()) == (1, 1)
+    assert (lost_rows(again), again.held_rows()) == (1, 1)
     assert damaged.with_suffix(".unreadable").read_bytes() != content
     assert "set aside" in caplog.text
     again.remove()
@@ -218,7 +222,7 @@ def test_events_at_the_end_of_a_file_are_missed_by_where_the_next_one_begins(tmp
     content[begin + 8] ^= 1  # its length cannot be trusted any more
     log.groups[0].path.write_bytes(content)
     again = PublisherLog(tmp_path / "log", KEY, sync)
-    assert (again.lost_rows, again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    assert (lost_rows(again), again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
     again.close()
 
 
@@ -234,8 +238,13 @@ def test_events_right_before_a_mark_are_missed_once(tmp_path: Path, sync: FileSy
     log.close()
     flip(log.groups[0].path, begin + offset)
     again = PublisherLog(tmp_path, KEY, sync)
-    assert (again.lost_rows, again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    assert (lost_rows(again), again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
     again.close()
+
+
+def lost_rows(log: PublisherLog) -> int:
+    """What cannot be read of what was found, whether it stands or not."""
+    return sum(log.lost.values()) + sum(group.lost_rows for group in log.groups)
 
 
 def three_marked(folder: Path, sync: FileSync) -> list[Path]:
@@ -282,7 +291,7 @@ def test_a_mark_that_is_lost_is_told_by_the_next_file_and_what_is_missing_before
         if not frames_left:
             flip(damaged, first - 16)
     log = PublisherLog(tmp_path, KEY, sync)
-    assert (log.held_rows(), log.lost_rows) == (4 + frames_left, 2 - frames_left)
+    assert (log.held_rows(), lost_rows(log)) == (4 + frames_left, 2 - frames_left)
     log.close()
     again = PublisherLog(tmp_path, KEY, sync)
     for opened in (log, again):
@@ -316,11 +325,11 @@ def test_results_whose_mark_nobody_knows_are_set_aside_and_counted(
     flip(third, 50)
     again = PublisherLog(tmp_path, KEY, sync)
     assert [group.checkpoint for group in again.groups] == [1, None]
-    assert (again.lost_rows, again.held_rows()) == (4, 2)
+    assert (lost_rows(again), again.held_rows()) == (4, 2)
     assert second.with_suffix(".unreadable").exists()
     assert f"set aside: file={second.with_suffix('.unreadable')} events=2" in caplog.text
     again.close()
-    assert PublisherLog(tmp_path, KEY, sync).lost_rows == 0
+    assert lost_rows(PublisherLog(tmp_path, KEY, sync)) == 0
 
 
 def test_a_log_of_an_earlier_version_goes_on_and_what_lost_its_mark_there_is_counted(
@@ -339,7 +348,7 @@ def test_a_log_of_an_earlier_version_goes_on_and_what_lost_its_mark_there_is_cou
     flip(first, frame_ends(first)[-1] + 8)
     again = PublisherLog(tmp_path, KEY, sync)
     assert [group.checkpoint for group in again.groups] == [2, 3, None]
-    assert (again.lost_rows, again.held_rows()) == (2, 4)
+    assert (lost_rows(again), again.held_rows()) == (2, 4)
     again.close()
 
 
@@ -352,7 +361,7 @@ def test_what_was_cut_off_because_it_was_undone_gets_no_mark(tmp_path: Path, syn
     log.cut()
     log.close()
     again = PublisherLog(tmp_path, KEY, sync)
-    assert ([group.checkpoint for group in again.groups], again.lost_rows) == ([1, None, None], 0)
+    assert ([group.checkpoint for group in again.groups], lost_rows(again)) == ([1, None, None], 0)
     again.close()
 
 
@@ -374,7 +383,7 @@ def test_a_mark_that_is_lost_is_told_by_the_first_file_of_a_later_run_too(
         assert [(one.header.attempt, one.checkpoint) for one in again.groups] == [
             (0, 1), (0, 2), (0, 3), (later_runs, None),
         ]  # fmt: skip
-        assert (again.held_rows(), again.lost_rows) == (5 + frames_left, 2 - frames_left)
+        assert (again.held_rows(), lost_rows(again)) == (5 + frames_left, 2 - frames_left)
         again.close()
 
 
@@ -388,5 +397,5 @@ def test_a_later_run_tells_of_no_mark_when_results_without_one_lie_between(tmp_p
     log.close()
     again = PublisherLog(tmp_path, KEY, sync)
     assert [one.checkpoint for one in again.groups] == [1, None, None]
-    assert again.lost_rows == 0
+    assert lost_rows(again) == 0
     again.close()

@@ -18,7 +18,7 @@ from worker_world import ALERTS, KEY, PLAN, alerts
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import Data, OpenLink, StreamSchema
-from cep_common.messages import CheckpointSpan
+from cep_common.messages import CheckpointSpan, PlanCheckpoints
 from cep_worker.config import ResultsConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.held.held_results import TRY_AGAIN_MS, HeldResults
@@ -423,6 +423,70 @@ def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
     held.tick(0)
     assert sink.got == [1, 2, 3, 4]
     assert (held.figures().lost_events, held.is_empty()) == (0, True)
+    held.close()
+    sync.close()
+    reactor.close()
+
+
+def test_what_a_plan_of_a_replaced_database_tells_undoes_nothing_of_another_one(tmp_path: Path) -> None:
+    """The driver is still ending that one's topology, of a later epoch."""
+    reactor, sync, sink = Reactor(), FileSync(lambda call: call()), Sink()
+    plan = msgspec.structs.replace(ONCE, epoch=1, deployed_ms=2_000)
+    held = HeldResults(tmp_path, plan, reactor, sync, lambda _stream: [sink], 10**9)
+    batch = alerts(*[(number, "UA", number) for number in range(1, 11)])
+    opening = OpenLink("publisher#0", STREAMS, KEY, 1)
+    held.append(opening, Data("Alerts", 1, 10, 0, 1, 10), batch, encode_batch(batch))
+    held.mark(opening, 3, lambda: None)
+    former = PlanCheckpoints(KEY, (CheckpointSpan(5, 0, 2),), 1_000)
+    for last in (2, 3):
+        held.learn((former, PlanCheckpoints(KEY, (CheckpointSpan(1, 0, last),), 2_000)))
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    assert sink.got == list(range(1, 11))
+    assert held.newest_attempt(5) == 0
+    held.close()
+    sync.close()
+    reactor.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["worker lives", "worker restarted"])
+def test_a_run_that_was_given_the_epoch_of_an_earlier_one_is_not_taken_for_that(
+    tmp_path: Path, restarted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The database was replaced by an older copy, and nobody was there to tell the manager."""
+    reactor, sync, sink = Reactor(), FileSync(lambda call: call()), Sink()
+
+    def give(held: HeldResults, log: str, checkpoint: int, *numbers: int) -> int:
+        batch = alerts(*[(number, "UA", number) for number in numbers])
+        opening = OpenLink("publisher#0", STREAMS, KEY, 7, log=log)
+        rows = held.append(opening, Data("Alerts", 1, len(numbers), 0, 7, len(numbers)), batch, encode_batch(batch))
+        if checkpoint:
+            held.mark(opening, checkpoint, lambda: None)
+        return rows
+
+    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    assert give(held, "first", 1, 1, 2, 3) == 3
+    opening = OpenLink("publisher#0", STREAMS, KEY, 7, log="first")
+    batch = alerts((4, "UA", 4))
+    held.append(opening, Data("Alerts", 1, 1, 0, 7, 4), batch, encode_batch(batch))
+    if restarted:
+        held.close()
+        held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    assert held.held_to(opening) == 4
+    assert held.held_to(msgspec.structs.replace(opening, log="second")) == 0
+    assert give(held, "second", 2, 10, 11, 12) == 3
+    assert held.held_to(msgspec.structs.replace(opening, log="second")) == 3
+    held.judge((CheckpointSpan(7, 0, 2),))
+    for _ in range(6):
+        reactor.turn(0, lambda: 0)
+        sink.settle()
+    assert sink.got == [1, 2, 3, 10, 11, 12]
+    held.tick(0)
+    assert (held.figures().events, held.figures().lost_events) == (0, 1)
+    assert held.figures().set_aside_bytes > 0
+    assert "events=1" in caplog.text
     held.close()
     sync.close()
     reactor.close()

@@ -14,6 +14,7 @@ from worker_hook import Hook
 from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, until, values
 
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
+from cep_worker.main import Worker
 from topology.link_sender import LinkState
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
@@ -230,3 +231,61 @@ def test_what_the_former_topology_undid_does_not_come_when_its_plan_is_deployed_
     file.rmdir()
     until(lambda: held(world)["events"] == 0)
     assert lines(file) == [1]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["worker lives", "worker restarted"])
+@pytest.mark.parametrize(
+    ("epoch", "deployed_ms", "needed"), [(1, 2_000, 8), (7, 2_000, 8), (4, 1_000, 7)], ids=["new", "same", "older copy"]
+)
+def test_results_are_not_taken_under_an_epoch_that_a_replaced_database_gives_out_again(
+    epoch: int, deployed_ms: int, needed: int, restarted: bool, world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "alerts.ndjson"
+    first = msgspec.structs.replace(with_sinks(("file", {"file.uri": str(file)})), deployed_ms=1_000)
+    world.start(first)
+    former = world.publisher(first).open()
+    former.send("Alerts", numbered(1, 2))
+    former.mark(1)
+    complete(world, (7, 0, 1))
+    until(lambda: file.exists() and lines(file) == [1, 2], former)
+    former.send("Alerts", numbered(3))
+    former.mark(2)
+    until(lambda: not former.link.unacknowledged(), former)
+    if restarted:
+        former.close()
+        world.closing.remove(former)
+        world.worker.stop()
+
+    second = msgspec.structs.replace(first, epoch=epoch, deployed_ms=deployed_ms)
+    world.manager.deploy(second)
+    if restarted:
+        world.worker = Worker(world.config)
+        world.worker.start()
+    until(lambda: [report.needs_epoch for report in world.reports()] == [needed])
+    assert "was given out before" in world.health()["plans"][0]["last_error"]
+    assert [one.outflow for one in world.worker.snapshots()] == [None]
+
+    raised = msgspec.structs.replace(second, epoch=needed + 1)
+    told_of_former = PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 1),), 1_000)
+    world.manager.checkpoints = (told_of_former,)
+    world.manager.deploy(raised)
+    later = world.publisher(raised).open()
+    assert [report.needs_epoch for report in world.reports()] == [0]
+    later.send("Alerts", numbered(*range(10, 20)))
+    later.mark(12)
+    if not restarted:
+        former.close()
+        world.closing.remove(former)
+    until(lambda: not later.link.unacknowledged(), later)
+    told_of_raised = PlanCheckpoints(KEY, (CheckpointSpan(needed + 1, 0, 12),), deployed_ms)
+    another = deployed_ms != first.deployed_ms
+    told = (told_of_former, told_of_raised)
+    world.manager.checkpoints = told if another else merged(*told)
+    stands = [1, 2, 3] if another else [1, 2]  # the same plan gives again what no checkpoint held
+    until(lambda: sorted(lines(file)) == [*stands, *range(10, 20)], later)
+    until(lambda: held(world)["events"] == 0, later)
+
+
+def merged(*told: PlanCheckpoints) -> tuple[PlanCheckpoints]:
+    """As the manager tells of topologies of one plan."""
+    return (PlanCheckpoints(KEY, tuple(span for one in told for span in one.spans), told[0].deployed_ms),)

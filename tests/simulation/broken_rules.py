@@ -144,6 +144,10 @@ def _any_worker_follows() -> Iterator[None]:
         yield
 
 
+def _any_epoch_will_do(*_: object) -> int:
+    return 0
+
+
 @contextmanager
 def _numbers_again() -> Iterator[None]:
     """Numbers are given out again from the checkpoint on which an attempt begins."""
@@ -200,5 +204,8 @@ BROKEN_RULES = {
         "delivery", _any_worker_follows, first=174, within=300
     ),
     "numbers of checkpoints are used again": BrokenRule("delivery", _numbers_again),
+    "epochs that a replaced database gave out are given out again": BrokenRule(
+        "older-copy", _patched("cep_manager.deployment.least_epoch", _any_epoch_will_do)
+    ),
 }
 """By what is broken."""

@@ -17,6 +17,7 @@ import simulated_assignment
 import simulated_delivery
 import simulated_election
 import simulated_hand_over
+import simulated_older_copy
 from virtual_world import SHOWN_LINES, TRACE_LINES, RuleBrokenError, Simulation, VirtualWorld, play
 
 
@@ -38,9 +39,10 @@ SIMULATORS = {
     one.name: one
     for one in (
         Simulator("election", simulated_election.ElectionWorld, simulated_election.simulate, 0.45),
-        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.435),
+        Simulator("assignment", simulated_assignment.AssignmentWorld, simulated_assignment.simulate, 0.42),
         Simulator("hand-over", simulated_hand_over.HandOverWorld, simulated_hand_over.simulate, 0.1),
         Simulator("delivery", simulated_delivery.DeliveryWorld, simulated_delivery.simulate, 0.015),
+        Simulator("older-copy", simulated_older_copy.OlderCopyWorld, simulated_delivery.simulate, 0.015),
     )
 }
 

@@ -263,7 +263,7 @@ class DeliveryWorld(VirtualWorld):
                 self.push_free_ms = max(self.push_free_ms, self.now_ms + self.network.delay_ms())
                 self.later(self.push_free_ms - self.now_ms, lambda one=one: self._deliver_order(one))
             elif isinstance(one, RaiseEpoch):
-                self.epoch += 1
+                self.epoch = max(self.epoch, one.above) + 1
                 self._carry_out(self.plane.epoch_raised(KEY, self.epoch, self.now_ms))
 
     def _deliver_order(self, one: PushToDriver) -> None:

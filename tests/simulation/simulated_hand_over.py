@@ -168,7 +168,7 @@ class HandOverWorld(VirtualWorld):
             return
         stored = self.stored
         if isinstance(one, RaiseEpoch):
-            stored.epoch += 1
+            stored.epoch = max(stored.epoch, one.above) + 1
             self._carry_out(self.plane.epoch_raised(KEY, stored.epoch, self.now_ms))
         elif stored.changed_epoch > one.epoch:
             stored.former = one.in_force

@@ -256,9 +256,9 @@ class SimulatedWorker(Process):
     def _registered(self, answer: Any) -> None:
         if not isinstance(answer, WorkerRegistered):
             return
-        self._judge = {one.key: one.spans for one in answer.checkpoints}
-        if self.flow is not None and self.flow.plan.key in self._judge:
-            self.flow.outflows.judge(self._judge[self.flow.plan.key])
+        if self.flow is not None and answer.checkpoints:
+            key = self.flow.plan.key
+            self.flow.outflows.judge(tuple(one for one in answer.checkpoints if one.key == key))
         if answer.revision != self._revision:
             self._ask(self, ListPlans(), self._listed)
 

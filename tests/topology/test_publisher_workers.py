@@ -93,6 +93,18 @@ def lose_worker(publisher: Publisher) -> None:
     assert publisher.needs_worker()
 
 
+def test_each_run_of_a_publisher_has_an_identity_that_all_its_links_tell(publisher: Publisher) -> None:
+    assert publisher.link is not None
+    first = publisher.link.opening
+    lose_worker(publisher)
+    publisher.assign(*ONE, 0)
+    assert publisher.link.opening.log == first.log != ""
+    another = Publisher("publisher#0", publisher._topology, Any, 100, Resequencer({}), Calls().note, exactly_once=True)
+    another.assign(*ONE, 0)
+    assert another.link is not None
+    assert another.link.opening.log not in (first.log, "")
+
+
 def test_results_that_no_complete_checkpoint_holds_must_not_be_followed_by_others_at_another_worker(
     publisher: Publisher,
 ) -> None:

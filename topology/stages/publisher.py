@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ class Publisher:
         self._resequencer = resequencer
         self._lost = lost
         self._exactly_once = exactly_once
+        self._log = uuid.uuid4().hex
+        """Tells the worker this run's results from those of any other, whatever epoch that had."""
         self.former = ""
         """The worker that it served last."""
         self._position = 0
@@ -111,8 +114,9 @@ class Publisher:
         streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
         position = self._sent if self._exactly_once and self._sent > self._standing else 0
         opening = OpenLink(
-            self.name, streams, topology.key, topology.epoch, attempt=topology.attempt, position=position
-        )
+            self.name, streams, topology.key, topology.epoch,
+            attempt=topology.attempt, log=self._log, position=position,
+        )  # fmt: skip
         self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
         self.worker = self.former = worker
 

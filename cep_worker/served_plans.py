@@ -1,0 +1,125 @@
+"""The plans that a worker serves: those that are deployed, and those that are not any more and whose last results come
+yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from cep_common.ids import PlanKey
+from cep_common.messages import DeployedPlan, PlanCheckpoints
+from cep_worker.consumers import Consumers
+from cep_worker.inflow import Inflow
+from cep_worker.plan_flow import PlanFlow, keeps_logs
+from cep_worker.plan_outflows import PlanOutflows
+from cep_worker.surroundings import Surroundings
+
+logger = logging.getLogger(__name__)
+
+
+class ServedPlans:
+    """A flow for each plan; `consumers` are those of a plan's results. Belongs to the reactor's thread."""
+
+    def __init__(self, surroundings: Surroundings, consumers: Callable[[PlanKey], Consumers]) -> None:
+        self._around = surroundings
+        self._consumers = consumers
+        self.flows: dict[PlanKey, PlanFlow] = {}
+        """Of the plans that are deployed."""
+        self.inflows: dict[tuple[PlanKey, str], Inflow] = {}
+        """Theirs, by plan and stream."""
+        self._ending: dict[PlanKey, PlanFlow] = {}
+        """Of plans that are not deployed any more: results that their topologies still give are delivered."""
+        self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
+
+    def apply(self, plans: tuple[DeployedPlan, ...], now_ms: int) -> None:
+        """Exactly `plans` are deployed."""
+        wanted = {plan.key: plan for plan in plans}
+        for key in [key for key, flow in self.flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
+            logger.info("plan ended: plan=%s", key.topology())
+            ending = self._ending[key] = self.flows.pop(key)
+            ending.close_inflows()
+            ending.outflows.end(now_ms)
+        self._keep_logs(plan for plan in plans if plan.key in self.flows or plan.key not in self._ending)
+        for key, plan in wanted.items():
+            self._serve(key, plan, now_ms)
+        self.inflows = {
+            (key, stream): inflow for key, flow in self.flows.items() for stream, inflow in flow.inflows.items()
+        }
+        self._keep_logs(plans)
+        self._finish_ended(now_ms)
+        self._around.held.keep_only(self.keys())
+
+    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+        """Results of these plans stand, and were undone, as they tell; several may have one name."""
+        self._told = {}
+        for one in told:
+            self._told[one.key] = (*self._told.get(one.key, ()), one)
+        for key, of_name in self._told.items():
+            flow = self.flows.get(key)
+            if flow is not None:
+                flow.outflows.judge(of_name)
+
+    def tick(self, now_ms: int) -> bool:
+        """Time passes; True when a plan is gone that was not deployed any more."""
+        for flow in self._all():
+            flow.tick(now_ms)
+        return self._finish_ended(now_ms)
+
+    def keys(self) -> set[PlanKey]:
+        """All plans that have something here."""
+        return {*self.flows, *self._ending}
+
+    def plans(self) -> list[DeployedPlan]:
+        """Those that are deployed."""
+        return [flow.plan for flow in self.flows.values()]
+
+    def exporting(self) -> list[DeployedPlan]:
+        """Those that have results, or may have them yet."""
+        return [flow.plan for flow in self._all()]
+
+    def outflows(self) -> list[PlanOutflows]:
+        """Those of all plans, also of those that are being ended."""
+        return [flow.outflows for flow in self._all()]
+
+    def drained(self) -> bool:
+        """Whatever has a link to go over has gone and was acknowledged."""
+        return all(flow.drained() for flow in self.flows.values())
+
+    def close(self) -> None:
+        """Everything is closed; what is held stays on the disk."""
+        for flow in self.flows.values():
+            flow.close_inflows()
+        for outflow in self.outflows():
+            outflow.close()
+
+    def _serve(self, key: PlanKey, plan: DeployedPlan, now_ms: int) -> None:
+        flow = self.flows.get(key)
+        if flow is None:
+            logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
+            former = self._ending.pop(key, None)
+            outflows = former.outflows if former is not None else None
+            flow = self.flows[key] = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows)
+        else:
+            flow.update(plan, now_ms)
+        flow.outflows.judge(self._told.get(key, ()))
+
+    def _keep_logs(self, plans: Iterable[DeployedPlan]) -> None:
+        self._around.spool.keep_only(
+            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
+            self._around.upkeep,
+        )
+
+    def _finish_ended(self, now_ms: int) -> bool:
+        """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
+        finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
+        for key in finished:
+            self._ending.pop(key).outflows.discard()
+        return bool(finished)
+
+    def _all(self) -> Iterator[PlanFlow]:
+        yield from (*self.flows.values(), *self._ending.values())
+
+
+def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
+    """True when both are the same plan, though perhaps in another form."""
+    return following is not None and following.deployed_ms == former.deployed_ms
