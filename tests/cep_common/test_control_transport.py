@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import zmq
+from free_ports import free_range
 
 from cep_common.codec import MAGIC, Envelope, decode
 from cep_common.driver_messages import KillTopology
@@ -264,10 +265,10 @@ def test_a_port_in_use_is_named(zmq_context: Context) -> None:
 def test_a_range_gives_its_only_free_port_and_says_when_there_is_none(zmq_context: Context) -> None:
     sockets = [zmq_context.socket(zmq.ROUTER) for _ in range(3)]
     try:
-        first = sockets[0].bind_to_random_port("tcp://127.0.0.1", min_port=20000, max_port=60000)
-        ports = (first, first + 1)
-        assert bind_in_range(sockets[1], "127.0.0.1", ports) == first + 1
-        with pytest.raises(PortInUseError, match=rf"no free port on 127\.0\.0\.1 in {first}-{first + 1}; widen"):
+        ports = first, last = free_range(2)
+        sockets[0].bind(f"tcp://127.0.0.1:{first}")
+        assert bind_in_range(sockets[1], "127.0.0.1", ports) == last
+        with pytest.raises(PortInUseError, match=rf"no free port on 127\.0\.0\.1 in {first}-{last}; widen"):
             bind_in_range(sockets[2], "127.0.0.1", ports)
     finally:
         for socket in sockets:

@@ -103,6 +103,10 @@ class TurningTask(Task):
 
     flush_ms: int | None = None
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._bell.close()  # nobody waits here, and thousands of tasks would leave their pipes behind
+
     def turn(self) -> None:
         """What has come is dealt with. Raises whatever ends the task."""
         self._stopping = False
