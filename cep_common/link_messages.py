@@ -46,6 +46,8 @@ class OpenLink(Message, frozen=True):
     position: Position = 0
 
 
+STALE_ATTEMPT = "stale-attempt"
+"""Why a worker refuses a publisher: it knows of a later start of the topology with the same epoch."""
 RESULTS_MISSING = "results-missing"
 """Why a worker refuses a publisher: results that it has acknowledged and that no checkpoint holds are gone."""
 

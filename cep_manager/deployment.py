@@ -139,7 +139,11 @@ class Deployments:
         record = self.plans.get(key)
         if record is None or epoch <= max(record.epochs()):
             return []
-        self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0)
+        told_now = bool(record.restore) and epoch > record.counted + 1  # the store has left epochs out
+        restore_epoch = epoch if told_now else record.restore_epoch
+        self._change(
+            record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, restore_epoch=restore_epoch
+        )
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
@@ -193,7 +197,11 @@ class Deployments:
                     instructions += self._leave_out(record, least, now_ms)
                 else:
                     listed = _own(record, reports) is not None
-                    instructions += self._submit(record, driver, listed, key in ending, now_ms)
+                    # A change that waits for more slots than the plan had has a former version to go back to.
+                    holds = record.fallback is None and any(
+                        one.key == key and one.state != "stopping" for one in _reports(driver)
+                    )
+                    instructions += self._submit(record, driver, listed, holds, key in ending, now_ms)
             report = _own(self.plans[key], reports)
             instructions += self._note_begun(self.plans[key], report)
             instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
@@ -252,8 +260,10 @@ class Deployments:
         return instructions
 
     def _submit(
-        self, record: PlanRecord, driver: Member[RegisterDriver], listed: bool, ending: bool, now_ms: int
+        self, record: PlanRecord, driver: Member[RegisterDriver], listed: bool, holds: bool, ending: bool, now_ms: int
     ) -> list[Instruction]:
+        """The plan is submitted if it must be. The driver has it (`listed`), or a topology of it, whose slots the plan
+        `holds`, or one that is `ending`."""
         if record.compiled is None:
             return []
         process = (driver.latest.driver, driver.latest.process_id)
@@ -264,7 +274,7 @@ class Deployments:
         # While the driver ends the plan's former topology it may be slow to take up the next one.
         lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
         match record.submission:
-            case Submission.NEW if self._held_back(record):
+            case Submission.NEW if not holds and self._held_back(record):
                 return []
             case Submission.NEW:
                 return self._send(record, record.compiled, driver, now_ms)

@@ -189,10 +189,14 @@ class PlanStore:
         return plan
 
     def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
-        """The plan's epoch is one higher, and higher than `above`; this is it."""
+        """The plan's epoch is one higher, and higher than `above`; this is it. What it is to begin from was not told
+        under epochs up to `above`, which another database gave out: it counts as told now."""
         with self._writing() as connection:
             epoch = _count_epoch(connection, key, above)
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(epoch=epoch))
+            if above:
+                told = sqlalchemy.and_(_is(PLANS, key), PLANS.c.restore != "")
+                connection.execute(PLANS.update().where(told).values(restore_epoch=epoch))
             return epoch
 
     def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import RESULTS_MISSING, Data, MarkCheckpoint, MarkIdle, OpenLink
+from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.messages import DeployedPlan, OutflowReport, Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
@@ -161,7 +161,7 @@ class Outflow:
             return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
         newest = self._newest_attempt()
         if opening.attempt < newest:
-            return Rejected("stale-epoch", f"attempt {opening.attempt} where {newest} has begun")
+            return Rejected(STALE_ATTEMPT, f"attempt {opening.attempt} where {newest} has begun")
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
@@ -206,7 +206,7 @@ class Outflow:
         self._attempt = attempt
         for link in list(self._server.links.values()):
             if link.opening.attempt < attempt:
-                self._server.drop(link, "stale-epoch", f"attempt {attempt} has begun")
+                self._server.drop(link, STALE_ATTEMPT, f"attempt {attempt} has begun")
                 self._gone(LinkGone(link, "stale attempt"))
 
     def _gone(self, event: LinkGone) -> None:

@@ -198,7 +198,7 @@ class PlanOutflows:
         """The manager, which is told of it, gives the plan a later epoch, under which nothing is taken for what it is
         not; what is held is delivered or undone as its own topology's checkpoints say."""
         given, held = self._plan.epoch, self.needs_epoch()
-        self._error = f"epoch {given} was given out before the manager's database was replaced, {held} or later is free"
+        self._error = f"epoch {given} was given out before, {held} or later is free: the manager is asked for one"
         if self._error != problem_before:
             logger.warning("results are not taken yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
             self._around.changed()

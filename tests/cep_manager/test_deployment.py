@@ -31,6 +31,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.task_messages import TaskRegistered
+from cep_manager.config import QuotasConfig
 from cep_manager.instructions import LogLine, PushToDriver, RaiseEpoch
 from cep_manager.plan_state import PlanState
 
@@ -518,6 +519,37 @@ def test_a_worker_that_has_results_of_a_replaced_database_is_given_an_epoch_abov
     world.hear(worker(msgspec.structs.replace(serves(), needs_epoch=6)))
     assert pushed(world) == [submit(7)]
     assert world.taken(RaiseEpoch) == []
+
+
+def test_what_a_plan_was_told_to_begin_from_holds_when_epochs_of_another_database_are_left_out(world: World) -> None:
+    world.put(plan(epoch=5, sent_before=True))
+    world.plane.restart_plan(KEY, 6, world.now_ms, "none", 6)
+    world.hear(worker(msgspec.structs.replace(serves(6), needs_epoch=9)))
+    world.hear(driver())
+    assert world.taken(RaiseEpoch) == [RaiseEpoch(KEY, 9)]
+    world.plane.epoch_raised(KEY, 10, world.now_ms)
+    world.tick(10)
+    (push,) = world.taken(PushToDriver)
+    assert isinstance(push.message, SubmitTopology)
+    assert (push.message.epoch, push.message.restore, push.message.restore_epoch) == (10, "none", 10)
+
+
+def test_a_plan_whose_topology_holds_its_slots_already_does_not_wait_for_another_to_let_go_of_them() -> None:
+    """Two plans of an older copy, and a quota for one of them: the one that waited must not keep the other, which runs,
+    from its next epoch."""
+    one, two = PlanKey(7, "One"), PlanKey(7, "Two")
+    world = World(QuotasConfig(slots=1))
+    for key in (one, two):
+        world.put(plan(key, sent_before=True))
+    running = topology("running", 5, key=two)
+    world.hear(driver(running))
+    assert RaiseEpoch(two, 5) in world.taken(RaiseEpoch)
+    for key, epoch in ((one, 2), (two, 6)):
+        world.plane.epoch_raised(key, epoch, world.now_ms)
+        world.tick(10)
+    world.hear(driver(running, topology("waiting", 2, key=one)))
+    sent = [push.message for push in world.taken(PushToDriver)]
+    assert {(message.key, message.epoch) for message in sent if isinstance(message, SubmitTopology)} >= {(two, 6)}
 
 
 def test_epochs_that_the_plan_store_cannot_leave_out_now_are_left_out_later(world: World) -> None:

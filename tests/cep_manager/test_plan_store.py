@@ -60,6 +60,20 @@ def test_epochs_grow_by_one_and_outlive_their_plan(store: PlanStore) -> None:
     assert store.add(KEY, "text", now_ms=20).epoch == 4
 
 
+def test_where_epochs_of_another_database_are_left_out_a_plan_still_begins_as_it_was_told(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=1)
+    assert store.raise_epoch(KEY, above=4) == 5
+    (plan,) = store.plans()
+    assert (plan.restore, plan.restore_epoch) == ("", 0)
+    store.restart(KEY, "none")
+    assert store.raise_epoch(KEY) == 7
+    (plan,) = store.plans()
+    assert (plan.restore, plan.restore_epoch) == ("none", 6), "told under 6, and it may have begun since"
+    assert store.raise_epoch(KEY, above=9) == 10
+    (plan,) = store.plans()
+    assert (plan.epoch, plan.restore, plan.restore_epoch) == (10, "none", 10)
+
+
 def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         epochs = list(pool.map(lambda _: store.raise_epoch(KEY), range(20)))

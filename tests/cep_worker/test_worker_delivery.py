@@ -109,7 +109,7 @@ def test_publishers_of_a_former_attempt_are_sent_away(world: World) -> None:
     late = FakePublisher(world.context, former.link.endpoint, PLAN, attempt=1)
     world.closing.append(late)
     until(lambda: late.link.state is LinkState.REFUSED, late)
-    assert [publisher.link.refusals[0].code for publisher in (former, late)] == ["stale-epoch"] * 2
+    assert [publisher.link.refusals[0].code for publisher in (former, late)] == ["stale-attempt"] * 2
     running.send("Alerts", TWO)
     until(lambda: not running.link.unacknowledged(), running)
 

@@ -111,6 +111,18 @@ def test_checkpoints_of_an_attempt_that_was_replaced_do_not_count(driver: Driver
     assert other.open(2, 1).number == 1
 
 
+def test_a_run_that_another_driver_began_under_the_same_number_is_not_begun_again(driver: Driver) -> None:
+    """An epoch that was given out twice: workers would take what is left of the first run for the second's."""
+    driver.open(9)
+    driver.take(1, 9)
+    assert driver.open(9).number == 1, "the one that began it may ask once more: it may not have heard the answer"
+    other = Driver(driver.folder)
+    with pytest.raises(CheckpointError, match=r"are of epoch 9 \(attempt 0\) already, this is epoch 9 \(attempt 0\)"):
+        other.open(9)
+    opened = other.open(9, 1)
+    assert (opened.number, opened.opening.spans) == (1, (CheckpointSpan(9, 0, 1),))
+
+
 def test_a_manifest_that_a_former_driver_wrote_too_late_is_not_begun_from(driver: Driver) -> None:
     driver.open(1)
     driver.take(1, 1)

@@ -218,6 +218,17 @@ def test_a_worker_that_has_lost_results_ends_the_topology_which_goes_back_to_its
         publisher.on_readable(0)
 
 
+def test_a_worker_that_knows_a_later_start_of_the_topology_makes_it_start_as_a_later_one(publisher: Publisher) -> None:
+    """To let go of that worker would not help: the manager names it again, as it is there and was served before."""
+    lose_worker(publisher)
+    publisher.assign(*ONE, 0)
+    assert publisher.link is not None
+    publisher.link.refusals.append(Rejected("stale-attempt", "attempt 0 where 1 has begun"))
+    publisher.link.state = LinkState.REFUSED
+    with pytest.raises(TopologyError, match="worker worker-1 knows a later start: attempt 0 where 1 has begun"):
+        publisher.on_readable(0)
+
+
 def test_another_worker_is_asked_for_at_once_when_a_link_breaks_and_not_for_each_that_never_stood(
     publisher: Publisher, lost: Calls
 ) -> None:

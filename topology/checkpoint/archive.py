@@ -45,6 +45,8 @@ class Archive:
     def __init__(self, store: CheckpointStore, retained: int) -> None:
         self._store = store
         self._retained = retained
+        self._begun: dict[PlanKey, RunId] = {}
+        """The newest run of each plan that was begun here, whether the store has answered or not."""
         self._bases: dict[RunId, Manifest] = {}
         self._manifests: dict[str, Manifest] = {}
 
@@ -71,8 +73,12 @@ class Archive:
             lineage = lineage.passed_on(run.deployed_ms, highest)
         elif told_now and run.epoch < lineage.newest()[0]:
             lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted anew
-        elif (run.epoch, run.attempt) < lineage.newest():
+        elif (run.epoch, run.attempt) < lineage.newest() or (
+            (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
+        ):
+            # One of the same number that somebody else began: workers may have results of it, and could not tell.
             raise CheckpointError(_later_has_begun(run, lineage))
+        self._begun[run.key] = run
         begun_before = any(span.epoch >= told_under for span in lineage.spans)
         found: tuple[str, Manifest] | None = None
         if restore and not begun_before:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import RESULTS_MISSING, Data, MarkCheckpoint, OpenLink
+from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, OpenLink
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.errors import TopologyError
@@ -169,7 +169,7 @@ class Publisher:
 
     def on_readable(self, now_ms: int) -> None:
         """Takes in acknowledgements; lets go of a link that was lost or refused. Raises TopologyError when the worker
-        has lost results that only a checkpoint can bring back."""
+        has lost results that only a checkpoint can bring back, or takes this for a former start of the topology."""
         link = self.link
         if link is None:
             return
@@ -179,6 +179,8 @@ class Publisher:
             self.statistics.error(refusal.code, f"worker {self.worker} refused: {refusal.reason}", now_ms)
             if refusal.code == RESULTS_MISSING:
                 raise TopologyError(RESULTS_MISSING, f"worker {self.worker} has lost results: {refusal.reason}")
+            if refusal.code == STALE_ATTEMPT:  # where epochs are counted anew, it may be one of another driver's
+                raise TopologyError(STALE_ATTEMPT, f"worker {self.worker} knows a later start: {refusal.reason}")
         link.refusals.clear()
         self._note_flushed()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
