@@ -31,9 +31,10 @@ from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
 from siddhi.engine.seal import fingerprint, unusable
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
+from siddhi.engine.stage import Stage
 from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
-from siddhi.engine.steps import FailureListener, QueryWatch, Stage, StepRunner
+from siddhi.engine.steps import FailureListener, QueryWatch, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger

@@ -15,10 +15,10 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.graph import Graph, Place
-from siddhi.engine.junction import Junction, Listener, as_inserted, merge_producers
+from siddhi.engine.junction import Junction, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
-from siddhi.engine.outlet import Outlet
+from siddhi.engine.stage import Stage
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
@@ -67,44 +67,6 @@ _Sent = dict[str, list[tuple[int, EventBatch]]]
 
 DEEPEST_CAUSE = 10_000
 """An event that causes another, which causes another, and so on, may do so this many times."""
-
-
-class Stage:
-    """A node in its place, and who listens to what it sends."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.is_heard = node.writes != frozenset()
-        """True when someone besides the stream has to be told what the node sends: a listener or a table."""
-        self._inside = node.target is not None and "#" in node.target
-        self._listeners: list[Listener] = []
-        self._outlet: Outlet | None = None
-
-    def place(self) -> Place:
-        """Where the stage stands in the graph."""
-        node = self.node
-        outputs = () if node.target is None else (node.target,)
-        return Place(node.sources, outputs, node.splits, node.timed, node.reads, node.writes)
-
-    def tell(self, batch: EventBatch) -> None:
-        """Hands what the node sent to its listeners."""
-        if self._outlet is not None:
-            records = self._outlet.records(batch)
-            for listener in self._listeners:
-                listener(records)
-
-    def add_listener(self, listener: Listener, outlet: Outlet) -> None:
-        """`listener` gets what the node sends, as `outlet` makes it."""
-        self._listeners.append(listener)
-        self._outlet = outlet
-        self.is_heard = True
-
-    def deliver(self, out: EventBatch) -> EventBatch:
-        """What the node sent as it arrives in the stream that it feeds."""
-        if not self.node.inserts:
-            return out
-        inserted = as_inserted(out)
-        return inserted if self._inside or inserted.partitions is None else inserted.with_partitions(None)
 
 
 class StepRunner:
@@ -172,7 +134,7 @@ class StepRunner:
         if route.inputs is not None:
             ((key, batches),) = roots.items()
             if len(batches) == 1:
-                self._run_alone(route, key, batches[0], step)
+                self._run_alone(route.stages[0], route.inputs, key, batches[0], step)
                 return
         sent, arrived = self._entered(roots)
         for number, stage in route.stages:
@@ -184,16 +146,16 @@ class StepRunner:
             self._pass_on(number, inputs, out, step, sent, arrived)
         self._tell(sent, arrived)
 
-    def _run_alone(self, route: _Route, key: str, batch: EventBatch, step: Step) -> None:
-        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short
-        way."""
-        number, stage = route.stages[0]
+    def _run_alone(
+        self, numbered: tuple[int, Stage], nothing: Sequence[EventBatch], key: str, batch: EventBatch, step: Step
+    ) -> None:
+        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short way.
+        `nothing` is an empty batch for each source of the stage."""
+        number, stage = numbered
         node, target = stage.node, stage.node.target
         if not batch.size and not node.wakes(step):
             return
-        inputs = [
-            batch if source == key else empty for source, empty in zip(node.sources, route.inputs or (), strict=True)
-        ]
+        inputs = [batch if source == key else empty for source, empty in zip(node.sources, nothing, strict=True)]
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
             arrived, sent = {key: batch}, _Sent()
