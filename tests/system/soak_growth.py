@@ -114,6 +114,27 @@ def holding(process_id: int, now_s: float) -> Holding | None:
     return Holding(now_s, int(status["VmRSS"].split()[0]) * 1024, descriptors, int(status["Threads"]))
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessorTime:
+    """Ticks of all processors since the machine's start: those in which something ran here, and those in which
+    something wanted to, while the host let another machine run."""
+
+    used: int
+    stolen: int
+
+    def stolen_since(self, earlier: ProcessorTime) -> float:
+        """The share (0 to 1) that others took of the time that was wanted here."""
+        stolen = self.stolen - earlier.stolen
+        wanted = self.used - earlier.used + stolen
+        return stolen / wanted if wanted else 0.0
+
+
+def processor_time(stat: str) -> ProcessorTime:
+    """What the text of `/proc/stat` tells (proc(5))."""
+    user, nice, system, _idle, _waited, interrupts, soft_interrupts, stolen = map(int, stat.split()[1:9])
+    return ProcessorTime(user + nice + system + interrupts + soft_interrupts, stolen)
+
+
 def descendants(process_id: int) -> list[int]:
     """The process and all that it has started, and those in turn."""
     found = [process_id]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from chaos_faults import FAULTS
 from chaos_system import ChaosSystem
-from soak_growth import WARM_UP_S, Growth, Watch, descendants
+from soak_growth import WARM_UP_S, Growth, Watch, descendants, processor_time
 from soak_load import BATCH_ROWS, PLAN, LoadFeeder, LoadListener, Pace, in_time, p99_of
 from two_hosts import two_hosts
 
@@ -46,6 +46,7 @@ MOST_P99_MS = 20.0
 MOST_DESCRIPTORS = 16
 """Sockets of peers that come and go are no leak."""
 MOST_THREADS = 4
+STAT = Path("/proc/stat")
 JAVA = "java"
 """How much of its heap Java takes is its own affair; it is told, and not judged."""
 
@@ -64,6 +65,8 @@ class Soak:
     rate: float = 0.0
     rows: int = 0
     latency_ms: float = 0.0
+    stolen: float = 0.0
+    """Which share of the time wanted here the host gave to other machines; nobody is faster than that lets them be."""
 
     def run(self) -> list[Growth]:
         """All is over; gives what grew."""
@@ -86,7 +89,9 @@ class Soak:
                 feeder.start()
                 opened.callback(feeder.close)
             self._find_rate(feeders, listeners)
+            begun = processor_time(STAT.read_text(encoding="utf-8"))
             self._soak(system, listeners)
+            self.stolen = processor_time(STAT.read_text(encoding="utf-8")).stolen_since(begun)
             self.rows = sum(feeder.rows for feeder in feeders)
             self.latency_ms = p99_of(counts for one in listeners for counts in one.beside(self.spans))
         return self.watch.growth()
@@ -200,6 +205,7 @@ def main() -> int:
     memory = max((one.memory_percent for one in judged), default=0.0)
     descriptors = max((one.descriptors for one in judged), default=0)
     threads = max((one.threads for one in judged), default=0)
+    say(f"others took {soak.stolen:.1%} of the processor time wanted here")
     say(
         f"minutes={minutes:g} faults={len(soak.spans) - 1} events={soak.rows} rate={SHARE * soak.rate:.0f} "
         f"p99_ms={soak.latency_ms:.1f} memory={memory:+.2f}%/10min descriptors={descriptors:+d} threads={threads:+d}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import threading
+from pathlib import Path
 
 import pytest
-from soak_growth import WARM_UP_S, Holding, descendants, growth, holding, slope
+from soak_growth import WARM_UP_S, Holding, descendants, growth, holding, processor_time, slope
 from soak_load import LATE_MS, in_time, p99_of
 
 from cep_common.latency import bucket
@@ -90,3 +91,14 @@ def test_results_are_in_time_only_when_nearly_all_of_them_come_and_come_soon() -
     assert not in_time([{soon: 500}, {}], 1000.0), "one of two workers hangs, the other's results come in time"
     assert not in_time([{soon: 900, late: 100}], 1000.0)
     assert not in_time([{}, {}], 0.0), "nothing at all"
+
+
+def test_what_other_machines_took_is_told_by_what_was_wanted_here() -> None:
+    before = processor_time("cpu  100 0 50 9000 7 1 2 40 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+    after = processor_time("cpu  160 5 70 9900 9 2 6 50 0 0\n")
+    assert after.stolen_since(before) == pytest.approx(10 / 100)
+
+
+def test_of_a_machine_that_did_nothing_nothing_was_taken() -> None:
+    idle = processor_time(Path("/proc/stat").read_text(encoding="utf-8"))
+    assert idle.stolen_since(idle) == 0
