@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from browser import CHROMIUM, Browser
 from free_ports import free_port
-from manager_world import FakeView, World, components, driver, serves, task, topology, worker
+from manager_world import FakeView, World, components, driver, plan, serves, task, topology, worker
 
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
 from cep_manager.web import create_app
@@ -18,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
 ]
 
+WIDE = "WWWWWWWWWW_MMMMMMMMMM"
 PLACES = (
     "JSON.stringify([...document.querySelectorAll('#graph .node')].map((node) => "
     "[node.dataset.node, node.getAttribute('transform')]))"
@@ -43,6 +45,7 @@ def beat(world: World, events: int, after_ms: int) -> None:
 def world() -> World:
     world = World()
     world.active()
+    world.put(plan(key=PlanKey(SUPER_TENANT, WIDE)))
     beat(world, 12_000, 1_000)
     beat(world, 12_345, 1_000)
     return world
@@ -223,3 +226,15 @@ def _node(name: str, component: str) -> dict[str, object]:
         "last_error": "",
         "connectors": [],
     }
+
+
+def test_a_name_that_is_too_wide_for_its_node_is_cut_where_its_room_ends(chromium: Browser, address: str) -> None:
+    opened(chromium, f"{address}/event-flow")
+    titles = "[...document.querySelectorAll('.graph .node .title')]"
+    chromium.until(f"{titles}.some((title) => title.textContent.startsWith('WW') && title.textContent.endsWith('…'))")
+    assert chromium.evaluate(f"{titles}.some((title) => title.textContent === 'Storms')")
+    ends = f"{titles}.map((title) => title.getBBox().x + title.getBBox().width)"
+    widths = "[...document.querySelectorAll('.graph .node .box')].map((box) => box.getBBox().width)"
+    widest, width = chromium.evaluate(f"[Math.max(...{ends}), Math.min(...{widths})]")
+    assert 0.7 * width < widest < width
+    assert not went_wrong(chromium)

@@ -166,8 +166,8 @@ export class GraphView {
     part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${colour ? ` coloured ${colour.className}` : ""}${node.id === this.#chosen ? " chosen" : ""}`);
     part.place(colour ? PANEL + 8 : 14);
     part.number.textContent = colour?.text ?? "";
-    part.title.textContent = cut(node.label, colour ? 16 : 20);
-    part.sub.textContent = cut(where, colour ? 20 : 26);
+    fit(part.title, node.label, part.width);
+    fit(part.sub, where, part.width);
     part.figures.textContent = figures;
     part.hint.textContent = [`${node.label}: ${where}`, colour?.words, node.last_error && `last error: ${node.last_error}`].filter(Boolean).join("\n");
     if (part.load) {
@@ -239,6 +239,7 @@ function drawNode(node, at, href, choose) {
   }
   part.place = (x) => {
     part.room = NODE_WIDTH - x - 50;
+    part.width = NODE_WIDTH - x - 8;
     part.track.setAttribute("width", part.room);
     [part.title, part.sub, part.figures, part.track, part.load].forEach((one) => one?.setAttribute("x", x));
   };
@@ -266,8 +267,27 @@ function labelLink(part, lines) {
   part.label.replaceChildren(...lines.map(([text, className], at) => element("tspan", { x: part.place.x, y: heightOf(at), class: className }, text)));
 }
 
-function cut(text, length) {
-  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+const fitted = new WeakMap();
+
+/** Shows of `text` what has room in `width`, with an ellipsis behind it when that is not all; measured only when either
+ * has changed, and only while the element is seen, as a hidden one has no width. */
+function fit(shown, text, width) {
+  const asked = `${width} ${text}`;
+  if (fitted.get(shown) === asked) {
+    return;
+  }
+  shown.textContent = text;
+  const length = shown.getComputedTextLength();
+  if (length > width) {
+    let kept = Math.ceil((text.length * width) / length);
+    do {
+      kept -= 1;
+      shown.textContent = `${text.slice(0, kept).trimEnd()}…`;
+    } while (kept > 1 && shown.getComputedTextLength() > width);
+  }
+  if (length > 0) {
+    fitted.set(shown, asked);
+  }
 }
 
 /** A smooth path through the points, level at each of them. */
