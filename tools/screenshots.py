@@ -1,4 +1,5 @@
-"""Takes a picture of every page of the console from a system that runs: the flights sample, fed with real events.
+"""Takes the pictures of the console that the documents show, from a system that runs: the flights sample, fed with real
+events.
 
     .venv/bin/python tools/screenshots.py [docs/images]
 
@@ -39,26 +40,18 @@ PLAN = "KnockOnDelays"
 WITHOUT_MORE = {
     "plan": f"/plans/{PLAN}",
     "stage": f"/plans/{PLAN}/components/aircraft",
-    "events": "/events",
-    "tail": "/events/exported/KnockOns:1.0.0",
     "simulator": "/events/imported/Departures:1.0.0",
     "event-flow": "/event-flow",
     "cluster": "/cluster",
-    "workers": "/workers",
     "worker": "/workers/worker-1",
     "checkpoints": "/checkpoints",
-    "exceptions": "/exceptions",
     "logs": "/logs",
-    "configuration": "/configuration",
-    "users": "/users",
     "audit": "/audit",
-    "account": "/account",
-    "api": "/api",
     "plans": "/plans",
     "overview": "/",
 }
 """Pages whose picture is taken as soon as they are there, by the picture's name."""
-DARK_TOO = ("overview", "plan")
+DARK_TOO = ("overview",)
 
 
 def main() -> int:
@@ -109,7 +102,6 @@ class _Camera:
     def log_in(self, password: str) -> None:
         """The first admin is logged in, with a password of their own."""
         self._browser.open(f"{self._url}/login")
-        self._picture("login")
         self._fill(name="admin", password=password)
         self._submit(".ask-in .primary", "document.getElementById('chosen') !== null")
         self._fill(former=password, chosen=PASSWORD, again=PASSWORD)
