@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import (
+    Aggregate,
     AnalysedSelection,
     AttributeValue,
+    ConstantValue,
     EventReference,
     OutputExpression,
     OutputValue,
@@ -135,7 +137,12 @@ def _having(
         return None
     slots = source.slots if source.several else ()
     scope = Scope(slots, output=schema, lists=True, place="having")
-    return context.expressions(scope).analyse_condition(selection.having, "having")
+    typed = context.expressions(scope).analyse_condition(selection.having, "having")
+    if isinstance(typed, ConstantValue | Aggregate):
+        hint = "compare it, as in `… == true`"
+        context.problems.add("bare-having", "having needs a condition", selection.having.span, hint)
+        return None
+    return typed
 
 
 def _order_by(

@@ -34,11 +34,10 @@ def _branch_type(arguments: Arguments) -> AttributeType:
 
 def _named_type(arguments: Arguments) -> AttributeType:
     name = str(arguments[1].value)
-    try:
-        return AttributeType(name.casefold())
-    except ValueError:
-        types = [type_.value for type_ in AttributeType]
-        raise CallError(f"'{name}' is no type", 1, did_you_mean(name, types) or f"use {', '.join(types)}") from None
+    types = [type_.value for type_ in AttributeType if type_ is not AttributeType.OBJECT]
+    if name.casefold() not in types:
+        raise CallError(f"'{name}' is no type", 1, did_you_mean(name, types) or f"use {', '.join(types)}")
+    return AttributeType(name.casefold())
 
 
 def _convertible_type(arguments: Arguments) -> AttributeType:

@@ -113,7 +113,7 @@ class Cast(CallNode):
         value = broadcast(source.evaluate(evaluation), evaluation.size)
         if source.type in NUMERIC and (self.type in NUMERIC or self.type is AttributeType.STRING):
             return convert(evaluation, source, value, self.type, self.pool)
-        if source.type is AttributeType.OBJECT and self.type is not AttributeType.OBJECT:
+        if source.type is AttributeType.OBJECT:
             value = self._unwrap(evaluation, source, value)
         elif source.type is not self.type:
             evaluation.fail(
