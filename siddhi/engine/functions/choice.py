@@ -13,12 +13,14 @@ from siddhi.language.ast import AttributeType
 
 class _Choice(CallNode):
     def first_valid(self, evaluation: Evaluation) -> Value:
-        """For each row the first argument that is not null, null when all are."""
+        """For each row the first argument that is not null, null when all are. Every argument sees every row."""
         values, valid = broadcast(self.arguments[0].evaluate(evaluation), evaluation.size)
         for argument in self.arguments[1:]:
-            if valid is None:
-                break
+            if valid is None and not (argument.can_fail or argument.stateful):
+                continue
             other = broadcast(argument.evaluate(evaluation), evaluation.size)
+            if valid is None:
+                continue
             values = np.where(valid, values, other.values)
             filled = valid | valid_mask(other, evaluation.size)
             valid = None if filled.all() else filled

@@ -1,0 +1,36 @@
+"""What selections answer where a rule of Siddhi is easily lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+Chunk = list[tuple[str, int | None]]
+
+
+def selected(query: str, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
+    """What `query` inserts into O, given chunks of rows of S at 1, 2, 3, …"""
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string, v int); {query}")))
+    runtime.start(0)
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
+    for clock, chunk in enumerate(chunks, start=1):
+        keys, values = zip(*chunk, strict=True)
+        columns = {"k": pa.array(keys), "v": pa.array(values, pa.int32())}
+        runtime.send("S", pa.RecordBatch.from_pydict(columns), clock, as_chunk=True)
+    return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
+
+
+def alone(*events: tuple[str, int | None]) -> list[Chunk]:
+    """Each event as a chunk of its own."""
+    return [[event] for event in events]
+
+
+def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
+    query = "from S select coalesce(convert(v, 'long'), sum(v)) as x insert into O;"
+    assert selected(query, alone(("a", 1), ("a", 2), ("a", None))) == [(1,), (2,), (3,)]
