@@ -86,9 +86,10 @@ class Selector(Operator):
     """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
 
     `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
-    `collapse` False hands every passing row on, for snapshots. For a `limiter` behind it there is the column `GROUP`
-    with each row's group id. `empties` says that a group is as new once all its rows have left: such groups are
-    forgotten, unless the limiter remembers them.
+    `collapse` False hands every passing row on, for snapshots; rows of groups are then not sorted or skipped, and a
+    limit cuts expired ones too, as in Siddhi. For a `limiter` behind it there is the column `GROUP` with each row's
+    group id. `empties` says that a group is as new once all its rows have left: such groups are forgotten, unless the
+    limiter remembers them.
     """
 
     def __init__(
@@ -120,9 +121,11 @@ class Selector(Operator):
         self.accepted = ACCEPTED[events]
         self.takes_current = CURRENT in self.accepted
         self.keep_resets = keep_resets and not self.collapse
-        self.order_by = selection.order_by
+        rows_of_groups = self.grouped and not self.collapse
+        self.order_by = () if rows_of_groups else selection.order_by
         self.limit = selection.limit
-        self.offset = selection.offset or 0
+        self.offset = 0 if rows_of_groups else selection.offset or 0
+        self.limits_expired = rows_of_groups
         self.pool = context.pool
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
@@ -245,7 +248,8 @@ class Selector(Operator):
         place: Int64Array = before - before[starts][chunks]
         kept = place >= self.offset
         if self.limit is not None:
-            kept &= (batch.kinds == EXPIRED) | (place - self.offset < self.limit)
+            within: BoolArray = place - self.offset < self.limit
+            kept &= within if self.limits_expired else within | (batch.kinds == EXPIRED)
         return kept | ~events
 
     def state_size(self) -> StateSize:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.pattern.references import walk
 from siddhi.engine.rates.by_events import AllByEvents, FirstByEvents, LastByEvents
 from siddhi.engine.rates.by_time import AllByTime, FirstByTime, LastByTime
 from siddhi.engine.rates.limiter import Limiter
@@ -39,10 +38,7 @@ def _snapshot(query: model.AnalysedQuery, rate: ast.SnapshotRate, pool: StringPo
     return Snapshot(
         max(rate.time.milliseconds, 1),
         [(output.name, output.type) for output in query.selection.attributes],
-        [
-            any(isinstance(part, model.Aggregate) for part in walk(output.expression))
-            for output in query.selection.attributes
-        ],
+        [isinstance(output.expression, model.Aggregate) for output in query.selection.attributes],
         pool,
         windowed=windowed,
         grouped=bool(query.selection.group_by),

@@ -45,9 +45,10 @@ class Snapshot(Limiter):
     """Keeps what the window of the query holds and repeats it at every tick from the start on.
 
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
-    hold aggregates: these show the newest value in every row. When all do, one row (of each group) stands for the
-    window; a group that a tick finds empty is forgotten, and comes last when it is there again. Otherwise groups are
-    forgotten when no row of theirs is held. Grouped queries tell no resets: their rows leave as they expire.
+    are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each group)
+    stands for the window; a group that a tick finds empty is forgotten, and comes last when it is there again.
+    Otherwise groups are forgotten when no row of theirs is held. Grouped queries tell no resets: their rows leave as
+    they expire.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Snapshot(Limiter):
         self.windowed = windowed
         self.grouped = grouped
         self._holds_rows = windowed and not all(aggregated)
+        self._told_by = _telling(aggregated)
         self.tick = 0
         self.groups: dict[int, Group] = {}
         self.held: list[Row] = []
@@ -132,10 +134,9 @@ class Snapshot(Limiter):
         known.newest = row
 
     def _remove(self, row: Row) -> bool:
-        """The first held row with the same plain values leaves; False when there is none, as `having` kept it out."""
-        plain = [place for place, aggregated in enumerate(self.aggregated) if not aggregated]
+        """The first held row that is told to be the same leaves; False when there is none, as `having` kept it out."""
         for turn, held in enumerate(self.held):
-            if all(_equal(held.values[place], row.values[place]) for place in plain):
+            if all(_equal(held.values[place], row.values[place]) for place in self._told_by):
                 del self.held[turn]
                 return True
         return False
@@ -206,6 +207,27 @@ class Snapshot(Limiter):
         self.tick = state["tick"]
         self.groups = {newest[0]: Group(Row(*newest), count) for newest, count in state["groups"]}
         self.held = [Row(*row) for row in state["held"]]
+
+
+def _telling(aggregated: Sequence[bool]) -> list[int]:
+    """The output attributes whose values tell which held row an expired one is: those that are no aggregates.
+
+    Siddhi steps from one aggregate to the next by the place of the attribute, not of the aggregate. So it takes those
+    behind the first for plain ones where plain attributes follow, unless there is one plain attribute in front.
+    """
+    aggregates = [place for place, is_aggregate in enumerate(aggregated) if is_aggregate]
+    plain = [place for place, is_aggregate in enumerate(aggregated) if not is_aggregate]
+    told_by: list[int] = []
+    seen, ignored = 0, aggregates[0] if aggregates else -1
+    for place in range(len(aggregated)):
+        if place != ignored:
+            told_by.append(place)
+            continue
+        seen += 1
+        if seen < len(aggregates) <= place:
+            return plain  # where Siddhi fails
+        ignored = aggregates[place] if seen < len(aggregates) else -1
+    return told_by
 
 
 def _equal(first: object, second: object) -> bool:

@@ -54,6 +54,46 @@ def test_a_row_leaves_a_snapshot_by_its_values_whatever_its_group() -> None:
     assert let_out(query, [(1, [("a", 5)]), (2, [("b", 5)]), (3, [("c", 4)])], 12) == [("x", 4)]
 
 
+def test_a_function_of_an_aggregate_is_a_plain_value_to_a_snapshot() -> None:
+    query = """
+        from S#window.length(2) select k, sum(v) + 0 as s output snapshot every 10 milliseconds insert into O;
+    """
+    chunks = [(1, [("a", 1)]), (2, [("b", 2)]), (3, [("c", 3)]), (4, [("d", 4)])]
+    assert let_out(query, chunks, 12) == [("a", 1), ("c", 5), ("d", 7)]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "rows"),
+    [
+        ("sum(v) as s, count() as n, k", [(7, 2, "b"), (7, 2, "c"), (7, 2, "d")]),
+        ("k, sum(v) as s, count() as n", [("c", 7, 2), ("d", 7, 2)]),
+        ("k, 0 as z, sum(v) as s, count() as n", [("c", 0, 7, 2), ("d", 0, 7, 2)]),
+    ],
+)
+def test_aggregates_in_front_tell_rows_of_a_snapshot_apart(attributes: str, rows: list[tuple[Any, ...]]) -> None:
+    query = f"from S#window.length(2) select {attributes} output snapshot every 10 milliseconds insert into O;"
+    chunks = [(1, [("a", 1)]), (2, [("b", 2)]), (3, [("c", 3)]), (4, [("d", 4)])]
+    assert let_out(query, chunks, 12) == rows
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("from S#window.lengthBatch(2) select k, v group by k order by v desc", [("a", 5), ("b", 3)]),
+        ("from S#window.lengthBatch(2) select k, v group by k order by v", [("a", 5), ("b", 3)]),
+        ("from S#window.lengthBatch(2) select k, v group by k offset 1", [("a", 5), ("b", 3)]),
+        ("from S#window.lengthBatch(2) select k, v group by k limit 1", [("a", 5)]),
+        ("from S#window.sort(1, v) select k, v group by k limit 1", [("a", 5), ("b", 3)]),
+        ("from S#window.lengthBatch(2) select k, v order by v limit 1", [("b", 3)]),
+    ],
+)
+def test_rows_of_groups_are_limited_in_a_snapshot_but_neither_sorted_nor_skipped(
+    query: str, rows: list[tuple[Any, ...]]
+) -> None:
+    chunks = [(1, [("a", 5)]), (2, [("b", 3)])]
+    assert let_out(f"{query} output snapshot every 10 milliseconds insert into O;", chunks, 12) == rows
+
+
 def test_the_groups_of_a_snapshot_keep_their_places_from_batch_to_batch() -> None:
     query = """
         from S#window.lengthBatch(2) select sum(v) as total group by k output snapshot every 10 milliseconds
