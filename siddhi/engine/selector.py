@@ -125,7 +125,7 @@ class Selector(Operator):
         self.order_by = () if rows_of_groups else selection.order_by
         self.limit = selection.limit
         self.offset = 0 if rows_of_groups else selection.offset or 0
-        self.limits_expired = rows_of_groups
+        self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
         self.pool = context.pool
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)

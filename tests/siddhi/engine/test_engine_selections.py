@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
@@ -34,3 +35,9 @@ def alone(*events: tuple[str, int | None]) -> list[Chunk]:
 def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
     query = "from S select coalesce(convert(v, 'long'), sum(v)) as x insert into O;"
     assert selected(query, alone(("a", 1), ("a", 2), ("a", None))) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("limit", ["limit 0", "limit 1 offset 1"])
+def test_no_row_of_an_aggregate_over_all_passes_a_limit_of_none(limit: str) -> None:
+    query = f"from S#window.length(1) select sum(v) as s {limit} insert expired events into O;"
+    assert selected(query, alone(("a", 1), ("a", 2), ("a", 3))) == []
