@@ -8,7 +8,9 @@ What comes out of a chunk depends on the query:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -82,6 +84,11 @@ def _each_alone(chunks: Int64Array) -> bool:
     return int(chunks[-1]) - int(chunks[0]) >= size - 1 and bool((chunks[1:] != chunks[:-1]).all())
 
 
+def _hidden(place: int, key: model.SortKey) -> model.SortKey:
+    """`key` with a name of its own where it is no output, so that no output is taken for it."""
+    return replace(key, name=f"@order{place}") if isinstance(key.value, model.AttributeValue) else key
+
+
 class Selector(Operator):
     """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
 
@@ -116,16 +123,21 @@ class Selector(Operator):
         self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
         self._look_at = LEAST_GROUPS
         self.collapse = collapse and (self.grouped or selection.aggregates)
+        rows_of_groups = self.grouped and not self.collapse
+        self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
+        self.limit = selection.limit
+        self.offset = 0 if rows_of_groups else selection.offset or 0
+        self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
+        self._unselected = [
+            (key.name, compiler.compile(key.value))
+            for key in self.order_by
+            if isinstance(key.value, model.AttributeValue)
+        ]
         self.projection = self._plain()
         self._renames = self.projection is not None and any(name != column for name, column in self.projection)
         self.accepted = ACCEPTED[events]
         self.takes_current = CURRENT in self.accepted
         self.keep_resets = keep_resets and not self.collapse
-        rows_of_groups = self.grouped and not self.collapse
-        self.order_by = () if rows_of_groups else selection.order_by
-        self.limit = selection.limit
-        self.offset = 0 if rows_of_groups else selection.offset or 0
-        self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
         self.pool = context.pool
         self._seen: Int64Array = np.zeros(9, dtype=np.int64)
         self._slots: Int64Array = np.zeros(8, dtype=np.int64)
@@ -152,11 +164,18 @@ class Selector(Operator):
         }
         if self.limiter is not None and groups is not None:
             columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
-        return self._arrange(batch.take(positions, ()).with_columns(columns))
+        if not self._unselected:
+            return self._arrange(batch.take(positions, ()).with_columns(columns))
+        keys = {
+            name: to_column(node.evaluate(evaluation), node.type, self.pool, batch.size).take(positions)
+            for name, node in self._unselected
+        }
+        arranged = self._arrange(batch.take(positions, ()).with_columns({**columns, **keys}))
+        return arranged.with_columns({name: arranged.columns[name] for name in columns})
 
     def _plain(self) -> tuple[tuple[str, str], ...] | None:
         """(output, input column) of each output when rows are selected one by one as they are, None for the rest."""
-        if self.collapse or self.grouped or self.having is not None:
+        if self.collapse or self.grouped or self.having is not None or self._unselected:
             return None
         plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
         return tuple(plain) if len(plain) == len(self.outputs) else None

@@ -40,6 +40,7 @@ def selection_references(query: model.AnalysedQuery) -> dict[str, Reference]:
     selection = query.selection
     expressions: list[model.TypedExpression] = [output.expression for output in selection.attributes]
     expressions.extend(selection.group_by)
+    expressions.extend(key.value for key in selection.order_by if key.value is not None)
     if selection.having is not None:
         expressions.append(selection.having)
     return references(expressions)

@@ -41,3 +41,12 @@ def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
 def test_no_row_of_an_aggregate_over_all_passes_a_limit_of_none(limit: str) -> None:
     query = f"from S#window.length(1) select sum(v) as s {limit} insert expired events into O;"
     assert selected(query, alone(("a", 1), ("a", 2), ("a", 3))) == []
+
+
+def test_pairs_are_sorted_by_attributes_that_are_not_selected() -> None:
+    query = """
+        define table T (k string, v int);
+        from S[v > 0] insert into T;
+        from S[v == 0] as s join T as t select t.k as v order by t.v desc insert into O;
+    """
+    assert selected(query, alone(("a", 1), ("b", 3), ("c", 2), ("z", 0))) == [("b",), ("c",), ("a",)]
