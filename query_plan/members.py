@@ -14,6 +14,7 @@ from query_plan.elements import queries_of, sources, syntax_of
 from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
 from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
 from siddhi.language import ast
 
 _OBJECT = ast.AttributeType.OBJECT
@@ -154,9 +155,11 @@ def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Re
 def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
     """The attributes of the only input by whose value alone events share what `query` remembers: those of `group by`,
     when nothing else is kept."""
-    source = query.input
+    source, having = query.input, query.selection.having
     if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
         return
+    if having is not None and has_aggregate(having):
+        return  # which runs over all groups
     for key in query.selection.group_by:
         if isinstance(key, model.AttributeValue) and key.name in source.schema and key.type is not _OBJECT:
             yield key.name

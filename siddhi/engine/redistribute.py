@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.fused.sliding import SlidingSelection
@@ -226,8 +227,10 @@ def _group_key(query: Query, shares: Mapping[str, KeyShare]) -> str | None:
     source = query.analysed.input
     if query.partition is not None or not isinstance(source, model.SourceInput) or source.source not in shares:
         return None
-    attribute = shares[source.source].attribute
-    keys = [key.name for key in query.analysed.selection.group_by if isinstance(key, model.AttributeValue)]
+    selection, attribute = query.analysed.selection, shares[source.source].attribute
+    if selection.having is not None and has_aggregate(selection.having):
+        return None  # which runs over all groups
+    keys = [key.name for key in selection.group_by if isinstance(key, model.AttributeValue)]
     return attribute if attribute in keys and isinstance(query.selector, Selector | SlidingSelection) else None
 
 

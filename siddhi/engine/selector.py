@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, renumber_chunks
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.groups import Groups
@@ -116,6 +117,7 @@ class Selector(Operator):
         for key in selection.group_by:
             compiler.compile(key)
         self.aggregates = compiler.aggregates
+        self._asks_aggregates = selection.having is not None and has_aggregate(selection.having)
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.limiter = limiter
@@ -218,11 +220,20 @@ class Selector(Operator):
     def _passing(self, evaluation: Evaluation, step: Step) -> Int64Array:
         passed = self._wanted(evaluation.batch)
         if self.having is not None:
-            truth = self.having.truth(evaluation)
+            truth = self._condition(self.having, evaluation)
             passed = passed & (truth | (evaluation.batch.kinds == RESET) if self.keep_resets else truth)
         if evaluation.failed is not None:
             passed = passed & drop_failed(evaluation, step)
         return np.flatnonzero(passed)
+
+    def _condition(self, having: Node, evaluation: Evaluation) -> BoolArray:
+        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition, as in
+        Siddhi."""
+        if self._asks_aggregates:
+            evaluation.fresh = None
+            if not self.groups.partitioned:
+                evaluation.groups, evaluation.group_count = None, 1
+        return having.truth(evaluation)
 
     def _collapsed(self, positions: Int64Array, batch: EventBatch, groups: Int64Array | None) -> Int64Array:
         if batch.chunks is None:

@@ -35,6 +35,8 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
         return False
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
+        if has_aggregate(selection.having):
+            return False  # which no reset reaches
         expressions.append(selection.having)
     return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
 

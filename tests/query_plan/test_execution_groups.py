@@ -178,6 +178,7 @@ MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
         ("partition with (v % 2 of A) begin from A select * insert into B; end;", {"A": "expression"}, False),
         ("partition with (v > 2 as 'x' or v < 2 as 'y' of A) begin from A insert into B; end;", {"A": "ranges"}, False),
         (f"{BY_K} from A select k, max(v) as v group by k insert into B;", {"A": "fields(k)"}, False),
+        (f"{BY_K} from A select k, v group by k having max(v) > 0 insert into B;", {"A": "global"}, True),
         ("from A select k, max(v) as v group by k insert into B;", {"A": "global"}, True),
         (f"from A[v > 1] select * insert into B; {BY_K}", {"A": "fields(k)"}, False),
         (f"{BY_K} {BY_V}", {"A": "global"}, True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.aggregators.accumulators import SOURCES, Accumulation, accumulation_of
 from siddhi.engine.aggregators.moves import RECORD
 from siddhi.engine.expressions.compiler import ExpressionCompiler
@@ -49,6 +50,8 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
         return None
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
+        if has_aggregate(selection.having):
+            return None
         expressions.append(selection.having)
     if not all(map(is_settled, expressions)) or not all(map(_is_key, selection.group_by)):
         return None

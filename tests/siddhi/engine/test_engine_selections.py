@@ -32,6 +32,38 @@ def alone(*events: tuple[str, int | None]) -> list[Chunk]:
     return [[event] for event in events]
 
 
+@pytest.mark.parametrize(
+    ("query", "events", "rows"),
+    [
+        (
+            "from S select k, v group by k having sum(v) > 10 insert into O;",
+            alone(("a", 5), ("b", 3), ("a", 7), ("c", 1)),
+            [("a", 7), ("c", 1)],
+        ),
+        (
+            "from S select k, count() as c group by k having count() > 2 insert into O;",
+            alone(("a", 5), ("b", 3), ("a", 7), ("c", 1)),
+            [("a", 2), ("c", 1)],
+        ),
+        (
+            "partition with (k of S) begin from S select k, v group by v having count() > 1 insert into O; end;",
+            alone(("a", 1), ("a", 2), ("b", 1), ("a", 1)),
+            [("a", 1)],
+        ),
+    ],
+)
+def test_an_aggregate_in_having_runs_over_all_groups_outside_a_partition(
+    query: str, events: list[Chunk], rows: list[tuple[Any, ...]]
+) -> None:
+    assert selected(query, events) == rows
+
+
+@pytest.mark.parametrize("group", ["", "group by k"])
+def test_no_reset_reaches_an_aggregate_in_having(group: str) -> None:
+    query = f"from S#window.lengthBatch(2) select k, v {group} having sum(v) > 5 insert into O;"
+    assert selected(query, alone(("a", 2), ("a", 3), ("a", 4), ("a", 1))) == [("a", 1)]
+
+
 def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
     query = "from S select coalesce(convert(v, 'long'), sum(v)) as x insert into O;"
     assert selected(query, alone(("a", 1), ("a", 2), ("a", None))) == [(1,), (2,), (3,)]

@@ -45,7 +45,7 @@ SELECTIONS = (
 )
 FILTERED = (
     "from S[i > 2]#window.length(4) select k, sum(d) as s group by k insert into O;",
-    "from S#window.length(6) select k, sum(i) as s group by k having count() < 4 and s > 8 insert into O;",
+    "from S#window.length(6) select k, sum(i) as s, count() as c group by k having c < 4 and s > 8 insert into O;",
     "from S#window.time(18) select count() as c having c > 2 insert into O;",
 )
 QUERIES = (*(f"from S{w} {s} insert into O;" for w, s in itertools.product(WINDOWS, SELECTIONS)), *FILTERED)

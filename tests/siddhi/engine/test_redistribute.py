@@ -76,6 +76,7 @@ def test_state_that_goes_back_and_forth_does_not_grow() -> None:
         ("@info(name='q') from S#window.length(2) select k, v insert into O;", "query q"),
         ("@info(name='q') from S select sum(v) as v insert into O;", "query q"),
         ("@info(name='q') from S select v, count() as c group by v insert into O;", "query q"),
+        ("@info(name='q') from S select k, v group by k having sum(v) > 0 insert into O;", "query q"),
         ("@info(name='q') from every e1=S -> e2=S select e1.v insert into O;", "query q"),
     ],
 )
