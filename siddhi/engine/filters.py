@@ -13,8 +13,10 @@ from siddhi.engine.state import State
 
 
 class Filter(Operator):
-    """Lets current and expired rows through where the condition is true, and resets always; of each only the columns
-    `kept`."""
+    """Lets rows through where the condition is true; of each only the columns `kept`.
+
+    A reset is taken for the event that stands in for it, as in Siddhi, unless the condition holds aggregates.
+    """
 
     def __init__(self, condition: Node, compiler: ExpressionCompiler, kept: tuple[str, ...]) -> None:
         self.condition = condition
@@ -22,7 +24,7 @@ class Filter(Operator):
         self.aggregates = compiler.aggregates
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        events = None if batch.only_current else batch.event_rows()
+        events = batch.event_rows() if self.aggregates and not batch.only_current else None
         evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
         if events is not None:

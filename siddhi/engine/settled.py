@@ -31,6 +31,8 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
         return False
     if source.window.namespace or source.window.name not in _PAIRING:
         return False
+    if source.window.name == "batch" and source.after:
+        return False  # what a reset has ended expires later, and a filter may keep the reset behind that out
     if not all(isinstance(step, model.FilterStep) and is_plain(step.condition) for step in source.after):
         return False
     expressions = [output.expression for output in selection.attributes]

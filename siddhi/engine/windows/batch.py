@@ -13,7 +13,8 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 class BatchWindow(RowWindow):
     """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
 
-    A reset stands in front of the events of every batch but the very first.
+    A reset stands in front of the events of every batch but the very first; the first event of the batch before stands
+    in for it.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -36,15 +37,15 @@ class BatchWindow(RowWindow):
         self.last, self.passed = self.passed, []
 
     def _flush(self, out: Emission) -> None:
-        first = not self.last and not self.passed
+        before = self.passed or self.last
         for slot in self.last:
             if self.expired:
                 out.expired(slot, int(self.slots.timestamps[slot]) if self.looked else None)
             self.release(slot)
         self.last = []
         self.looked = False
-        if not first:
-            out.reset(self.opened[0][0])
+        if before:
+            out.reset(before[(len(before) - 1) // self.length * self.length if self.length else 0])
         for slot, timestamp in self.opened:
             out.current(slot, timestamp)
         self.passed.extend(slot for slot, _ in self.opened)

@@ -38,8 +38,9 @@ def _run_single(expired, start, stamps, offset, orders, clocks, out):  # type: i
 
 @state_kernel
 def _run_streaming(length, expired, first, looked, start, stamps, offset, orders, clocks, out):  # type: ignore[no-untyped-def]
-    """Each event is a chunk of its own; rows before `looked` expire with their own time. Returns (rows written, number
-    of the first row of the batch in progress)."""
+    """Each event is a chunk of its own; rows before `looked` expire with their own time. The second event of a batch
+    stands in for the reset that ends it, in the very first batch the first. Returns (rows written, number of the first
+    row of the batch in progress)."""
     count = 0
     for row in range(len(orders)):
         new = start + row
@@ -49,7 +50,8 @@ def _run_streaming(length, expired, first, looked, start, stamps, offset, orders
                 for old in range(first, new):
                     stamp = stamps[old - offset] if old < looked else clock
                     count = emit(out, count, old, EXPIRED, stamp, order, clock, row)
-            count = emit(out, count, new, RESET, clock, order, clock, row)
+            standing = min(first + 1, new) if first else first
+            count = emit(out, count, standing, RESET, clock, order, clock, row)
             first = new
         count = emit(out, count, new, CURRENT, stamps[new - offset], order, clock, row)
     return count, first

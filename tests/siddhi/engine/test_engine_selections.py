@@ -64,6 +64,20 @@ def test_no_reset_reaches_an_aggregate_in_having(group: str) -> None:
     assert selected(query, alone(("a", 2), ("a", 3), ("a", 4), ("a", 1))) == [("a", 1)]
 
 
+@pytest.mark.parametrize(
+    ("window", "chunks", "sums"),
+    [
+        ("lengthBatch(2)", alone(("a", 6), ("a", 7), ("a", 1), ("a", 8), ("a", 9), ("a", 2)), [13, 21, 9]),
+        ("lengthBatch(2, true)", alone(("a", 6), ("a", 1), ("a", 7), ("a", 2), ("a", 8)), [6, 7, 15]),
+        ("batch()", [[("a", 6), ("a", 1)], [("a", 8)], [("a", 1), ("a", 9)], [("a", 7)]], [6, 8, 9, 16]),
+        ("batch(2)", [[("a", 6), ("a", 1), ("a", 2), ("a", 7)], [("a", 8)]], [6, 7, 15]),
+    ],
+)
+def test_a_filter_behind_a_batch_window_may_keep_a_reset_out(window: str, chunks: list[Chunk], sums: list[int]) -> None:
+    query = f"from S#window.{window}[v > 5] select sum(v) as s insert into O;"
+    assert selected(query, chunks) == [(total,) for total in sums]
+
+
 def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
     query = "from S select coalesce(convert(v, 'long'), sum(v)) as x insert into O;"
     assert selected(query, alone(("a", 1), ("a", 2), ("a", None))) == [(1,), (2,), (3,)]
@@ -73,6 +87,12 @@ def test_an_aggregate_behind_a_value_that_is_there_goes_on() -> None:
 def test_no_row_of_an_aggregate_over_all_passes_a_limit_of_none(limit: str) -> None:
     query = f"from S#window.length(1) select sum(v) as s {limit} insert expired events into O;"
     assert selected(query, alone(("a", 1), ("a", 2), ("a", 3))) == []
+
+
+def test_groups_of_a_chunk_window_remember_what_left_after_a_reset() -> None:
+    query = "from S#window.batch(1)[v > 5] select k, sum(v) as s group by k insert all events into O;"
+    chunks: list[Chunk] = [[("a", 6), ("b", 1)], [("b", 2)], [("a", 7)]]
+    assert selected(query, chunks) == [("a", 6), ("a", -6), ("a", 1)]
 
 
 def test_pairs_are_sorted_by_attributes_that_are_not_selected() -> None:
