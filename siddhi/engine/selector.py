@@ -85,6 +85,13 @@ def _each_alone(chunks: Int64Array) -> bool:
     return int(chunks[-1]) - int(chunks[0]) >= size - 1 and bool((chunks[1:] != chunks[:-1]).all())
 
 
+def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
+    """Where the row in front is of `rows` too, and of the same chunk."""
+    chunks = batch.chunk_ids()
+    behind: BoolArray = np.append(False, rows[:-1] & (chunks[1:] == chunks[:-1]))
+    return behind
+
+
 def _hidden(place: int, key: model.SortKey) -> model.SortKey:
     """`key` with a name of its own where it is no output, so that no output is taken for it."""
     return replace(key, name=f"@order{place}") if isinstance(key.value, model.AttributeValue) else key
@@ -118,6 +125,10 @@ class Selector(Operator):
             compiler.compile(key)
         self.aggregates = compiler.aggregates
         self._asks_aggregates = selection.having is not None and has_aggregate(selection.having)
+        nodes = [node for _, _, node in self.outputs]
+        self._may_stop = any(node.can_fail for node in nodes) and any(node.stateful for node in nodes)
+        # What fails by its row alone is known first, then what fails by an aggregate.
+        self._in_turn = sorted(range(len(nodes)), key=lambda place: (nodes[place].stateful, not nodes[place].can_fail))
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.limiter = limiter
@@ -207,9 +218,31 @@ class Selector(Operator):
         if self.aggregates:
             fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
         evaluation = Evaluation(batch, batch.event_rows(), groups, self.groups.count, fresh)
+        if self._may_stop and batch.chunks is not None:
+            self._evaluate_until_failures(evaluation)
+            return evaluation
         for name, _, node in self.outputs:
             evaluation.outputs[name] = node.evaluate(evaluation)
         return evaluation
+
+    def _evaluate_until_failures(self, evaluation: Evaluation) -> None:
+        """Evaluates the outputs so that no aggregate sees what is behind a failed row in its chunk; those in front of
+        the output that fails have seen the row."""
+        events, failed_at = evaluation.active, np.full(evaluation.size, len(self.outputs))
+        for place in self._in_turn:
+            name, _, node = self.outputs[place]
+            known = evaluation.failed
+            if node.stateful and known is not None:
+                stopped = evaluation.from_first(known)
+                seen = ~stopped | (known & (failed_at > place) & ~_behind_first(stopped, evaluation.batch))
+                evaluation.active = seen if events is None else events & seen
+            evaluation.outputs[name] = node.evaluate(evaluation)
+            failed = evaluation.failed
+            if failed is not None and failed is not known:
+                failed_at[failed if known is None else failed & ~known] = place
+        if evaluation.failed is not None:
+            going = ~evaluation.from_first(evaluation.failed)
+            evaluation.active = going if events is None else events & going
 
     def _wanted(self, batch: EventBatch) -> BoolArray:
         wanted: BoolArray = batch.kinds == self.accepted[0]

@@ -44,8 +44,9 @@ class _Truths(Aggregator):
         kinds = rows.kinds
         if rows.valid is not None:
             counted = (kinds == CURRENT) | (kinds == EXPIRED)
-            rows.evaluation.fail(~rows.valid & counted, f"null given to the aggregator '{self.name}'")
-            kinds = np.where(rows.valid | ~counted, kinds, np.int8(-1))
+            nulls = ~rows.valid & counted
+            rows.evaluation.fail(nulls, f"null given to the aggregator '{self.name}'")
+            kinds = np.where(rows.evaluation.from_first(nulls) & counted, np.int8(-1), kinds)
         self.counts = grown(self.counts, rows.group_count)
         out = np.empty((len(kinds), 2), dtype=np.int64)
         values, groups = kernel_array(rows.values), kernel_array(rows.groups)

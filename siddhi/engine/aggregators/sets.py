@@ -30,6 +30,7 @@ class UnionSet(Aggregator):
         counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)
         sets = np.array([isinstance(value, frozenset | set) for value in rows.values], dtype=np.bool_)
         rows.evaluation.fail(counted & ~sets, "the aggregator 'unionSet' was given no set")
+        sets &= ~rows.evaluation.from_first(counted & ~sets)
         results: list[object] = []
         for row, group in enumerate(rows.groups.tolist()):
             if rows.fresh is not None and rows.fresh[row]:

@@ -64,6 +64,19 @@ class Evaluation:
             self.failed = self.failed | rows
         self.active = ~rows if self.active is None else self.active & ~rows
 
+    def from_first(self, rows: BoolArray) -> BoolArray:
+        """The first of `rows` in each chunk, and all that is behind it in the chunk."""
+        chunks = self.batch.chunks
+        if chunks is None or not rows.any():
+            return rows
+        places = np.flatnonzero(rows)
+        firsts = places[np.unique(chunks[places], return_index=True)[1]]
+        bounds = np.zeros(self.size + 1, dtype=np.int64)
+        bounds[firsts] += 1
+        np.subtract.at(bounds, np.searchsorted(chunks, chunks[firsts], side="right"), 1)
+        within: BoolArray = np.cumsum(bounds[:-1]) > 0
+        return within
+
 
 class Node(ABC):
     """An expression made ready to run: `evaluate` gives its value for every row at once.

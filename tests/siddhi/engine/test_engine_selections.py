@@ -11,7 +11,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
-Chunk = list[tuple[str, int | None]]
+Chunk = list[tuple[str | None, int | None]]
 
 
 def selected(query: str, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
@@ -22,12 +22,12 @@ def selected(query: str, chunks: list[Chunk]) -> list[tuple[Any, ...]]:
     runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
     for clock, chunk in enumerate(chunks, start=1):
         keys, values = zip(*chunk, strict=True)
-        columns = {"k": pa.array(keys), "v": pa.array(values, pa.int32())}
+        columns = {"k": pa.array(keys, pa.utf8()), "v": pa.array(values, pa.int32())}
         runtime.send("S", pa.RecordBatch.from_pydict(columns), clock, as_chunk=True)
     return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
 
 
-def alone(*events: tuple[str, int | None]) -> list[Chunk]:
+def alone(*events: tuple[str | None, int | None]) -> list[Chunk]:
     """Each event as a chunk of its own."""
     return [[event] for event in events]
 
@@ -102,3 +102,18 @@ def test_pairs_are_sorted_by_attributes_that_are_not_selected() -> None:
         from S[v == 0] as s join T as t select t.k as v order by t.v desc insert into O;
     """
     assert selected(query, alone(("a", 1), ("b", 3), ("c", 2), ("z", 0))) == [("b",), ("c",), ("a",)]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "total"),
+    [
+        ("sum(v) as t, v + s as x", 11),
+        ("v + s as x, sum(v) as t", 9),
+        ("sum(v) as t, and(convert(s, 'bool')) as x, v + s as y, count() as c", 11),
+    ],
+)
+def test_what_comes_behind_a_failing_event_of_a_chunk_is_not_aggregated(attributes: str, total: int) -> None:
+    query = f"from S select k as s, v insert into M; from M select {attributes} insert into O;"  # noqa: S608 - SiddhiQL
+    chunks: list[Chunk] = [[(None, 1), ("x", 2), (None, 4)], [(None, 8)]]
+    (row,) = selected(query, chunks)
+    assert total in row
