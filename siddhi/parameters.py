@@ -28,5 +28,5 @@ def attribute(name: str, types: frozenset[AttributeType], description: str = "")
     return Parameter(name, types, description, attribute=True)
 
 
-def takes(*parameters: Parameter, repeats: bool = False) -> Overload:
-    return Overload(parameters, repeats)
+def takes(*parameters: Parameter, repeats: bool = False, only_3x: bool = False) -> Overload:
+    return Overload(parameters, repeats, only_3x)

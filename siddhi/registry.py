@@ -65,10 +65,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call; with `repeats` the last parameter may be given any number of times more."""
+    """One way to call; with `repeats` the last parameter may be given any number of times more. `only_3x` opens one to
+    execution plans of the 3.x dialect alone."""
 
     parameters: tuple[Parameter, ...] = ()
     repeats: bool = False
+    only_3x: bool = False
 
     def parameter_at(self, position: int) -> Parameter:
         return self.parameters[min(position, len(self.parameters) - 1)]
@@ -109,9 +111,14 @@ class Declaration:
         """The name with its namespace, as calls write it."""
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
 
-    def signatures(self) -> tuple[str, ...]:
+    def overloads_of(self, *, dialect_3x: bool) -> tuple[Overload, ...]:
+        """The overloads that are open to texts of a dialect."""
+        return tuple(overload for overload in self.overloads if dialect_3x or not overload.only_3x)
+
+    def signatures(self, *, dialect_3x: bool = False) -> tuple[str, ...]:
         """Each overload as people write it: `sum(value: int | long)`."""
-        return tuple(f"{self.full_name}({_parameters(overload)})" for overload in self.overloads)
+        overloads = self.overloads_of(dialect_3x=dialect_3x)
+        return tuple(f"{self.full_name}({_parameters(overload)})" for overload in overloads)
 
 
 class Registry:

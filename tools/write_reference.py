@@ -64,7 +64,8 @@ def _calls(declaration: Declaration) -> str:
 
 
 def _parameters(declaration: Declaration) -> str:
-    parameters = [parameter for overload in declaration.overloads for parameter in overload.parameters]
+    overloads = declaration.overloads_of(dialect_3x=False)
+    parameters = [parameter for overload in overloads for parameter in overload.parameters]
     told = dict.fromkeys(f"`{p.name}`{_kind_of(p)}: {p.description}" for p in parameters if p.description)
     return "<br>".join(told)
 

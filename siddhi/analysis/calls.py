@@ -71,9 +71,10 @@ class CallChecker:
     def fits(self, declaration: Declaration, call: ast.FunctionCall, arguments: tuple[TypedExpression, ...]) -> bool:
         """True when the arguments fit an overload and the declaration's own rules; else the problem is put down."""
         facts = _facts(arguments)
-        if not any(_fits(overload, facts) for overload in declaration.overloads):
+        overloads = declaration.overloads_of(dialect_3x=self._dialect_3x)
+        if not any(_fits(overload, facts) for overload in overloads):
             given = ", ".join(argument.type.value for argument in arguments)
-            almost = next((o for o in declaration.overloads if _fits(o, facts, types_only=True)), None)
+            almost = next((o for o in overloads if _fits(o, facts, types_only=True)), None)
             if almost is not None:
                 position, parameter = next(
                     (p, almost.parameter_at(p))
@@ -84,7 +85,7 @@ class CallChecker:
                 message = f"argument {position + 1} of '{call.name}' ({parameter.name}) must be {need}"
             else:
                 message = f"'{call.name}' does not take ({given})"
-            hint = "it takes " + " or ".join(declaration.signatures())
+            hint = "it takes " + " or ".join(declaration.signatures(dialect_3x=self._dialect_3x))
             self._problems.add("wrong-arguments", message, call.span, hint)
             return False
         try:

@@ -60,7 +60,7 @@ QUERIES = {
     "time": within(f"from S#window.time(300) {selected('avg(d)', 'distinctCount(v)')} insert all events into Out;"),
     "batches": within(f"from S#window.lengthBatch(4) {selected('stdDev(d)', 'count()')} group by b {OUT}"),
     "time batches": within(f"from S#window.timeBatch(200) {selected('sum(d)', 'count()')} {OUT}"),
-    "session": within(f"from S#window.session(150) {selected('d', 'count()')} insert all events into Out;"),
+    "session": within(f"from S#window.session(150 millisec) {selected('d', 'count()')} insert all events into Out;"),
     "sort": within(f"from S#window.sort(3, n) {selected('d', 'n')} insert all events into Out;"),
     "forever": within(f"from S {selected('sum(d)', 'count()')} group by v {OUT}"),
     "truths": within(f"from S select k, ifThenElse(and(b), 1.0, 0.0) as x, {Y.format('count()')} {OUT}"),

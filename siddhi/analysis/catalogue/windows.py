@@ -10,6 +10,7 @@ from siddhi.parameters import (
     DOUBLE,
     INT,
     LONG,
+    NUMERIC,
     STRING,
     TIME,
     attribute,
@@ -26,10 +27,18 @@ _STREAMING = constant(
 )
 _START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
 _EXTERNAL = attribute("timestamp", LONG, "the attribute that holds the event's time in milliseconds")
-_GAP = constant("session.gap", TIME, "the silence that ends a session")
+_GAP = constant("session.gap", LONG, "the silence that ends a session, such as 5 sec")
 _KEY = attribute("session.key", STRING, "the attribute that tells sessions apart")
-_LATENCY = constant("allowed.latency", TIME, "how long a session still takes late events; at most the gap")
-_ATTRIBUTE = attribute("attribute", ANY, "an attribute of the stream")
+_LATENCY = constant("allowed.latency", LONG, "how long a session still takes late events; at most the gap")
+_COUNT = constant("event.count", INT, "how many values")
+_SUPPORT = constant("support", DOUBLE, "the share")
+_ERROR = constant("error", DOUBLE, "the error allowed")
+_ATTRIBUTE = attribute("attribute", STRING, "the attribute that holds the value; all that are selected, if not given")
+_ATTRIBUTE_3X = attribute("attribute", ANY, "an attribute of the stream")
+_SORTED = attribute("attribute", NUMERIC | STRING, "what is sorted by")
+_ORDER = constant("order", STRING, "'asc' or 'desc'; needed when there are further attributes")
+_FURTHER = value("further", NUMERIC | STRING, "a further attribute, or 'asc' or 'desc' behind one")
+_SORTED_3X = value("attribute", ANY, "an attribute, or 'asc' or 'desc' behind one")
 
 _EXPRESSION = Parameter(
     "expression",
@@ -54,12 +63,10 @@ def _check_session(arguments: Arguments) -> None:
 def _check_sort(arguments: Arguments) -> None:
     attribute_came = False
     for position, argument in enumerate(arguments[1:], start=1):
-        if argument.attribute:
-            attribute_came = True
-        elif not attribute_came or argument.value not in {"asc", "desc"}:
+        is_order = attribute_came and argument.type is AttributeType.STRING
+        if str(argument.value).lower() not in {"asc", "desc"} if is_order else not argument.attribute:
             raise CallError("sort takes attributes, each followed by 'asc' or 'desc' if you like", position)
-        else:
-            attribute_came = False
+        attribute_came = not is_order
 
 
 def _check_batch(arguments: Arguments) -> None:
@@ -106,7 +113,6 @@ WINDOWS: tuple[Declaration, ...] = (
         "the events between two silences",
         takes(_GAP),
         takes(_GAP, _KEY),
-        takes(_GAP, _LATENCY),
         takes(_GAP, _KEY, _LATENCY),
         check=_check_session,
     ),
@@ -114,26 +120,25 @@ WINDOWS: tuple[Declaration, ...] = (
     _window(
         "sort",
         "the n smallest (or largest) events by attributes",
-        takes(_LENGTH, value("attribute", ANY, "an attribute, or 'asc' or 'desc' behind one"), repeats=True),
+        takes(_LENGTH, _SORTED),
+        takes(_LENGTH, _SORTED, _ORDER),
+        takes(_LENGTH, _SORTED, _ORDER, _FURTHER, repeats=True),
+        takes(_LENGTH, _SORTED_3X, repeats=True, only_3x=True),
         check=_check_sort,
     ),
     _window(
         "frequent",
         "the events with the n most frequent values",
-        takes(constant("event.count", INT, "how many values")),
-        takes(constant("event.count", INT, "how many values"), _ATTRIBUTE, repeats=True),
+        takes(_COUNT),
+        takes(_COUNT, _ATTRIBUTE),
+        takes(_COUNT, _ATTRIBUTE_3X, repeats=True, only_3x=True),
     ),
     _window(
         "lossyFrequent",
         "the events whose values are more frequent than a share of all",
-        takes(constant("support", DOUBLE, "the share"), constant("error", DOUBLE, "the error allowed")),
-        takes(constant("support", DOUBLE, "the share"), _ATTRIBUTE, repeats=True),
-        takes(
-            constant("support", DOUBLE, "the share"),
-            constant("error", DOUBLE, "the error allowed"),
-            _ATTRIBUTE,
-            repeats=True,
-        ),
+        takes(_SUPPORT, _ERROR),
+        takes(_SUPPORT, _ERROR, _ATTRIBUTE),
+        takes(_SUPPORT, _ERROR, _ATTRIBUTE_3X, repeats=True, only_3x=True),
     ),
     _window(
         "cron",

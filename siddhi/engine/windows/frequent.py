@@ -107,8 +107,7 @@ class LossyFrequentWindow(_KeyedWindow):
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
-        self.support = float(str(self.numbers[0]))
-        self.error = float(str(self.numbers[1])) if len(self.numbers) > 1 else self.support / 10
+        self.support, self.error = (float(str(number)) for number in self.numbers)
         self.width = min(math.ceil(1 / self.error), _WIDEST) if abs(self.error) > 1 / _WIDEST else _WIDEST
         self.total = 0
         self.bucket = 1

@@ -32,7 +32,7 @@ class SortWindow(RowWindow):
             if order is None:
                 self.keys.append((node, False))
             else:
-                self.keys[-1] = (self.keys[-1][0], order == "desc")
+                self.keys[-1] = (self.keys[-1][0], str(order).lower() == "desc")
         self.sorted: list[tuple[list[Any], int]] = []
         self._in_order = False  # from the first row on that has no room
         self._values: list[list[Any]] = []

@@ -239,6 +239,14 @@ def test_names_of_the_older_dialect_are_known_in_execution_plans_only() -> None:
         analyse(parse(text))
 
 
+@pytest.mark.parametrize("window", ["frequent(2, i, s)", "lossyFrequent(0.4, 0.1, i)", "sort(2, i, l)", "sort(2, b)"])
+def test_windows_look_at_more_attributes_in_execution_plans(window: str) -> None:
+    query = f"from S#window.{window} insert into O"
+    assert analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}")).elements
+    with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
+        analyse(parse(f"{DEFINITIONS}{query}"))
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)

@@ -270,7 +270,7 @@ def test_a_stream_that_feeds_itself_without_end_is_told_and_one_that_comes_to_an
 
 
 def test_a_lossy_count_that_allows_no_error_never_ends_a_bucket() -> None:
-    query = "from S#window.lossyFrequent(0.5, 0.0, n) select n insert into O;"
+    query = "from S#window.lossyFrequent(0.5, 0.0) select n insert into O;"
     runtime = started(f"@app:playback define stream S (n int); {query}")
     rows = rows_of(runtime, "O")
     runtime.send("S", records([1, 2, 3, 4], n=ints(7, 7, 8, 7)))
@@ -280,7 +280,7 @@ def test_a_lossy_count_that_allows_no_error_never_ends_a_bucket() -> None:
 def test_the_rate_of_an_instance_that_a_timer_opens_ticks_a_whole_period_later() -> None:
     runtime = started(
         "@app:playback define stream S (a int, k string); partition with (k of S) begin "
-        "from S#window.session(20) select a output all every 15 milliseconds insert expired events into O; end;"
+        "from S#window.session(20 millisec) select a output all every 15 millisec insert expired events into O; end;"
     )
     rows = rows_of(runtime, "O")
     runtime.send("S", records([10], a=ints(1), k=pa.array(["x"])))

@@ -12,6 +12,8 @@ from siddhi.engine.batch import TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
+KEYED = "from S select v, 'one' as k insert into K;"
+
 
 def answers(query: str, *events: tuple[int, int]) -> list[tuple[Any, ...]]:
     """What `query` inserts into O, given events (timestamp, v) of S."""
@@ -83,18 +85,18 @@ def test_a_batch_that_enters_a_streaming_window_and_the_end_of_that_are_told_apa
 
 
 def test_late_events_stand_in_a_session_in_front_of_its_first_event_and_each_one_event_further_back() -> None:
-    query = "from S#window.session(10) select v insert expired events into O;"
+    query = "from S#window.session(10 millisec) select v insert expired events into O;"
     assert answers(query, (20, 1), (25, 2), (15, 3), (12, 4), (60, 5)) == [(3,), (1,), (4,), (2,)]
 
 
 def test_a_late_event_joins_two_sessions_that_come_as_near_as_two_gaps() -> None:
-    query = "from S#window.session(10, 10) select v insert all events into O;"
+    query = f"{KEYED} from K#window.session(10 millisec, k, 10 millisec) select v insert all events into O;"
     events = [(20, 1), (39, 2), (32, 3), (42, 4), (90, 5)]
     assert answers(query, *events) == [(1,), (2,), (3,), (4,), (3,), (1,), (2,), (4,), (5,)]
 
 
 def test_a_late_event_sets_the_end_of_a_session_that_is_over_anew() -> None:
-    query = "from S#window.session(10, 8) select v insert all events into O;"
+    query = f"{KEYED} from K#window.session(10 millisec, k, 8 millisec) select v insert all events into O;"
     assert answers(query, (20, 1), (37, 2), (25, 3), (40, 4), (90, 5)) == [
         (1,),
         (2,),

@@ -61,7 +61,15 @@ def look_at_all(self: SessionWindow, due: int, out: Emission) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("window", ["session(20, k)", "session(20, k, 15)", "session(20, k, 20)", "session(20, 15)"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "session(20 millisec, k)",
+        "session(20 millisec, k, 15 millisec)",
+        "session(20 millisec, k, 20 millisec)",
+        "session(20 millisec)",
+    ],
+)
 def test_sessions_that_end_leave_as_a_look_at_all_has_them(
     window: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,5 +96,5 @@ def test_a_timer_looks_at_no_session_that_goes_on(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(session, "hash_map_order", counted)
     events = [(1000 + time, f"key{time % 400}", time) for time in range(1600)]
-    assert len(answers("session(500, k)", events, 1600)) == 3200
+    assert len(answers("session(500 millisec, k)", events, 1600)) == 3200
     assert ordered == 400
