@@ -21,6 +21,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import OperatorContext, Step
@@ -218,9 +219,9 @@ class ExpressionBatchWindow(ExpressionWindowBase):
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
-        _, *options = context.constants()
-        self.including = bool(options and options[0])
-        self.streaming = bool(len(options) > 1 and options[1])
+        _, *options = context.arguments()
+        self.including = options[0] if options else None
+        self.streaming = len(options) > 1 and bool(scalar_or_none(options[1]))
         self.last: list[int] = []
         self._due: list[tuple[int, int]] = []
 
@@ -240,25 +241,36 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         elif not front:
             self._let_pass(slot, out)
         elif not self.streaming:
-            self._let_out([*front, slot] if self.including else front, slot, timestamp, out)
-        elif self.including:
-            out.current(slot, timestamp)
-            self._expire([*front, slot], out)
-        else:
+            self._let_out(front if self.queue else [*front, slot], slot, timestamp, out)
+        elif self.queue:
             self._expire(front, out)
             out.current(slot, timestamp)
+        else:
+            out.current(slot, timestamp)
+            self._expire([*front, slot], out)
 
     def _ended_by(self, slot: int) -> list[int] | None:
-        """The events that were held when the one in `slot` ended their batch; None when it joined them."""
+        """The events that were held when the one in `slot` ended their batch; None when it joined them.
+
+        The one in `slot` is held then, unless it is the last of their batch.
+        """
         self.queue.append(slot)
         if self.holds(slot):
             return None
         if self.condition is not None:
             self.condition = self.condition.fresh()
         front = self.queue[:-1]
-        self.queue = [slot] if front and not self.including else []
+        self.queue = [slot] if front and not self._is_included(slot) else []
         self.holds(slot)
         return front
+
+    def _is_included(self, slot: int) -> bool:
+        """Whether the event in `slot`, which ends a batch, is its last."""
+        if self.including is None:
+            return False
+        place = np.array([slot])
+        event = EventBatch(self.slots.timestamps[place], None, _NOW, _NOW, self.slots.take(place), only_current=True)
+        return bool(self.including.truth(Evaluation(event))[0])
 
     def _let_pass(self, slot: int, out: Emission) -> None:
         """An event that fails with nothing in front of it expires before it comes, and is not held."""
@@ -299,6 +311,10 @@ class ExpressionBatchWindow(ExpressionWindowBase):
             self._due.extend((earlier, now) for earlier in front)
             if not self.queue:
                 self._due.append((slot, timestamp))
+
+    def held(self) -> list[int]:
+        """A look into a streaming window finds nothing, as in Siddhi."""
+        return [] if self.streaming else super().held()
 
     def more_state(self) -> State:
         return self.last

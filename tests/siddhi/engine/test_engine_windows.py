@@ -162,3 +162,32 @@ def test_a_new_expression_lets_no_event_pass_a_streaming_batch_again(
     if not together:
         last = [row for row in found if row[1] == 5]
         assert chunks[3:] == [found[: -len(last)], last]
+
+
+@pytest.mark.parametrize(
+    ("streaming", "found"),
+    [("false", [(1,), (1,), (6,), (2,), (9,)]), ("true", [(1,), (1,), (6,), (2,), (9,), (6,), (2,), (9,), (1,)])],
+)
+def test_each_event_says_for_itself_whether_it_is_the_last_of_the_batch_that_it_ends(
+    streaming: str, found: list[tuple[int]]
+) -> None:
+    query = f"from S#window.expressionBatch('v < 5', v > 7, {streaming}) select v insert all events into O;"
+    assert answers(query, (1, 1), (2, 6), (3, 2), (4, 9), (5, 1)) == found
+
+
+def test_a_look_into_a_streaming_expression_batch_finds_nothing() -> None:
+    text = """
+        @app:playback define stream S (v int); define stream L (n int);
+        define window Whole (v int) expressionBatch('count() <= 5');
+        define window Passing (v int) expressionBatch('count() <= 5', false, true);
+        from S insert into Whole; from S insert into Passing;
+        from L join Whole select v insert into A; from L join Passing select v insert into B;
+    """
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    rows: dict[str, list[int]] = {"A": [], "B": []}
+    for stream, values in rows.items():
+        runtime.add_stream_callback(stream, lambda batch, values=values: values.extend(batch["v"].to_pylist()))
+    runtime.send("S", pa.record_batch({TIMESTAMP: [1, 2], "v": pa.array([1, 2], pa.int32())}))
+    runtime.send("L", pa.record_batch({TIMESTAMP: [3], "n": pa.array([1], pa.int32())}))
+    assert rows == {"A": [1, 2], "B": []}
