@@ -191,3 +191,28 @@ def test_a_look_into_a_streaming_expression_batch_finds_nothing() -> None:
     runtime.send("S", pa.record_batch({TIMESTAMP: [1, 2], "v": pa.array([1, 2], pa.int32())}))
     runtime.send("L", pa.record_batch({TIMESTAMP: [3], "n": pa.array([1], pa.int32())}))
     assert rows == {"A": [1, 2], "B": []}
+
+
+@pytest.mark.parametrize(
+    ("window", "sums"),
+    [
+        ("lengthBatch(2)", [(5,), (7,), (16,)]),
+        ("lengthBatch(2, true)", [(5,), (8,), (12,), (9,)]),
+        ("timeBatch(10)", [(5,), (7,), (16,)]),
+        ("timeBatch(10, true)", [(5,), (8,), (12,), (9,)]),
+        ("externalTimeBatch(t, 10)", [(5,), (7,), (16,)]),
+    ],
+)
+def test_aggregates_behind_a_filter_go_on_into_the_next_batch_when_the_filter_drops_its_mark(
+    window: str, sums: list[tuple[int]]
+) -> None:
+    timed = "from S select v, eventTimestamp() as t insert into M;"
+    query = f"from M#window.{window}[v > 1] select sum(v) as total insert into O;"
+    assert answers(timed + query, (1, 1), (2, 5), (12, 3), (13, 4), (22, 1), (23, 9), (40, 0)) == sums
+
+
+def test_the_first_event_of_the_batch_before_stands_in_for_the_mark_of_a_chunk() -> None:
+    chunks = "from S#window.lengthBatch(2) select v insert into M;"
+    query = "from M#window.batch()[v > 1] select sum(v) as total insert into O;"
+    events = [(1, 1), (2, 5), (3, 3), (4, 4), (5, 1), (6, 9), (7, 2), (8, 2)]
+    assert answers(chunks + query, *events) == [(5,), (12,), (9,), (13,)]
