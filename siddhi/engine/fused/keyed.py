@@ -36,6 +36,7 @@ from siddhi.engine.fused.sliding import (
     HELD,
     KEEPS_GROUPS,
     LENGTH,
+    MADE_ROOM,
     NO_MOVE_LEFT,
     PLANNED,
     ROW,
@@ -66,7 +67,7 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     own instance leave for it."""
     grouped = group_state[HOW] != ONE_GROUP
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
-    row = state[ROW]
+    row, made_room = state[ROW], state[MADE_ROOM]
     planned = 0
     lack = np.int64(0)
     while row < count:
@@ -79,11 +80,12 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
             now = clocks[row]
         elif timing == BY_ATTRIBUTE:
             now = wide[TIME_LINE, places[row]]
-        while ends[instance, HOLDS] > 0 and planned < len(moves):
+        while ends[instance, HOLDS] > 0 and planned < len(moves) and not made_room:
             old = ends[instance, OLDEST]
-            newer = ends[instance, HOLDS] - state[LOOKING]
-            if newer < length and not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
-                break
+            if not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
+                if ends[instance, HOLDS] - state[LOOKING] < length:
+                    break
+                made_room = 1
             group = np.int64(narrow[GROUP_LINE, old]) if grouped else instance
             cells[group, HELD] -= 1
             if cells[group, HELD] == 0 and state[GIVES_BACK]:
@@ -112,6 +114,8 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
         planned += 1
         join_queue(instance, place, ends, following)
         row += 1
+        made_room = 0
+    state[MADE_ROOM] = made_room
     if lack < 0:
         state[ROW], state[PLANNED] = row, planned
         return lack

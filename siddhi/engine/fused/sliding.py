@@ -52,10 +52,11 @@ GROUP_LINE = 0
 TIME_LINE = 0
 """The wide line of held rows with their times, if these tell when they leave."""
 
-FIRST, ROW, PLANNED, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, WINDOW_STATE_SIZE = range(9)
+FIRST, ROW, PLANNED, LENGTH, DURATION, TIMING, KEEPS_GROUPS, GIVES_BACK, MADE_ROOM, WINDOW_STATE_SIZE = range(10)
 """Lines of the window's state: sequence number of the oldest row held, how many rows of the batch are done, how many
 moves were planned, after how many newer rows and how much time a row leaves, what tells the time, whether groups
-outlive their rows, whether ids of groups may be given out again at once."""
+outlive their rows, whether ids of groups may be given out again at once, whether a row has left because the window was
+full when the row in turn came: then no other leaves for that one."""
 UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
 NO_MOVE_LEFT = -3
@@ -76,17 +77,19 @@ def slide(  # type: ignore[no-untyped-def]
     mask = wide.shape[1] - 1
     grouped = group_state[HOW] != ONE_GROUP
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
-    row, first = state[ROW], state[FIRST]
+    row, first, made_room = state[ROW], state[FIRST], state[MADE_ROOM]
     planned = 0
     lack = np.int64(0)
     while row < count:
         new = start + row
         column = new & mask
         now = wide[TIME_LINE, column] if timing == BY_ATTRIBUTE else clocks[row] if timing == BY_CLOCK else np.int64(0)
-        while first < new and planned < len(moves):
+        while first < new and planned < len(moves) and not made_room:
             old = first & mask
-            if new - first < length and not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
-                break
+            if not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
+                if new - first < length:
+                    break
+                made_room = 1
             group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
             cells[group, HELD] -= 1
             if cells[group, HELD] == 0 and state[GIVES_BACK]:
@@ -110,7 +113,8 @@ def slide(  # type: ignore[no-untyped-def]
         moves[planned] = group << GROUP_SHIFT | column << ROW_SHIFT | doing
         planned += 1
         row += 1
-    state[FIRST] = first
+        made_room = 0
+    state[FIRST], state[MADE_ROOM] = first, made_room
     if lack < 0:
         state[ROW], state[PLANNED] = row, planned
         return lack

@@ -216,3 +216,15 @@ def test_the_first_event_of_the_batch_before_stands_in_for_the_mark_of_a_chunk()
     query = "from M#window.batch()[v > 1] select sum(v) as total insert into O;"
     events = [(1, 1), (2, 5), (3, 3), (4, 4), (5, 1), (6, 9), (7, 2), (8, 2)]
     assert answers(chunks + query, *events) == [(5,), (12,), (9,), (13,)]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("events", ["", "all events"])
+def test_of_a_full_window_one_event_leaves_for_a_new_one_even_when_a_late_one_stands_next(
+    events: str, partitioned: bool
+) -> None:
+    query = f"from S#window.timeLength(40, 2) select sum(v) as total insert {events} into O;"
+    found = answers(
+        f"partition with (1 of S) begin {query} end;" if partitioned else query, (100, 1), (50, 2), (110, 4)
+    )
+    assert found == [(1,), (3,), (6,)]
