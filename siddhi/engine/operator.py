@@ -172,7 +172,8 @@ class OperatorContext:
 
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
     says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
-    per partition instance. A pattern holds no more than `max_partial_matches`.
+    per partition instance. A pattern holds no more than `max_partial_matches`. `forgets_extremes` says that `min` and
+    `max` remember their best value alone.
     """
 
     pool: StringPool
@@ -180,6 +181,7 @@ class OperatorContext:
     partitioned: bool = False
     instance_ranks: Callable[[], Int64Array] | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES
+    forgets_extremes: bool = False
 
 
 class Stateful(ABC):

@@ -26,7 +26,7 @@ from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
-from siddhi.engine.settled import empties_groups
+from siddhi.engine.settled import empties_groups, forgets_extremes
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -61,7 +61,8 @@ class Query(GraphNode):
         if self.limiter is not None and context.partitioned:
             self.limiter = LimiterPerInstance(lambda: limiter_of(analysed, context.pool), context.instance_ranks)
         several = not isinstance(analysed.input, model.SourceInput)
-        compiler = ExpressionCompiler(context, several=several, in_table=environment.in_table)
+        selecting = replace(context, forgets_extremes=forgets_extremes(analysed))
+        compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
         self.fused = fused_selection(analysed, context)
         self.selector = self.fused or self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from siddhi.analysis import model
 from siddhi.analysis.walk import has_aggregate
+from siddhi.language.ast import EventType
 
 _PAIRING = frozenset(
     {
@@ -21,6 +22,8 @@ _PAIRING = frozenset(
     }
 )
 """Windows out of which every event expires that came out of them, or a reset stands for that."""
+_UNASKED = frozenset({"session", "expressionBatch", "cron"})
+"""Windows that are not sliding and let expired events out although nobody asks for them."""
 _LASTING = ("minForever", "maxForever")
 
 
@@ -41,6 +44,14 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
             return False  # which no reset reaches
         expressions.append(selection.having)
     return all(is_settled(expression) and not _lasts(expression) for expression in expressions)
+
+
+def forgets_extremes(query: model.AnalysedQuery) -> bool:
+    """True when `min` and `max` of `query` remember their best value alone, as in Siddhi: once that has left, the next
+    one to come is the best."""
+    window = query.input.window if isinstance(query.input, model.SourceInput) else None
+    unasked = window is not None and not window.namespace and window.name in _UNASKED
+    return unasked and query.output.events is EventType.CURRENT
 
 
 def _lasts(expression: model.TypedExpression) -> bool:

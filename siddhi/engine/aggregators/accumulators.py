@@ -55,6 +55,7 @@ _LOOPS: dict[int, Callable[..., Any]] = {
     loops.EXTREME: follow_extremes,
     loops.RECORD: follow_records,
     loops.DISTINCT: follow_distincts,
+    loops.BEST: follow_records,
 }
 AnyValues = tuple[AnyArray, BoolArray | None]
 """Values, and where they are not null (None: everywhere)."""
@@ -92,9 +93,11 @@ class Accumulation:
         )
 
 
-def accumulation_of(call: model.Aggregate) -> Accumulation | None:
+def accumulation_of(call: model.Aggregate, *, forgets_extremes: bool = False) -> Accumulation | None:
     """What `call` accumulates, None when it is no aggregate of this kind."""
     kind = None if call.namespace else _KINDS.get(call.name)
+    if kind == loops.EXTREME and forgets_extremes:
+        kind = loops.BEST
     if kind is None:
         return None
     argument = call.arguments[0].type if call.arguments and kind != loops.COUNT else None

@@ -7,12 +7,14 @@ import numpy as np
 from siddhi.engine.aggregators.moves import (
     ADD,
     BEFORE,
+    BEST,
     CELL,
     CLEAR,
     FORM,
     FREE_NODE,
     GROUP_SHIFT,
     ITEM,
+    KIND,
     LARGEST,
     LINE,
     MASK,
@@ -132,9 +134,11 @@ def follow_extremes(  # type: ignore[no-untyped-def] # noqa: PLR0912 - one loop,
 
 @state_kernel
 def follow_records(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
-    """The largest or least of all that ever came, whether it came or went; returns whether a null was written."""
+    """The largest or least of all that ever came, whether it came or went, or, for `BEST`, until an equal one goes;
+    returns whether a null was written."""
     cell, largest, line = plan[number, CELL], plan[number, LARGEST] != 0, plan[number, LINE]
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    ends = REMOVE if plan[number, KIND] == BEST else 0
     nulls = False
     for place in range(count):
         move = moves[place]
@@ -143,7 +147,10 @@ def follow_records(moves, count, plan, number, lines, cells, out, out_valid, wri
             cells[group, cell + 1] = 0
         if move & (ADD | REMOVE) and not is_null(mask, row):
             value = value_at(form, values, row)
-            if cells[group, cell + 1] == 0 or _beats(value, cells[group, cell], form == REAL, largest):
+            if move & ends:
+                if _same(cells[group, cell], value, form == REAL):
+                    cells[group, cell + 1] = 0
+            elif cells[group, cell + 1] == 0 or _beats(value, cells[group, cell], form == REAL, largest):
                 cells[group, cell] = value
                 cells[group, cell + 1] = 1
         if move & WRITE:

@@ -28,7 +28,7 @@ ROW_SHIFT, GROUP_SHIFT = 4, 34
 """A move is `group << GROUP_SHIFT | row << ROW_SHIFT | what it does`."""
 ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
 
-SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT = range(7)
+SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, BEST = range(8)
 KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)
 """Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether the largest or the least
 counts, whether sums are real."""
@@ -36,7 +36,7 @@ FORM, VALUES, MASK, LINE_WIDTH = range(4)
 """Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
 which of them are not null (0: all)."""
 NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
-CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2}
+CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2, BEST: 2}
 """How many cells each kind has; cells of a group that never held anything are 0."""
 
 FREE_NODE, NODES_LEFT, ENTRIES, POOL_SIZE = 0, 1, 2, 3

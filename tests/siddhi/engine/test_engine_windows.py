@@ -228,3 +228,14 @@ def test_of_a_full_window_one_event_leaves_for_a_new_one_even_when_a_late_one_st
         f"partition with (1 of S) begin {query} end;" if partitioned else query, (100, 1), (50, 2), (110, 4)
     )
     assert found == [(1,), (3,), (6,)]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"), [("", [(3, 3), (3, 4), (6, 6)]), ("all events", [(3, 3), (3, 4), (4, 4), (4, 6)])]
+)
+def test_the_best_value_of_a_session_that_is_over_leaves_none_behind_for_current_events(
+    events: str, found: list[tuple[int, int]]
+) -> None:
+    keyed = "from S select v, convert(v % 2, 'string') as k insert into K;"
+    query = f"from K#window.session(10 millisec, k) select min(v) as least, max(v) as most insert {events} into O;"
+    assert answers(keyed + query, (1, 3), (5, 4), (12, 6)) == found
