@@ -16,6 +16,7 @@ from lark.exceptions import UnexpectedInput
 
 from siddhi.errors import Problem, SiddhiParseError
 from siddhi.language import ast
+from siddhi.language.brackets import MISPLACED_BRACKETS
 from siddhi.language.shape import check_definition, check_query
 from siddhi.language.syntax_errors import problem_of
 from siddhi.language.transform.app import PlanTransformer
@@ -90,7 +91,8 @@ def _parse(text: str, start: str) -> object:
     _check_depth(node)
     problems = [*transformer.problems, *_shape_problems(node)]
     if problems:
-        raise SiddhiParseError(problems)
+        # Where something else is wrong as well, the brackets may be right.
+        raise SiddhiParseError([one for one in problems if one.code != MISPLACED_BRACKETS] or problems)
     return node
 
 

@@ -80,7 +80,7 @@ def _check_element(element: ast.StateElement, *, every: bool) -> Iterator[Proble
     elif isinstance(element, ast.EveryElement):
         if every:
             yield Problem("nested-every", "every may not stand inside every", None, element.span)
-        yield from _check_element(element.element, every=True)
+        yield from _check_element(element.element, every=not _holds_silence(element.element))
     elif isinstance(element, ast.LogicalElement):
         yield from _check_logical(element)
     elif isinstance(element, ast.AbsentElement):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lark import Token
 from lark.tree import Meta
 
 from siddhi.errors import Problem
-from siddhi.language import ast
+from siddhi.language import ast, brackets
 from siddhi.language.ast import JoinKind
+from siddhi.language.brackets import Form
 from siddhi.language.transform.base import TransformerBase, span_of
 
+_Element = TypeVar("_Element", bound=ast.StateElement)
 _Count = tuple[int, int]
 _Operand = ast.StreamElement | ast.AbsentElement
 _JoinTail = tuple[ast.Expression | None, tuple[ast.Expression, ...] | None, ast.Expression | None]
@@ -24,6 +26,7 @@ class InputTransformer(TransformerBase):
         super().__init__(text)
         self._separators: set[str] = set()  # met since the last state input; children come before their parent
         self._repetitions: list[Problem] = []  # likewise
+        self._forms: dict[int, tuple[ast.StateElement, Form]] = {}  # by identity, likewise
 
     # ---- one source -------------------------------------------------------------------------------------------------
 
@@ -146,45 +149,62 @@ class InputTransformer(TransformerBase):
         self, meta: Meta, alias: str | None, source: ast.SingleInput, count: _Count | None
     ) -> ast.StreamElement:
         minimum, maximum = count if count is not None else (None, None)
-        return ast.StreamElement(replace(source, alias=alias), minimum, maximum, span=span_of(meta))
+        element = ast.StreamElement(replace(source, alias=alias), minimum, maximum, span=span_of(meta))
+        return self._formed(element, brackets.EVENT)
 
     def absent_element(
         self, meta: Meta, source: ast.SingleInput, waiting: ast.TimeConstant | None
     ) -> ast.AbsentElement:
-        return ast.AbsentElement(source, waiting, span=span_of(meta))
+        return self._formed(ast.AbsentElement(source, waiting, span=span_of(meta)), brackets.SILENCE)
 
     def logical_pair(self, meta: Meta, left: _Operand, operator: Token, right: _Operand) -> ast.LogicalElement:
-        return ast.LogicalElement(operator.casefold(), left, right, span=span_of(meta))
+        silent = isinstance(left, ast.AbsentElement) or isinstance(right, ast.AbsentElement)
+        pair = ast.LogicalElement(operator.casefold(), left, right, span=span_of(meta))
+        return self._formed(pair, brackets.PAIR_WITH_SILENCE if silent else brackets.EVENT)
 
     def state_group(self, meta: Meta, element: ast.StateElement) -> ast.StateElement:
+        form = brackets.in_brackets(self._form(element))
         if isinstance(element, ast.NextElement) and element.within is None:
             inner, within = _lifted_within(element)
             if isinstance(inner, ast.NextElement) and within is not None:
-                return replace(inner, within=within, span=span_of(meta))
-        return element
+                return self._formed(replace(inner, within=within, span=span_of(meta)), form)
+        return self._formed(element, form)
 
     def state_term(
         self, meta: Meta, every: Token | None, element: ast.StateElement, within: ast.TimeConstant | None
     ) -> ast.StateElement:
         if every is not None:
-            return ast.EveryElement(element, within, span=span_of(meta))
+            form = brackets.every(self._form(element))
+            return self._formed(ast.EveryElement(element, within, span=span_of(meta)), form)
         if within is not None:
-            return ast.NextElement((element,), within, span=span_of(meta))
+            return self._formed(ast.NextElement((element,), within, span=span_of(meta)), self._form(element))
         return element
 
     def arrow_chain(self, meta: Meta, *elements: ast.StateElement) -> ast.NextElement:
         self._separators.add("->")
-        return ast.NextElement(elements, span=span_of(meta))
+        form = brackets.chain([self._form(element) for element in elements], sequence=False)
+        return self._formed(ast.NextElement(elements, span=span_of(meta)), form)
 
     def comma_chain(self, meta: Meta, *elements: ast.StateElement) -> ast.NextElement:
         self._separators.add(",")
-        return ast.NextElement(elements, span=span_of(meta))
+        form = brackets.chain([self._form(element) for element in elements], sequence=True)
+        return self._formed(ast.NextElement(elements, span=span_of(meta)), form)
 
     def state_input(self, meta: Meta, element: ast.StateElement) -> ast.SingleInput | ast.StateInput:
         if isinstance(element, ast.StreamElement) and element.minimum is None and element.input.alias is None:
+            self._forms.clear()
             return element.input
-        element, within = _lifted_within(element)
         sequence = "," in self._separators
+        if self._form(element).bracketed and not self._brackets_may_stand(element, sequence=sequence):
+            self.legacy.append(
+                Problem(
+                    brackets.MISPLACED_BRACKETS,
+                    "brackets may not stand here like this",
+                    "leave out those that group nothing, and those around the first elements of a sequence",
+                    element.span,
+                )
+            )
+        element, within = _lifted_within(element)
         if len(self._separators) > 1:
             self._problem(
                 "mixed-pattern-and-sequence",
@@ -205,7 +225,24 @@ class InputTransformer(TransformerBase):
             )
         self._repetitions.clear()
         self._separators.clear()
+        self._forms.clear()
         return ast.StateInput(element, sequence, within, span=span_of(meta))
+
+    def _brackets_may_stand(self, whole: ast.StateElement, *, sequence: bool) -> bool:
+        if not sequence:
+            return brackets.is_pattern(self._form(whole))
+        if not isinstance(whole, ast.NextElement):
+            return False
+        first, *rest = whole.elements
+        bare = first.element if isinstance(first, ast.EveryElement) else first
+        return brackets.is_sequence(self._form(bare), [self._form(element) for element in rest])
+
+    def _form(self, element: ast.StateElement) -> Form:
+        return self._forms[id(element)][1]
+
+    def _formed(self, element: _Element, form: Form) -> _Element:
+        self._forms[id(element)] = (element, form)
+        return element
 
     def _checked_count(self, meta: Meta, minimum: int, maximum: int) -> _Count:
         if max(minimum, maximum) > 0x7FFFFFFF:
