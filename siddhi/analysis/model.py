@@ -48,8 +48,8 @@ class AttributeValue:
     """Attribute `name` of the input in slot `slot`.
 
     Slot 0 is the only input of a single-stream query, 0 and 1 the left and right of a join, and a pattern's elements
-    are numbered in text order from 0. `index` is set for a counted element's `e[k]`; without it a counted element gives
-    the last event in filters and (`all_events`) a list in the selection.
+    are numbered in text order from 0. `index` is set for a counted element's `e[k]`, and where the selection
+    means its first event; without it a counted element gives the last event, or (`all_events`) a list.
     """
 
     slot: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from siddhi.analysis.context import Context
 from siddhi.analysis.inputs import analyse_chain
 from siddhi.analysis.model import (
@@ -25,9 +27,10 @@ def analyse_state(context: Context, state: ast.StateInput) -> StateMachine | Non
 
 
 def state_slots(machine: StateMachine) -> tuple[Slot, ...]:
-    """The slots of a state machine, as its selection sees them."""
+    """The slots of a state machine, as its selection sees them: of a pair, Siddhi has the right side first."""
     return tuple(
-        Slot(element.slot, element.input.reference, element.input.output, element.counted) for element in machine.slots
+        Slot(element.slot, element.input.reference, element.input.output, element.counted, named=_is_named(element))
+        for element in _in_order(machine.steps)
     )
 
 
@@ -143,6 +146,21 @@ def _waits_for_silence(element: ast.StateElement) -> bool:
     if isinstance(element, ast.NextElement):
         return any(_waits_for_silence(part) for part in element.elements)
     return isinstance(element.element if isinstance(element, ast.EveryElement) else element, ast.AbsentElement)
+
+
+def _in_order(steps: Iterable[PatternStep]) -> Iterator[PatternElement]:
+    for step in steps:
+        if isinstance(step, PatternElement):
+            yield step
+        elif isinstance(step, LogicalPair):
+            yield from (step.right, step.left)
+        else:
+            yield from _in_order(step.steps)
+
+
+def _is_named(element: PatternElement) -> bool:
+    syntax = element.input.syntax
+    return syntax is not None and syntax.alias not in {None, syntax.source}
 
 
 def _is_counted(leaf: _Leaf) -> bool:

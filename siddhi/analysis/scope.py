@@ -14,13 +14,15 @@ from siddhi.language.ast import AttributeType, SourceReference
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
-    hold several events; `index` is which event a reference without an index means (`first`, `last` of a window)."""
+    hold several events; `named` that it has an alias; `index` is which event a reference without an index means
+    (`first`, `last` of a window)."""
 
     number: int
     reference: str
     schema: Schema
     counted: bool = False
     hidden: bool = False
+    named: bool = False
     index: ast.EventIndex | None = None
 
 
@@ -28,16 +30,18 @@ class Slot:
 class Scope:
     """Where an expression stands.
 
-    Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, then of the only slot
-    that has them. `tables`, innermost first, are those whose rows are meant by `T.attribute`. `lists` says that a
-    counted slot without an index gives all its events (selection), not the last. `aggregates` says whether aggregates
-    may be called, `tables_searched` whether `in` may stand there, `place` what to call it in messages.
+    Names without a qualifier mean attributes of `output` first (if set), then of the `own` slot, or without one of the
+    only slot that has them. `tables`, innermost first, are those whose rows are meant by `T.attribute`. Of a counted
+    slot a reference without an index means the last event, or the first when `firsts` is set (from `select` on), or all
+    its events when `lists` is set too and the reference is by an alias. `aggregates` says whether aggregates may be
+    called, `tables_searched` whether `in` may stand there, `place` what to call it in messages.
     """
 
     slots: tuple[Slot, ...] = ()
     own: int | None = None
     output: Schema | None = None
     tables: tuple[Schema, ...] = ()
+    firsts: bool = False
     lists: bool = False
     aggregates: bool = True
     tables_searched: bool = True
@@ -59,16 +63,14 @@ class Scope:
         slot = self.slot_of(reference)
         if slot is None or self._refuses_hidden(slot, reference.span, problems):
             return None
-        return EventReference(slot.number, reference.index or slot.index)
+        return EventReference(slot.number, reference.index or self._index(slot))
 
     def _resolve_plain(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         name = attribute.name
         if self.output is not None and name in self.output:
             return OutputValue(name, self.output.type_of(name))
         own = next((slot for slot in self.slots if slot.number == self.own), None)
-        if own is not None and name in own.schema:
-            return _value(own, attribute, None, lists=self.lists)
-        having = [slot for slot in self.slots if name in slot.schema]
+        having = [slot for slot in (self.slots if own is None else (own,)) if name in slot.schema]
         if len(having) > 1:
             places = " and ".join(f"'{slot.reference}'" for slot in having)
             hint = f"write '{having[0].reference}.{name}'"
@@ -77,7 +79,7 @@ class Scope:
         if having:
             if self._refuses_hidden(having[0], attribute.span, problems):
                 return None
-            return _value(having[0], attribute, None, lists=self.lists)
+            return self._value(having[0], attribute, None)
         self._unknown(attribute, problems)
         return None
 
@@ -87,10 +89,13 @@ class Scope:
         known = [known_name for schema in schemas for known_name in schema.names()]
         hint = did_you_mean(name, known)
         table = next((table for table in self.tables if name in table), None)
+        place = next((slot for slot in self.slots if name in slot.schema), None)
         if table is not None:
             hint = f"write '{table.id}.{name}' for the table's attribute"
         elif name.casefold() == "null":
             hint = "test for null with `is null`"
+        elif place is not None:
+            hint = f"write '{place.reference}.{name}'"
         elif hint is None and self.output is not None and self.place in {"having", "order by"}:
             hint = f"{self.place} sees what is selected only: add '{name}' to `select`"
         where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in self.slots)
@@ -125,7 +130,7 @@ class Scope:
                 did_you_mean(attribute.name, slot.schema.names()),
             )
             return None
-        return _value(slot, attribute, source, lists=self.lists)
+        return self._value(slot, attribute, source)
 
     def _table_value(self, attribute: ast.Attribute, table: Schema, problems: Problems) -> TableValue | None:
         if attribute.name not in table:
@@ -142,9 +147,13 @@ class Scope:
             problems.add("forward-reference", message, span, hint)
         return slot.hidden
 
+    def _value(self, slot: Slot, attribute: ast.Attribute, source: SourceReference | None) -> AttributeValue:
+        index = source.index if source is not None else None
+        if slot.counted and self.lists and source is not None and slot.named and index is None:
+            return AttributeValue(slot.number, attribute.name, AttributeType.OBJECT, all_events=True)
+        type_ = slot.schema.type_of(attribute.name)
+        return AttributeValue(slot.number, attribute.name, type_, index or self._index(slot))
 
-def _value(slot: Slot, attribute: ast.Attribute, source: SourceReference | None, *, lists: bool) -> AttributeValue:
-    index = (source.index if source is not None else None) or slot.index
-    if slot.counted and lists and index is None:
-        return AttributeValue(slot.number, attribute.name, AttributeType.OBJECT, all_events=True)
-    return AttributeValue(slot.number, attribute.name, slot.schema.type_of(attribute.name), index)
+    def _index(self, slot: Slot) -> ast.EventIndex | None:
+        """Which event of `slot` a reference without an index means."""
+        return ast.EventIndex(0) if slot.counted and self.firsts else slot.index

@@ -66,7 +66,7 @@ def _attributes(
 ) -> tuple[OutputExpression, ...] | None:
     if selection.attributes is None:
         return _all_attributes(context, selection, source)
-    expressions = context.expressions(Scope(source.slots, lists=True, place="select"))
+    expressions = context.expressions(Scope(source.slots, firsts=True, lists=True, place="select"))
     found: dict[str, OutputExpression] = {}
     complete = True
     for attribute in selection.attributes:
@@ -98,10 +98,7 @@ def _all_attributes(
                 message = f"'*' would give two outputs called '{name}'"
                 context.problems.add("duplicate-output", message, selection.span, "select them by name with `as`")
                 return None
-            if slot.counted:
-                value = AttributeValue(slot.number, name, AttributeType.OBJECT, all_events=True)
-            else:
-                value = AttributeValue(slot.number, name, attribute_type)
+            value = AttributeValue(slot.number, name, attribute_type, ast.EventIndex(0) if slot.counted else None)
             found[name] = OutputExpression(name, value, value.type)
     return tuple(found.values())
 
@@ -109,7 +106,7 @@ def _all_attributes(
 def _group_by(
     context: Context, selection: ast.Selection, source: SelectionInput
 ) -> tuple[AttributeValue | EventReference, ...]:
-    scope = Scope(source.slots, lists=True, place="group by")
+    scope = Scope(source.slots, firsts=True, lists=True, place="group by")
     found: list[AttributeValue | EventReference] = []
     for attribute in selection.group_by:
         typed: TypedExpression | None = None
@@ -136,7 +133,7 @@ def _having(
         context.problems.add("bare-having", "having needs a condition", selection.having.span, hint)
         return None
     slots = source.slots if source.several else ()
-    scope = Scope(slots, output=schema, lists=True, place="having")
+    scope = Scope(slots, output=schema, firsts=True, place="having")
     typed = context.expressions(scope).analyse_condition(selection.having, "having")
     if isinstance(typed, ConstantValue | Aggregate):
         hint = "compare it, as in `… == true`"
@@ -150,7 +147,7 @@ def _order_by(
 ) -> tuple[SortKey, ...]:
     if schema is None:
         return ()
-    scope = Scope(source.slots if source.several else (), output=schema, lists=True, place="order by")
+    scope = Scope(source.slots if source.several else (), output=schema, firsts=True, place="order by")
     keys: list[SortKey] = []
     for order in selection.order_by:
         typed = scope.resolve(order.attribute, context.problems)

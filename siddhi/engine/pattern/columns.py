@@ -101,10 +101,8 @@ class SlotReader:
             return None
         return event.timestamp if self._attribute < 0 else event.values[self._attribute]
 
-    def _list(self, chain: Sequence[PatternEvent] | None) -> list[Any] | None:
-        if chain is None:
-            return None
-        values = [event.values[self._attribute] for event in chain]
+    def _list(self, chain: Sequence[PatternEvent] | None) -> list[Any]:
+        values = [event.values[self._attribute] for event in chain or ()]
         if self._layout.types[self._attribute] is AttributeType.STRING:
             return [None if code is None else self._pool.text(code) for code in values]
         return values
