@@ -34,7 +34,6 @@ from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
 from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
 from siddhi.engine.pattern.chain_sequence import run_sequence
-from siddhi.engine.pattern.deliveries import gathers_matches
 from siddhi.engine.pattern.joining import joined_chains
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
@@ -71,7 +70,7 @@ class ChainOperator(MergingOperator):
         self._sequence = machine.sequence
         self._chained = not machine.sequence and bool(chained.any())
         self._list_bounded = not machine.sequence and bool((bounded & ~chained).any())
-        self._gathers = gathers_matches(machine)
+        self._gathers = self._source_of.count(self._source_of[-1]) > 1  # then an event's matches leave as one chunk
         self._run = run_sequence if machine.sequence else run_pattern
         self._reader = EventReader(layout.columns, len(self.sources))
         self._output = ChainOutput(machine, read, context.pool)

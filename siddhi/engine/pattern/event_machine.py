@@ -17,7 +17,6 @@ from siddhi.engine.pattern.absent import Progress
 from siddhi.engine.pattern.alarm_clock import AlarmClock
 from siddhi.engine.pattern.columns import SlotReader, layouts
 from siddhi.engine.pattern.conditions import SlotCondition, filter_expressions, filters_of, split_filter
-from siddhi.engine.pattern.deliveries import gathers_matches
 from siddhi.engine.pattern.element_reader import ElementReader
 from siddhi.engine.pattern.joining import joined_machines
 from siddhi.engine.pattern.limit import PartialLimit
@@ -35,35 +34,24 @@ WHOLE_APP = 0
 
 @dataclass(slots=True)
 class _Output:
-    """The matches of a step, with the order, clock and partition instance of each, and the number of what completed
-    it: those of one event have one number, those of silence a number each."""
+    """The matches of a step, with the order, clock and partition instance of each, and the number of the chunk in which
+    it leaves."""
 
     matches: list[Match]
     orders: list[int]
     clocks: list[int]
     partitions: list[int]
-    causes: list[int]
-    cause: int = 0
+    chunks: list[int]
 
-    def next_event(self) -> None:
-        """Matches from now on are completed by another event."""
-        self.cause += 1
-
-    def add_of_event(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
-        self._add(matches, order, clock, partition)
-        self.causes.extend([self.cause] * len(matches))
-
-    def add_of_silence(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
-        self._add(matches, order, clock, partition)
-        self.causes.extend(range(self.cause + 1, self.cause + 1 + len(matches)))
-        self.cause += len(matches)
-
-    def _add(self, matches: list[Match], order: int, clock: int, partition: int) -> None:
+    def add(self, matches: list[Match], order: int, clock: int, partition: int, *, together: bool = False) -> None:
+        """Adds matches that leave `together`, or each by itself."""
         self.matches.extend(matches)
         count = len(matches)
         self.orders.extend([order] * count)
         self.clocks.extend([clock] * count)
         self.partitions.extend([partition] * count)
+        chunk = self.chunks[-1] + 1 if self.chunks else 0
+        self.chunks.extend([chunk] * count if together else range(chunk, chunk + count))
 
 
 class EventMachineOperator(MergingOperator):
@@ -102,7 +90,7 @@ class EventMachineOperator(MergingOperator):
             tuple(slot for slot in offered if source_key(machine.slots[slot].input) == source)
             for source in self.sources
         )
-        self._gathers = gathers_matches(machine)
+        self._gathers = any(len(slots) > 1 for slots in self._offered)
         self._timed = any(element.absent for element in machine.slots)
         self._progress = Progress()
         self._machines: dict[int, Machine] = {}
@@ -230,14 +218,13 @@ class EventMachineOperator(MergingOperator):
             machine = self._machines[key]
             slots = self._offered[source]
             self._progress.order = order
-            output.next_event()
             machine.prepare(slots, events[slots[0]][row].timestamp)
             for slot in slots:
                 condition = self._conditions[slot]
                 condition.clock, condition.partition = clock, key
                 matches = machine.offer(slot, events[slot][row], passes=passing[slot][row])
                 if matches and machine.hands_out(slots):
-                    output.add_of_event(matches, order, clock, key)
+                    output.add(matches, order, clock, key, together=len(slots) > 1)
                 self._book_failure(slot, order, step)
             self._note_alarm(key)
 
@@ -276,7 +263,7 @@ class EventMachineOperator(MergingOperator):
             reached = int(step.clocks[(due_order - 1) // 2]) if due_order else step.floor
             now = max(due, step.floor, reached, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
-            output.add_of_silence(self._machines[key].wake(now), due_order, now, key)
+            output.add(self._machines[key].wake(now), due_order, now, key)
             self._note_alarm(key)
             place = self._alarm_place(key, step)
             if place is None or place[1] > latest:
@@ -311,5 +298,5 @@ class EventMachineOperator(MergingOperator):
             {name: reader.column(rows) for name, reader in self._readers.items()},
             None,
             np.array(output.partitions, dtype=np.int64) if self._context.partitioned else None,
-            np.array(output.causes, dtype=np.int64) if self._gathers and len(matches) > 1 else None,
+            np.array(output.chunks, dtype=np.int64) if self._gathers and len(matches) > 1 else None,
         )
