@@ -68,7 +68,7 @@ def _analyse_write(context: Context, query: ast.OnDemandQuery) -> AnalysedOnDema
         if selected is None:
             return None
         selection, schema = selected
-    elif isinstance(output, ast.InsertInto):
+    elif isinstance(output, ast.InsertInto) or (isinstance(output, ast.Update) and output.insert):
         context.problems.add("no-output", "what is to be inserted? `select` is missing", query.span)
         return None
     typed = analyse_output(context, output, None, Schema("", schema.attributes))

@@ -36,6 +36,9 @@ def run_on_demand(
     rows = _one_row(clock)
     if query.selection is not None:
         rows = _select(query, rows, context)
+    else:  # as in Siddhi, names that no `select` gives are those of an event that has nothing
+        nulls = {name: Column.nulls(type_, context.pool, 1) for name, type_ in output.schema.attributes}
+        rows = rows.with_columns(nulls)
     compiler = ExpressionCompiler(context, in_table=environment.in_table)
     refused = TableWriter(output, environment.tables[output.target], compiler).write(rows)
     if refused:

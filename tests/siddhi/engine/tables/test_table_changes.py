@@ -1,0 +1,49 @@
+"""What changes of a table do that a row at a time does not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.on_demand import analyse_on_demand_query
+from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import SiddhiAnalysisError
+from siddhi.language.parser import parse, parse_on_demand_query
+from siddhi.testing import record_batch
+
+STREAMS = "@app:playback define stream Put (k string, x int, y int); define stream Change (k string, x int, y int);"
+
+
+def started(table: str, change: str = "") -> AppRuntime:
+    runtime = AppRuntime(analyse(parse(f"{STREAMS} {table}; from Put insert into T; {change}")))
+    runtime.start(0)
+    return runtime
+
+
+def send(runtime: AppRuntime, stream: str, *rows: tuple[Any, ...]) -> None:
+    events = [{"timestamp": 1, "data": list(row)} for row in rows]
+    runtime.send(stream, record_batch(runtime.app.streams[stream].schema, events))
+
+
+def asked(runtime: AppRuntime, question: str) -> list[tuple[Any, ...]] | None:
+    found: pa.RecordBatch | None = runtime.query(analyse_on_demand_query(parse_on_demand_query(question), runtime.app))
+    return None if found is None else [tuple(row[name] for name in ("k", "x", "y")) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("key", ["", "@PrimaryKey('k')"])
+def test_names_that_no_select_gives_are_null_in_a_change_from_outside(key: str) -> None:
+    runtime = started(f"{key} define table T (k string, x int, y int)")
+    send(runtime, "Put", ("a", 1, 2), ("b", 3, 4))
+    runtime.query(analyse_on_demand_query(parse_on_demand_query("delete T on k == 'a'"), runtime.app))
+    assert asked(runtime, "from T") == [("a", 1, 2), ("b", 3, 4)]
+    runtime.query(analyse_on_demand_query(parse_on_demand_query("update T set T.x = y + 1 on T.k == 'b'"), runtime.app))
+    assert asked(runtime, "from T") == [("a", 1, 2), ("b", None, 4)]
+
+
+def test_an_upsert_from_outside_needs_something_to_insert() -> None:
+    runtime = started("define table T (k string, x int, y int)")
+    with pytest.raises(SiddhiAnalysisError, match="`select` is missing"):
+        analyse_on_demand_query(parse_on_demand_query("update or insert into T on T.k == 'a'"), runtime.app)
