@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def string_hash(text: str) -> int:
@@ -20,10 +20,14 @@ def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
     `among`: how many keys the map has when `keys` are but some of them.
     """
     listed = list(keys)
-    count = len(listed) if among is None else among
+    return [listed[place] for place in hash_order([string_hash(key) for key in listed], among)]
+
+
+def hash_order(hashes: Sequence[int], among: int | None = None) -> list[int]:
+    """The places of keys with these hash codes, in the order of `hash_map_order`."""
+    count = len(hashes) if among is None else among
     size = 16
     while count > size * 3 // 4:
         size *= 2
-    hashes = [string_hash(key) for key in listed]
     buckets = [(value ^ value >> 16) & (size - 1) for value in hashes]
-    return [listed[place] for place in sorted(range(len(listed)), key=buckets.__getitem__)]
+    return sorted(range(len(hashes)), key=buckets.__getitem__)

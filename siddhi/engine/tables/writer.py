@@ -20,6 +20,7 @@ from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.expressions.operators import NUMERIC
+from siddhi.engine.java_order import hash_order
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.steps import split_chunks
@@ -39,7 +40,7 @@ class TableWriter:
         assigned = () if self._replaces_rows(output) else output.assignments
         settled = self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
-        assignments = [one for one in assigned or plain if one.attribute not in settled]
+        assignments = [one for one in _in_order(assigned or plain, table) if one.attribute not in settled]
         self.assignments = [(one.attribute, compiler.compile(one.value)) for one in assignments]
         values = [part for one in assignments for part in walk(one.value)]
         self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
@@ -196,6 +197,15 @@ class TableWriter:
             return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
         column = to_column(value, type_, self.table.pool, size)
         return column if type_ is wanted else Column.of(wanted, self.table.pool, column.to_list())
+
+
+def _in_order(assignments: Sequence[model.Assignment], table: Table) -> list[model.Assignment]:
+    """The last assignment of each attribute, in the order in which Siddhi makes them: that of the table's attributes in
+    a Java hash map."""
+    last = {one.attribute: one for one in assignments}
+    names = list(last)
+    attributes = list(table.types)
+    return [last[names[place]] for place in hash_order([attributes.index(name) for name in names])]
 
 
 _NONE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -47,3 +47,19 @@ def test_an_upsert_from_outside_needs_something_to_insert() -> None:
     runtime = started("define table T (k string, x int, y int)")
     with pytest.raises(SiddhiAnalysisError, match="`select` is missing"):
         analyse_on_demand_query(parse_on_demand_query("update or insert into T on T.k == 'a'"), runtime.app)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "row"),
+    [
+        ("set T.y = T.x, T.x = T.y", ("a", 2, 2)),
+        ("set T.x = T.y, T.y = T.x", ("a", 2, 2)),
+        ("set T.x = T.x + 1, T.x = T.x + 10", ("a", 11, 2)),
+    ],
+)
+def test_attributes_are_set_in_the_order_of_the_table_and_each_once(assignments: str, row: tuple[Any, ...]) -> None:
+    change = f"from Change update T {assignments} on T.k == k;"
+    runtime = started("define table T (k string, x int, y int)", change)
+    send(runtime, "Put", ("a", 1, 2))
+    send(runtime, "Change", ("a", 0, 0))
+    assert asked(runtime, "from T") == [row]
