@@ -149,15 +149,11 @@ class Table:
             self._compact()
 
     def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
-        """The rows at `places`, each named once, have the values of `changes`, but for those whose new primary key is
-        in use; returns how many have not."""
-        refused = 0
-        if self._key is not None and not changes.keys().isdisjoint(self.primary_key):
-            kept = self._free_keys(places, changes, self._key)
-            if len(kept) < len(places):
-                refused = len(places) - len(kept)
-                places = places[kept]
-                changes = {name: column.take(kept) for name, column in changes.items()}
+        """The rows at `places`, each named once, have the values of `changes`. Where these give a primary key that is
+        in use none of the rows is changed; returns how many are not."""
+        rekeyed = not changes.keys().isdisjoint(self.primary_key)
+        if rekeyed and self._key is not None and self._collide(places, changes, self._key):
+            return len(places)
         touched = [index for index in self._indexes.values() if not changes.keys().isdisjoint(index.names)]
         for index in touched:
             index.remove(places)
@@ -166,25 +162,15 @@ class Table:
             self._set_valid(name, places, column)
         for index in touched:
             index.add(places, self._keys(index, self.columns(places, index.names), len(places)))
-        return refused
+        return 0
 
-    def _free_keys(self, places: Int64Array, changes: Mapping[str, Column], key: HashIndex) -> Int64Array:
-        """Which of the rows at `places`, one after the other, may take their new keys. A key that an earlier one of
-        them gives up is free."""
+    def _collide(self, places: Int64Array, changes: Mapping[str, Column], key: HashIndex) -> bool:
+        """True when `changes` give two of the rows at `places` one key, or one of them that of another row."""
         columns = self.columns(places, key.names) | {n: c for n, c in changes.items() if n in key.names}
-        old = self._keys(key, self.columns(places, key.names), len(places))
         new = self._keys(key, columns, len(places))
-        kept = []
-        taken: dict[bytes, bool] = {}
-        in_use = key.first(new)[0] >= 0
-        for row in range(len(places)):
-            wanted, given = new[row].tobytes(), old[row].tobytes()
-            if wanted != given:
-                if taken.get(wanted, bool(in_use[row])):
-                    continue
-                taken[given], taken[wanted] = False, True
-            kept.append(row)
-        return np.array(kept, dtype=np.int64)
+        found, _ = key.first(new)
+        others = found[found >= 0]
+        return len(np.unique(new, axis=0)) < len(new) or not np.isin(others, places).all()
 
     def _compact(self) -> None:
         """Rows move together, in order, and the indexes follow."""

@@ -63,3 +63,15 @@ def test_attributes_are_set_in_the_order_of_the_table_and_each_once(assignments:
     send(runtime, "Put", ("a", 1, 2))
     send(runtime, "Change", ("a", 0, 0))
     assert asked(runtime, "from T") == [row]
+
+
+def test_a_change_that_gives_a_key_in_use_changes_no_row() -> None:
+    change = "from Change update T set T.k = k, T.y = y on T.x == x;"
+    runtime = started("@PrimaryKey('k') define table T (k string, x int, y int)", change)
+    send(runtime, "Put", ("a", 1, 2), ("b", 1, 2), ("c", 2, 2))
+    send(runtime, "Change", ("z", 1, 9))  # one key for two rows
+    send(runtime, "Change", ("b", 1, 8))  # that of one of them
+    send(runtime, "Change", ("a", 2, 7))  # that of another row
+    assert asked(runtime, "from T") == [("a", 1, 2), ("b", 1, 2), ("c", 2, 2)]
+    send(runtime, "Change", ("d", 2, 6))
+    assert asked(runtime, "from T") == [("a", 1, 2), ("b", 1, 2), ("d", 2, 6)]
