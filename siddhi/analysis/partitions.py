@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from siddhi.analysis.annotations import partition_purge
 from siddhi.analysis.context import Context
-from siddhi.analysis.model import AnalysedPartition, AnalysedQuery, PartitionKey, Schema
+from siddhi.analysis.model import AnalysedPartition, AnalysedQuery, PartitionKey, Schema, SourceKind
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.language import ast
 
@@ -26,7 +26,11 @@ def _analyse_key(context: Context, key: ast.ValuePartition | ast.RangePartition)
     found = context.symbols.find_source(ast.SingleInput(key.stream, span=key.span), context.problems)
     if found is None:
         return None
-    _, name, schema = found
+    kind, name, schema = found
+    if kind in {SourceKind.TABLE, SourceKind.AGGREGATION}:
+        message = f"{kind.value} '{name}' brings no events that could have a key"
+        context.problems.add("not-a-stream", message, key.span, "give keys to streams and named windows")
+        return None
     scope = Scope((Slot(0, name, schema),), aggregates=False, place="a partition key")
     expressions = context.expressions(scope)
     if isinstance(key, ast.ValuePartition):

@@ -120,6 +120,8 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from e1=S#log() -> e2=T select e2.x as x insert into O", "not-in-patterns", "query of its own"),
         ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
         ("partition with (a of S, b of S) begin from S insert into O; end", "duplicate-partition-key", "'S'"),
+        ("partition with (v of Tb) begin from S insert into O; end", "not-a-stream", "named windows"),
+        ("partition with (b of Ag) begin from S insert into O; end", "not-a-stream", "named windows"),
         ("partition with (a + 1 as 'x' of S) begin from S insert into O; end", "not-a-condition", "range"),
         ("partition with (sum(a) of S) begin from S insert into O; end", "aggregate-not-here", "partition key"),
         ("partition with (a of S) begin from #M insert into O; end", "unknown-stream", "'#M'"),
