@@ -122,7 +122,7 @@ def element_name(annotations: tuple[ast.Annotation, ...], problems: Problems) ->
 
 def key_attributes(annotation: ast.Annotation) -> tuple[tuple[str, ast.Span], ...]:
     """The attribute names that `@PrimaryKey('a', 'b')` lists."""
-    return tuple((element.value, element.span) for element in annotation.elements)
+    return tuple((element.value.strip(), element.span) for element in annotation.elements)
 
 
 @dataclass(frozen=True, slots=True)

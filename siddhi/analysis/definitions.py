@@ -62,7 +62,7 @@ def _define(context: Context, definition: ast.Definition) -> None:
 def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
     schema = _schema(definition)
     known = context.symbols.streams.get(definition.id)
-    if known is not None and known.schema == schema:
+    if known is not None and known.syntax == definition:
         return
     if not _is_new(context, definition):
         return
@@ -80,17 +80,18 @@ def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
 
 
 def _define_table(context: Context, definition: ast.TableDefinition) -> None:
+    known = context.symbols.tables.get(definition.id)
+    if known is not None and known.syntax == definition:
+        return
     if not _is_new(context, definition):
         return
     schema = _schema(definition)
     key = find_only(definition.annotations, "PrimaryKey", context.problems)
     key_names: list[str] = []
     if key is not None:
-        key_names = _existing(context, schema, key)
+        key_names = list(dict.fromkeys(_existing(context, schema, key)))
         if not key.elements:
             context.problems.add("missing-option", "@PrimaryKey needs at least one attribute", key.span)
-        if len(set(key_names)) < len(key_names):
-            context.problems.add("duplicate-attribute", "@PrimaryKey names an attribute twice", key.span)
     indexes: list[str] = []
     for index in find_all(definition.annotations, "Index"):
         if len(index.elements) != 1:

@@ -174,9 +174,8 @@ def _assignments(context: Context, output: ast.Update, table: Schema, schema: Sc
     scope = Scope(output=schema, tables=(table,), aggregates=False, place="set")
     found: list[Assignment] = []
     for assignment in output.assignments:
-        name = assignment.attribute.name
-        qualifier = assignment.attribute.source
-        if name not in table or (qualifier is not None and qualifier.name != table.id):
+        name = assignment.attribute.name  # as in Siddhi of the table, whatever stands in front of it
+        if name not in table:
             message = f"table '{table.id}' has no attribute '{name}' to set"
             hint = did_you_mean(name, table.names())
             context.problems.add("unknown-attribute", message, assignment.attribute.span, hint)

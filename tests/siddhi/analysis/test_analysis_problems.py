@@ -140,6 +140,8 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
     [
         ("define stream S (a long)", "duplicate-definition"),
         ("define table S (a int)", "duplicate-definition"),
+        ("@async(workers='2') define stream T (a int, x bool)", "duplicate-definition"),
+        ("define table Tb (k string, v int)", "duplicate-definition"),
         ("define window V (a int) nothing(3)", "unknown-window"),
         ("@PrimaryKey('z') define table U (k string)", "unknown-attribute"),
         ("@Index('k', 'v') define table U (k string, v int)", "wrong-option"),
@@ -197,3 +199,17 @@ def test_a_problem_is_shown_under_the_words_that_are_wrong() -> None:
         "         ^^^^^^^^^\n"
         "hint: did you mean 'Departures'?"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "define stream T (a int, x bool);",
+        "@PrimaryKey('k') define table Tb (k string, v int);",
+        "@PrimaryKey('k', 'k') define table U (k string);",
+        "@PrimaryKey(' k ') @Index(' v ') define table U (k string, v int);",
+        "from S select b as k, a as v update Tb set Other.v = v on Tb.k == k;",
+    ],
+)
+def test_what_siddhi_takes_is_taken(text: str) -> None:
+    analyse(parse(DEFINITIONS + text))
