@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from siddhi.analysis.annotations import app_settings, element_name
 from siddhi.analysis.calls import CallChecker
 from siddhi.analysis.catalogue import builtin_registry
@@ -49,41 +51,82 @@ def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
 
 
 class _ElementAnalyser:
-    """Analyses queries and partitions in text order and counts them for their names."""
+    """Analyses queries and partitions in text order and counts them for their names.
+
+    Queries outside of partitions, and partitions, have names of their own; the names inside a partition are its own as
+    well. What the engine calls a query is unique all the same.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._queries = 0
         self._partitions = 0
-        self._names: set[str] = set()
+        self._outside: set[str] = set()
+        self._given: set[str] = set()
 
     def analyse(self, elements: tuple[ast.ExecutionElement, ...]) -> tuple[AnalysedQuery | AnalysedPartition, ...]:
+        self._given = set(self._names_outside(elements))
         found: list[AnalysedQuery | AnalysedPartition] = []
         for element in elements:
-            typed = self._partition(element) if isinstance(element, ast.Partition) else self._query(element)
+            if isinstance(element, ast.Partition):
+                found.append(self._partition(element))
+                continue
+            position = self._queries
+            typed = analyse_query(self._context, element, self._name(element, self._outside), position)
             if typed is not None:
                 found.append(typed)
         return tuple(found)
 
-    def _query(self, query: ast.Query) -> AnalysedQuery | None:
-        position = self._queries
+    def _names_outside(self, elements: tuple[ast.ExecutionElement, ...]) -> Iterator[str]:
+        """The names of the queries that stand in no partition."""
+        number = 0
+        for element in elements:
+            if isinstance(element, ast.Partition):
+                number += len(element.queries)
+            else:
+                number += 1
+                yield _written_name(element, Problems()) or f"query_{number}"
+
+    def _name(self, query: ast.Query, taken: set[str]) -> str:
+        """The name of the next query, put to those that are `taken` where it stands."""
         self._queries += 1
-        name, span = element_name(query.annotations, self._context.problems)
-        if name is not None and name in self._names:
+        name = _written_name(query, self._context.problems) or f"query_{self._queries}"
+        self._take(name, query, taken)
+        return name
+
+    def _take(self, name: str, element: ast.ExecutionElement, taken: set[str]) -> None:
+        if name in taken:
             message = f"two queries are called '{name}'"
+            _, span = element_name(element.annotations, Problems())
+            span = element.span if span is ast.NOWHERE else span
             self._context.problems.add("duplicate-query-name", message, span)
-        name = name if name is not None else f"query_{self._queries}"
-        self._names.add(name)
-        return analyse_query(self._context, query, name, position)
+        taken.add(name)
 
     def _partition(self, partition: ast.Partition) -> AnalysedPartition:
         self._partitions += 1
         context, symbols = self._context, self._context.symbols
         keys = analyse_keys(context, partition)
-        name, _ = element_name(partition.annotations, context.problems)
+        written = _written_name(partition, context.problems)
+        if written is not None:
+            self._take(written, partition, self._outside)
+        name = written or f"partition_{self._partitions}"
         symbols.inner_streams = {}
-        queries = [self._query(query) for query in partition.queries]
+        inside: set[str] = set()
+        queries = [self._inside(query, name, inside) for query in partition.queries]
         inner_streams, symbols.inner_streams = symbols.inner_streams, None
         symbols.broken = {broken for broken in symbols.broken if not broken.startswith("#")}
         typed = tuple(query for query in queries if query is not None)
-        return finish_partition(context, partition, name or f"partition_{self._partitions}", keys, typed, inner_streams)
+        return finish_partition(context, partition, name, keys, typed, inner_streams)
+
+    def _inside(self, query: ast.Query, partition: str, taken: set[str]) -> AnalysedQuery | None:
+        position = self._queries
+        name = self._name(query, taken)
+        if name in self._given:
+            name = f"{name} of {partition}"
+        self._given.add(name)
+        return analyse_query(self._context, query, name, position)
+
+
+def _written_name(element: ast.ExecutionElement, problems: Problems) -> str | None:
+    name, _ = element_name(element.annotations, problems)
+    return name

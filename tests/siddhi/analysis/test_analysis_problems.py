@@ -119,6 +119,17 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ),
         ("from e1=S#log() -> e2=T select e2.x as x insert into O", "not-in-patterns", "query of its own"),
         ("@info(name='q') from S insert into A; @info(name='q') from S insert into B", "duplicate-query-name", "'q'"),
+        ("@info(name='query_2') from S insert into A; from S insert into B", "duplicate-query-name", "'query_2'"),
+        (
+            "@info(name='p') from S insert into A; @info(name='p') partition with (a of S) begin from S insert into B end",  # noqa: E501
+            "duplicate-query-name",
+            "'p'",
+        ),
+        (
+            "partition with (a of S) begin @info(name='q') from S insert into A; @info(name='q') from S insert into B end",  # noqa: E501
+            "duplicate-query-name",
+            "'q'",
+        ),
         ("partition with (a of S, b of S) begin from S insert into O; end", "duplicate-partition-key", "'S'"),
         ("partition with (v of Tb) begin from S insert into O; end", "not-a-stream", "named windows"),
         ("partition with (b of Ag) begin from S insert into O; end", "not-a-stream", "named windows"),
@@ -213,3 +224,12 @@ def test_a_problem_is_shown_under_the_words_that_are_wrong() -> None:
 )
 def test_what_siddhi_takes_is_taken(text: str) -> None:
     analyse(parse(DEFINITIONS + text))
+
+
+def test_queries_of_several_partitions_may_have_one_name() -> None:
+    query = "@info(name='q') from S insert into"
+    inside = f"partition with (a of S) begin {query} A; end; partition with (a of S) begin {query} B; end;"
+    app = analyse(parse(f"{DEFINITIONS} {inside} {query} C;"))
+    names = [query.name for element in app.elements for query in getattr(element, "queries", (element,))]
+    assert names[-1] == "q"
+    assert len(set(names)) == 3
