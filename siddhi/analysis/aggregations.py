@@ -19,6 +19,7 @@ TIMESTAMP = "AGG_TIMESTAMP"
 INCREMENTAL = frozenset({"sum", "count", "avg", "min", "max", "distinctCount"})
 """The aggregators that can be kept by duration."""
 
+_SOURCES = frozenset({SourceKind.STREAM, SourceKind.TRIGGER, SourceKind.FAULT_STREAM})
 _BY_TYPES = frozenset({AttributeType.LONG, AttributeType.STRING})
 
 
@@ -27,7 +28,7 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
     source = analyse_chain(context, definition.source, 0)
     if source is None:
         return None
-    if source.kind is not SourceKind.STREAM:
+    if source.kind not in _SOURCES:
         message = f"an aggregation reads a stream, not {source.kind.value} '{source.source}'"
         context.problems.add("not-a-stream", message, definition.source.span)
     if source.window is not None:
