@@ -37,8 +37,9 @@ class TableWriter:
         self.action = output.action
         self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
         self.matcher = RowMatcher(output.on, table, compiler)
-        assigned = () if self._replaces_rows(output) else output.assignments
-        settled = self._settled(assigned)
+        replaces = self._replaces_rows(output)
+        assigned = () if replaces else output.assignments
+        settled = set(table.primary_key) if replaces else self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
         assignments = [one for one in _in_order(assigned or plain, table) if one.attribute not in settled]
         self.assignments = [(one.attribute, compiler.compile(one.value)) for one in assignments]
@@ -46,14 +47,14 @@ class TableWriter:
         self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
         changed = {one.attribute for one in assignments}
         self.together = changed.isdisjoint(self.matcher.reads) and changed.isdisjoint(table.primary_key)
-        self.upserts_by_key = self.together and self._inserts_what_it_asks_for()
+        self.upserts_by_key = replaces or (self.together and self._inserts_what_it_asks_for())
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
-        """True when the event takes the place of the row, whatever `set` says: in an `update or insert` by the whole
-        primary key, as in Siddhi; not where `set` asks for what is stored."""
+        """True when the event takes the place of the row with its own key, whatever `set` says and whatever key `on`
+        asks for: in an `update or insert` by the whole primary key, as in Siddhi; not where `set` asks for what is
+        stored."""
         looks = any(isinstance(part, model.TableValue) for one in output.assignments for part in walk(one.value))
-        by_key = self.matcher.by_primary_key and self._inserts_what_it_asks_for()
-        return self.action == "update or insert" and by_key and not looks
+        return self.action == "update or insert" and self.matcher.by_primary_key and not looks
 
     def _settled(self, assignments: Sequence[model.Assignment]) -> set[str]:
         """The attributes that hold what would be assigned to them already, as the condition asks for it."""

@@ -75,3 +75,14 @@ def test_a_change_that_gives_a_key_in_use_changes_no_row() -> None:
     assert asked(runtime, "from T") == [("a", 1, 2), ("b", 1, 2), ("c", 2, 2)]
     send(runtime, "Change", ("d", 2, 6))
     assert asked(runtime, "from T") == [("a", 1, 2), ("b", 1, 2), ("d", 2, 6)]
+
+
+@pytest.mark.parametrize(
+    "condition", ["set T.x = x on T.k == 'a'", "on 'nothing' == T.k", "on T.k == str:concat(k, 'x')"]
+)
+def test_an_upsert_by_the_primary_key_replaces_the_row_with_the_key_of_the_event(condition: str) -> None:
+    change = f"from Change update or insert into T {condition};"
+    runtime = started("@PrimaryKey('k') define table T (k string, x int, y int)", change)
+    send(runtime, "Put", ("a", 1, 2), ("b", 3, 4))
+    send(runtime, "Change", ("b", 5, 6), ("c", 7, 8))
+    assert asked(runtime, "from T") == [("a", 1, 2), ("b", 5, 6), ("c", 7, 8)]
