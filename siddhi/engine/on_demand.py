@@ -69,9 +69,7 @@ def _rows_of_table(
         places = table.places()
     else:
         compiler = ExpressionCompiler(context, in_table=environment.in_table)
-        matcher = RowMatcher(
-            query.on, table, compiler, row_name=_attribute, row_column=str, finds_null=False, makes_index=False
-        )
+        matcher = RowMatcher(query.on, table, compiler, row_name=_attribute, row_column=str, makes_index=False)
         places = matcher.pairs(_one_row(clock)).places
     return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
 

@@ -111,7 +111,6 @@ def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> HeldTabl
         parts.compiler,
         row_name=name_of,
         row_column=lambda name: slot_column(slot, name),
-        finds_null=False,
     )
     return HeldTable(slot, matcher)
 

@@ -48,9 +48,9 @@ class RowMatcher:
     """A condition over an event and a row of `table`, in which rows stand as `TableValue`s, or as `row_name` tells
     them.
 
-    Pairs are evaluated with the row's attributes in columns that `row_column` names. `finds_null` says that null finds
-    null where the condition is equality on the primary key and no more. `makes_index` says that an index which would
-    help is made when there is none.
+    Pairs are evaluated with the row's attributes in columns that `row_column` names. As in Siddhi null finds null where
+    the condition is equality on the primary key and no more. `makes_index` says that an index which would help is made
+    when there is none.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class RowMatcher:
         *,
         row_name: NameOfRow | None = None,
         row_column: Callable[[str], str] | None = None,
-        finds_null: bool = True,
         makes_index: bool = True,
     ) -> None:
         self.table = table
@@ -82,7 +81,6 @@ class RowMatcher:
         rest = [part for part in parts if all(part is not used for used, _ in equal.values())]
         self.exact = bool(equal) and not rest
         self.by_primary_key = self.exact and set(equal) == set(table.primary_key)
-        self._finds_null = finds_null and self.by_primary_key
         self._compile_rest(rest, compiler)
         self.code_column = self._code_column()
 
@@ -156,12 +154,12 @@ class RowMatcher:
         if self._types == [AttributeType.STRING] and values[0].values.ndim:
             return self.by_code(values[0].values)
         keys, nulls = key_rows(values, self._types, events.size, self.table.pool)
-        return self._found(keys, NO_MASK if self._finds_null else nulls, codes=False)
+        return self._found(keys, NO_MASK if self.by_primary_key else nulls, codes=False)
 
     def by_code(self, codes: Int64Array) -> Pairs:
         """The pairs of rows and events whose only key is a string with these `codes`, before the rest of the
         condition."""
-        return self._found(kernel_array(codes).reshape(-1, 1), NO_MASK, codes=not self._finds_null)
+        return self._found(kernel_array(codes).reshape(-1, 1), NO_MASK, codes=not self.by_primary_key)
 
     def _found(self, keys: Int64Array, nulls: BoolArray, *, codes: bool) -> Pairs:
         index = self.index

@@ -86,3 +86,23 @@ def test_an_upsert_by_the_primary_key_replaces_the_row_with_the_key_of_the_event
     send(runtime, "Put", ("a", 1, 2), ("b", 3, 4))
     send(runtime, "Change", ("b", 5, 6), ("c", 7, 8))
     assert asked(runtime, "from T") == [("a", 1, 2), ("b", 5, 6), ("c", 7, 8)]
+
+
+@pytest.mark.parametrize(
+    ("key", "condition", "found"),
+    [
+        ("@PrimaryKey('k')", "T.k == c.k", [1, 2]),
+        ("@PrimaryKey('k', 'x')", "T.k == c.k and c.x == T.x", [1, 2]),
+        ("@PrimaryKey('k')", "T.k == c.k and T.y > 0", [2]),
+        ("@Index('k')", "T.k == c.k", [2]),
+        ("", "T.k == c.k", [2]),
+    ],
+)
+def test_null_meets_null_in_a_join_by_the_primary_key_alone(key: str, condition: str, found: list[int]) -> None:
+    join = f"from Change as c join T on {condition} select T.y as y insert into O;"
+    runtime = started(f"{key} define table T (k string, x int, y int)", join)
+    met: list[int] = []
+    runtime.add_stream_callback("O", lambda records: met.extend(records.column("y").to_pylist()))
+    send(runtime, "Put", (None, 1, 1), ("a", 2, 2))
+    send(runtime, "Change", (None, 1, 0), ("a", 2, 0))
+    assert met == found
