@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from siddhi.analysis.calls import CallChecker
 from siddhi.analysis.model import (
+    Aggregate,
     Arithmetic,
     AttributeValue,
     Comparison,
@@ -16,6 +17,7 @@ from siddhi.analysis.model import (
     IsNullValue,
     Logical,
     Negation,
+    OutputValue,
     TypedExpression,
 )
 from siddhi.analysis.problems import Problems
@@ -62,6 +64,16 @@ class ExpressionAnalyser:
         typed = self.analyse(expression)
         if typed is not None and typed.type is not AttributeType.BOOL:
             self._problems.add("not-a-condition", f"{place} must be a bool, not {typed.type.value}", expression.span)
+            return None
+        return typed
+
+    def analyse_test(self, expression: ast.Expression, place: str, code: str) -> TypedExpression | None:
+        """As `analyse_condition`, but as in Siddhi no bare attribute, constant or aggregate will do: `code` then."""
+        typed = self.analyse_condition(expression, place)
+        if isinstance(typed, AttributeValue | OutputValue | ConstantValue | Aggregate):
+            written = expression.name if isinstance(expression, ast.Attribute) else "…"
+            message = f"{place} must be a comparison, a test or a function"
+            self._problems.add(code, message, expression.span, f"write `{written} == true`")
             return None
         return typed
 

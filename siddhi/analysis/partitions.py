@@ -38,7 +38,7 @@ def _analyse_key(context: Context, key: ast.ValuePartition | ast.RangePartition)
         return PartitionKey(name, typed) if typed is not None else None
     ranges = []
     for condition, label in key.ranges:
-        typed = expressions.analyse_condition(condition, "the condition of a range")
+        typed = expressions.analyse_test(condition, "the condition of a range", "bare-range")
         if typed is not None:
             ranges.append((typed, label))
     return PartitionKey(name, ranges=tuple(ranges))

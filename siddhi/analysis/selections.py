@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import (
-    Aggregate,
     AnalysedSelection,
     AttributeValue,
-    ConstantValue,
     EventReference,
     OutputExpression,
     OutputValue,
@@ -128,18 +126,9 @@ def _having(
 ) -> TypedExpression | None:
     if selection.having is None or schema is None:
         return None
-    if isinstance(selection.having, ast.Attribute):
-        hint = f"write `{selection.having.name} == true`"
-        context.problems.add("bare-having", "having needs a condition", selection.having.span, hint)
-        return None
     slots = source.slots if source.several else ()
     scope = Scope(slots, output=schema, firsts=True, place="having")
-    typed = context.expressions(scope).analyse_condition(selection.having, "having")
-    if isinstance(typed, ConstantValue | Aggregate):
-        hint = "compare it, as in `… == true`"
-        context.problems.add("bare-having", "having needs a condition", selection.having.span, hint)
-        return None
-    return typed
+    return context.expressions(scope).analyse_test(selection.having, "having", "bare-having")
 
 
 def _order_by(
