@@ -6,8 +6,8 @@ from siddhi.language.ast import AttributeType
 from siddhi.parameters import BOOL, DOUBLE, STRING, constant, takes, value
 from siddhi.registry import Arguments, Attributes, CallError, Declaration, Kind
 
-PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-"""How urgent a line in the log can be, least first."""
+PRIORITIES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+"""How urgent a line in the log can be, least first; OFF writes none."""
 
 _PRIORITY = constant("priority", STRING, f"one of {', '.join(PRIORITIES)}")
 _MESSAGE = value("log.message", STRING, "what to write in front of the event")

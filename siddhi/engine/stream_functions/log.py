@@ -16,19 +16,20 @@ from siddhi.language.ast import AttributeType
 
 logger = logging.getLogger(__name__)
 
-_LEVELS = {
+_LEVELS: dict[str, int | None] = {
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
     "WARN": logging.WARNING,
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
+    "OFF": None,
 }
 
 
 @STREAM_FUNCTIONS.register("log")
 class Log(Operator):
-    """`log([priority,] [message] [, is.event.logged])`, at INFO without a priority."""
+    """`log([priority,] [message] [, is.event.logged])`, at INFO without a priority; OFF writes nothing."""
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         nodes = [compiler.compile(argument) for argument in call.arguments]
@@ -43,7 +44,7 @@ class Log(Operator):
         self.with_event = flags != [False]
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        if not logger.isEnabledFor(self.level):
+        if self.level is None or not logger.isEnabledFor(self.level):
             return batch
         messages: list[object] = [""] * batch.size
         if self.message is not None:

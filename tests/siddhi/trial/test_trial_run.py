@@ -134,6 +134,13 @@ def test_what_the_plan_logs_is_told() -> None:
     assert "seen" in line
 
 
+def test_a_log_that_is_off_writes_nothing_and_passes_events_on() -> None:
+    text = "define stream S (a int); from S#log('OFF', 'seen') select a insert into U;"
+    result = tried(TrialEvent("S", [7]), text=text)
+    assert not result.log
+    assert output(result, "stream", "U").rows[0].values == [7]
+
+
 def test_event_time_plans_follow_their_events() -> None:
     text = "@Plan:playback define stream S (a int); from S#window.timeBatch(1 sec) select count() as n insert into U;"
     events = (TrialEvent("S", [1], 5_000), TrialEvent("S", [2], 5_400), TrialEvent("S", [3], 6_500))
