@@ -47,7 +47,8 @@ class OutputTransformer(TransformerBase):
         return attributes
 
     def output_attribute(self, meta: Meta, expression: ast.Expression, name: str | None) -> ast.OutputAttribute:
-        if name is None and not isinstance(expression, ast.Attribute):
+        bare = isinstance(expression, ast.Attribute) and expression.span.start == meta.start_pos  # no brackets around
+        if name is None and not bare:
             self._problem("output-without-name", "this output needs a name", meta, "add `as <name>` behind it")
         return ast.OutputAttribute(expression, name, span=span_of(meta))
 

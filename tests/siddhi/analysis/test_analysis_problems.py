@@ -135,6 +135,8 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("partition with (v of Tb) begin from S insert into O; end", "not-a-stream", "named windows"),
         ("partition with (b of Ag) begin from S insert into O; end", "not-a-stream", "named windows"),
         ("partition with (a + 1 as 'x' of S) begin from S insert into O; end", "not-a-condition", "range"),
+        ("partition with (x as 'x' of T) begin from T insert into O; end", "bare-range", "write `x == true`"),
+        ("partition with (true as 'x' of S) begin from S insert into O; end", "bare-range", "the condition of a range"),
         ("partition with (sum(a) of S) begin from S insert into O; end", "aggregate-not-here", "partition key"),
         ("partition with (a of S) begin from #M insert into O; end", "unknown-stream", "'#M'"),
         ("@purge(enable='true') partition with (a of S) begin from S insert into O; end", "missing-option", "idle"),

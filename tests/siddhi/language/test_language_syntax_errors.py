@@ -38,6 +38,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select (a + 1 as x insert into O", "syntax-error", "')'"),
         ("from S[b == 'x] insert into O", "unclosed-text", "does not end"),
         ("from S select a + 1 insert into O", "output-without-name", "as <name>"),
+        ("from S select (a) insert into O", "output-without-name", "as <name>"),
         ("from S select a", "syntax-error", "ends too early"),
         ("from S select sum(a", "syntax-error", "the '(' in line 2, column 18 has no ')'"),
         ("from S[a > 1 select a insert into O", "syntax-error", "the '[' in line 2, column 7 has no ']'"),
