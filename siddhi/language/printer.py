@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from siddhi.language import ast
 from siddhi.language.ast import EventType
-from siddhi.language.literals import is_plain_name, name_text, string_text
+from siddhi.language.literals import identifier_text, is_plain_name, name_text, string_text
 from siddhi.language.print_expressions import print_attribute, print_call, print_expression, print_time
 
 _INDENT = "    "
@@ -34,9 +34,9 @@ def print_definition(definition: ast.Definition) -> str:
             call = print_call(definition.window)
             text = f"define window {name_text(definition.id)} {_attributes(definition.attributes)} {call}{output}"
         case ast.TriggerDefinition():
-            text = f"define trigger {name_text(definition.id)} at {_trigger_time(definition)}"
+            text = f"define trigger {identifier_text(definition.id)} at {_trigger_time(definition)}"
         case ast.FunctionDefinition():
-            head = f"define function {name_text(definition.id)}[{name_text(definition.language)}]"
+            head = f"define function {identifier_text(definition.id)}[{identifier_text(definition.language)}]"
             text = f"{head} return {definition.return_type.value} {{{definition.body}}}"
         case ast.AggregationDefinition():
             text = _aggregation(definition)
@@ -102,7 +102,7 @@ def _aggregation(definition: ast.AggregationDefinition) -> str:
     durations = ("..." if definition.range else ", ").join(definition.durations)
     by = f" by {print_attribute(definition.by)}" if definition.by is not None else ""
     lines = [
-        f"define aggregation {name_text(definition.id)}",
+        f"define aggregation {identifier_text(definition.id)}",
         f"from {_source(definition.source)}",
         *_selection(definition.selection),
         f"aggregate{by} every {durations}",

@@ -9,7 +9,7 @@ from lark.tree import Meta
 
 from siddhi.errors import Problem
 from siddhi.language.ast import NOWHERE, Span
-from siddhi.language.literals import name_value
+from siddhi.language.literals import KEYWORDS, name_value
 
 
 class TransformerBase:
@@ -45,6 +45,12 @@ class TransformerBase:
         return done[0]
 
     def name(self, _meta: Meta, token: Token) -> str:
+        return name_value(str(token))
+
+    def identifier(self, meta: Meta, token: Token) -> str:
+        if token.casefold() in KEYWORDS:
+            message = f"'{token}' is a word of the language, which cannot be a name here"
+            self._problem("keyword-as-name", message, meta, f"write it in back-quotes: `{token}`")
         return name_value(str(token))
 
     def _problem(self, code: str, message: str, meta: Meta, hint: str | None = None) -> None:

@@ -44,6 +44,8 @@ def test_every_sample_plan_passes_analysis(path: Path) -> None:
 def test_any_name_can_stand_wherever_a_name_can(name: str) -> None:
     definition = ast.StreamDefinition(name, (ast.AttributeDefinition(name, AttributeType.INT),))
     assert parse_definition(print_definition(definition)) == definition
+    trigger = ast.TriggerDefinition(name)
+    assert parse_definition(print_definition(trigger)) == trigger
     attribute = ast.Attribute(name)
     qualified = ast.Attribute(name, ast.SourceReference(name, index=ast.EventIndex(1, from_last=True)))
     call = ast.FunctionCall(name, name, (attribute, qualified))
