@@ -47,6 +47,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select a b insert into O", "syntax-error", "`,` stands between two outputs"),
         ("from S select *, a insert into O", "syntax-error", "`*` stands alone"),
         ("from S -> S within 5 select * insert into O", "syntax-error", "a time needs a unit"),
+        ("from S select a output every 1day insert into O", "syntax-error", "'1day' cannot stand here"),
         ("define trigger Events at 'start';", "keyword-as-name", "`Events`"),
         ("define aggregation order from S select sum(a) as s aggregate every sec;", "keyword-as-name", "`order`"),
         ("define function set[python] return int { return 1 };", "keyword-as-name", "`set`"),
