@@ -19,6 +19,10 @@ def check_definition(definition: ast.Definition) -> Iterator[Problem]:
                     "duplicate-attribute", f"attribute '{attribute.name}' is defined twice", None, attribute.span
                 )
             seen.add(attribute.name)
+    if isinstance(definition, ast.TriggerDefinition | ast.FunctionDefinition):
+        for annotation in definition.annotations:
+            message = f"'{definition.id}' is a trigger or function, which takes no annotations"
+            yield Problem("annotation-not-here", message, None, annotation.span)
     if isinstance(definition, ast.AggregationDefinition):
         selection = definition.selection
         if selection.having or selection.order_by or selection.limit or selection.offset:

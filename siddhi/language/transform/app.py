@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 from lark.tree import Meta
 
@@ -22,9 +23,8 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
 
     def app(self, meta: Meta, *statements: _Statement) -> ast.App:
         first = statements[0]
-        annotations = tuple(annotation for annotation in first.annotations if annotation.namespace is not None)
-        own = tuple(annotation for annotation in first.annotations if annotation.namespace is None)
-        statements = (replace(first, annotations=own), *statements[1:])
+        annotations = tuple(takewhile(lambda annotation: annotation.namespace is not None, first.annotations))
+        statements = (replace(first, annotations=first.annotations[len(annotations) :]), *statements[1:])
         definitions = tuple(s for s in statements if not isinstance(s, ast.Query | ast.Partition))
         elements = tuple(s for s in statements if isinstance(s, ast.Query | ast.Partition))
         self._check_order(statements)

@@ -42,6 +42,10 @@ class DefinitionTransformer(TransformerBase):
             return ast.Annotation(name, elements, nested, span=span_of(meta))
         if name.casefold() not in _NAMESPACES:
             self._problem("unknown-annotation", f"'@{name}:' is no annotation", meta, "write @app:… or @Plan:…")
+        self.problems += [
+            Problem("nested-annotation", f"no annotation may stand in '@{name}:{namespace.name}'", None, part.span)
+            for part in nested
+        ]
         return ast.Annotation(namespace.name, elements, nested, namespace=name, span=span_of(meta))
 
     def annotation_namespace(self, _meta: Meta, name: str) -> _Namespace:

@@ -48,6 +48,8 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select *, a insert into O", "syntax-error", "`*` stands alone"),
         ("from S -> S within 5 select * insert into O", "syntax-error", "a time needs a unit"),
         ("from S select a output every 1day insert into O", "syntax-error", "'1day' cannot stand here"),
+        ("@foo define trigger T at 'start'", "annotation-not-here", "no annotations"),
+        ("@foo('x') define function f[python] return int { return 1 };", "annotation-not-here", "no annotations"),
         ("define trigger Events at 'start';", "keyword-as-name", "`Events`"),
         ("define aggregation order from S select sum(a) as s aggregate every sec;", "keyword-as-name", "`order`"),
         ("define function set[python] return int { return 1 };", "keyword-as-name", "`set`"),
@@ -89,6 +91,19 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
     error = refusal(DEFINE + query)
     assert [problem.code for problem in error.problems] == [code]
     assert words in error.render(DEFINE + query)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code"),
+    [
+        ("@info('x') @app:name('y')", "misplaced-app-annotation"),
+        ("@app:name('x') @info('x') @app:playback", "misplaced-app-annotation"),
+        ("@app:statistics(@info('x'))", "nested-annotation"),
+        ("@sys:name('y')", "unknown-annotation"),
+    ],
+)
+def test_annotations_of_the_app_stand_in_front_of_all_others(annotations: str, code: str) -> None:
+    assert [problem.code for problem in refusal(f"{annotations} {DEFINE}").problems] == [code]
 
 
 def test_all_problems_of_form_are_told_at_once_in_text_order() -> None:
