@@ -50,31 +50,40 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
     if rejected is not None and not dialect_3x:
         problems.add("unknown-annotation", "@app:async is not known", rejected.span, "put @async on the streams")
     playback = find_only(app.annotations, "playback", problems)
-    idle, increment = _playback_times(playback, problems) if playback is not None else (None, None)
+    idle, increment = _playback_times(playback, problems, dialect_3x) if playback is not None else (None, None)
+    for known in ("statistics", "enforceOrder", "transportChannelCreationEnabled"):
+        find_only(app.annotations, known, problems)
     return AppSettings(name.value() if name is not None else None, dialect_3x, playback is not None, idle, increment)
 
 
-def _playback_times(annotation: ast.Annotation, problems: Problems) -> tuple[int | None, int | None]:
+def _playback_times(
+    annotation: ast.Annotation, problems: Problems, dialect_3x: bool
+) -> tuple[int | None, int | None]:
+    idle, increment = "idleTime" if dialect_3x else "idle.time", "increment"
     times: dict[str, int | None] = {}
     for element in annotation.elements:
-        key = (element.key or "").casefold().replace(".", "")
-        if key == "" and element.value.casefold() == "true":
+        if element.key is None and dialect_3x and element.value.casefold() == "true":
             continue
-        if key not in {"idletime", "increment"}:
-            hint = did_you_mean(element.key or "", ("idle.time", "increment"))
-            problems.add("unknown-option", f"playback has no option '{element.key}'", element.span, hint)
-            continue
-        times[key] = milliseconds(element.value, element.span, problems)
+        key = (element.key or "").casefold().replace(".", "" if dialect_3x else ".")
+        name = next((name for name in (idle, increment) if name.casefold() == key), None)
+        if name is None:
+            written = element.key if element.key is not None else element.value
+            hint = did_you_mean(written, (idle, increment))
+            problems.add("unknown-option", f"playback has no option '{written}'", element.span, hint)
+        else:
+            times[name] = _time(element.value, element.span, problems)
     if len(times) == 1:
-        message = "playback takes idle.time and increment together, or neither"
+        message = f"playback takes {idle} and increment together, or neither"
         problems.add("missing-option", message, annotation.span)
-    return times.get("idletime"), times.get("increment")
+    return times.get(idle), times.get(increment)
 
 
 def milliseconds(text: str, span: ast.Span, problems: Problems) -> int | None:
     """The time that an annotation's value says, as a time (`1 sec`) or a number of milliseconds."""
-    if text.strip().isdecimal():
-        return int(text)
+    return int(text) if text.strip().isdecimal() else _time(text, span, problems)
+
+
+def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
     try:
         return parse_time(text).milliseconds
     except SiddhiParseError:

@@ -180,7 +180,11 @@ def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
         ("@app:playback(idle.time='1 sec')", "missing-option"),
         ("@app:playback(idle.tame='1 sec', increment='1 sec')", "unknown-option"),
         ("@app:playback(idle.time='soon', increment='1 sec')", "not-a-time"),
+        ("@app:playback(idle.time='1 sec', increment='2')", "not-a-time"),
+        ("@app:playback(idleTime='1 sec', increment='1 sec')", "unknown-option"),
+        ("@app:playback('true')", "unknown-option"),
         ("@app:name('a') @app:name('b')", "duplicate-annotation"),
+        ("@app:statistics('true') @app:statistics('detail')", "duplicate-annotation"),
         ("@app:async", "unknown-annotation"),
     ],
 )
