@@ -14,6 +14,15 @@ def test_precedence_is_that_of_siddhi() -> None:
     )
 
 
+def test_any_operator_may_follow_in_which_takes_all_before_it() -> None:
+    for text, grouped in (
+        ("T.k == k in T == true", "((T.k == k) in T) == true"),
+        ("a or b + c in T < d in U", "a or ((((b + c) in T) < d) in U)"),
+        ("a == b in T + c * d", "((a == b) in T) + (c * d)"),
+    ):
+        assert parse_expression(text) == parse_expression(grouped)
+
+
 def test_a_sign_belongs_to_a_number_only_where_no_operand_stands_before() -> None:
     one = ast.Constant(1, AttributeType.INT)
     minus_one = ast.Constant(-1, AttributeType.INT)
