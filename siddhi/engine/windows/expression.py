@@ -11,19 +11,22 @@ run over what the window holds.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from siddhi.analysis import model
 from siddhi.analysis.catalogue import builtin_registry
+from siddhi.analysis.walk import has_aggregate
 from siddhi.analysis.windows import analyse_window_condition
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
+from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.filters import drop_failed
-from siddhi.engine.kinds import CURRENT, EXPIRED
+from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.pattern.references import references
 from siddhi.engine.scope import EVENT_TIMESTAMP
@@ -36,29 +39,53 @@ from siddhi.language.ast import AttributeType
 _NOW = np.zeros(1, dtype=np.int64)
 
 
+_FRESH = np.ones(1, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at a window: the slot of the event that comes (current), goes (expired) or begins anew (reset), and those
+    of its ends."""
+
+    slot: int
+    first: int
+    last: int
+    kind: int = CURRENT
+
+
 class Condition:
-    """One expression over a window's events, with the state of its aggregates."""
+    """One expression over a window's events, with the state of its aggregates.
+
+    Where aggregates stand behind `and` or `or`, each side is a condition of its own: the right one sees nothing, not
+    even a reset, when the left one decides, as in Siddhi.
+    """
 
     def __init__(self, expression: model.TypedExpression, context: OperatorContext) -> None:
-        self.expression = expression
         self.context = context
+        self.sides: tuple[Condition, ...] = ()
+        if isinstance(expression, model.Logical) and has_aggregate(expression.right):
+            self.conjunction = expression.operator == "and"
+            self.sides = (Condition(expression.left, context), Condition(expression.right, context))
+            self.aggregates: list[AggregateNode] = [*self.sides[0].aggregates, *self.sides[1].aggregates]
+            return
         compiler = ExpressionCompiler(context, several=True)
         self.node = compiler.compile(expression)
         self.aggregates = compiler.aggregates
         self.read = references([expression])
 
-    def holds(self, window: ExpressionWindowBase, slot: int, kind: int) -> bool:
-        """Whether the expression is true when the row in `slot` comes (current) or goes (expired)."""
+    def holds(self, window: ExpressionWindowBase, look: Look) -> bool:
+        """Whether the expression is true at `look`, which its aggregates count."""
+        if self.sides:
+            left, right = self.sides
+            return right.holds(window, look) if left.holds(window, look) is self.conjunction else not self.conjunction
         columns: dict[str, Column] = {}
         for name, reference in self.read.items():
             index = reference.index
-            ends = window.queue
-            chosen = slot
-            if index is not None:
-                chosen = -1 if not ends else ends[-1] if index.from_last else ends[0]
+            chosen = look.slot if index is None else look.last if index.from_last else look.first
             columns[name] = self._column(reference, window, chosen)
-        batch = EventBatch(_NOW, np.array([kind], dtype=np.int8), _NOW, _NOW, columns)
-        return bool(self.node.truth(Evaluation(batch))[0])
+        batch = EventBatch(_NOW, np.array([look.kind], dtype=np.int8), _NOW, _NOW, columns)
+        fresh = _FRESH if look.kind == RESET else None
+        return bool(self.node.truth(Evaluation(batch, fresh=fresh))[0])
 
     def _column(
         self,
@@ -67,18 +94,12 @@ class Condition:
         slot: int,
     ) -> Column:
         if isinstance(reference, model.IsEmptySlot):
-            return Column(AttributeType.BOOL, self.context.pool, values=np.array([slot >= 0]))
+            return Column(AttributeType.BOOL, self.context.pool, values=np.ones(1, dtype=np.bool_))
         name = reference.name if isinstance(reference, model.AttributeValue) else EVENT_TIMESTAMP
         type_ = reference.type if isinstance(reference, model.AttributeValue) else AttributeType.LONG
-        if slot < 0:
-            return Column.nulls(type_, self.context.pool, 1)
         if name == EVENT_TIMESTAMP:
             return Column(type_, self.context.pool, values=window.slots.timestamps[[slot]])
         return window.slots.take(np.array([slot]))[name]
-
-    def fresh(self) -> Condition:
-        """The same condition with its aggregates at the start."""
-        return Condition(self.expression, self.context)
 
     def snapshot(self) -> State:
         return [node.aggregator.snapshot() for node in self.aggregates]
@@ -148,9 +169,9 @@ class ExpressionWindowBase(RowWindow):
     def _started(self, expression: model.TypedExpression | None) -> Condition | None:
         return None if expression is None else Condition(expression, self.context)
 
-    def holds(self, slot: int, kind: int = CURRENT) -> bool:
-        """Whether the window's expression is true as the row in `slot` comes or goes."""
-        return self.condition is None or self.condition.holds(self, slot, kind)
+    def holds(self, look: Look) -> bool:
+        """Whether the window's expression is true at `look`."""
+        return self.condition is None or self.condition.holds(self, look)
 
     @abstractmethod
     def take(self, event: Arrival, out: Emission) -> None:
@@ -192,11 +213,11 @@ class ExpressionWindow(ExpressionWindowBase):
 
     def _admit(self, slot: int, out: Emission) -> None:
         self.queue.append(slot)
-        if self.holds(slot):
+        if self.holds(Look(slot, self.queue[0], slot)):
             return
         while self.queue:
             oldest = self.queue.pop(0)
-            holds = self.holds(oldest, EXPIRED)
+            holds = self.holds(Look(oldest, self.queue[0] if self.queue else oldest, slot, EXPIRED))
             out.expired(oldest)
             self.release(oldest)
             if holds:
@@ -255,13 +276,13 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         The one in `slot` is held then, unless it is the last of their batch.
         """
         self.queue.append(slot)
-        if self.holds(slot):
+        look = Look(slot, self.queue[0], slot)
+        if self.holds(look):
             return None
-        if self.condition is not None:
-            self.condition = self.condition.fresh()
+        self.holds(replace(look, kind=RESET))
+        self.holds(look)
         front = self.queue[:-1]
         self.queue = [slot] if front and not self._is_included(slot) else []
-        self.holds(slot)
         return front
 
     def _is_included(self, slot: int) -> bool:

@@ -239,3 +239,13 @@ def test_the_best_value_of_a_session_that_is_over_leaves_none_behind_for_current
     keyed = "from S select v, convert(v % 2, 'string') as k insert into K;"
     query = f"from K#window.session(10 millisec, k) select min(v) as least, max(v) as most insert {events} into O;"
     assert answers(keyed + query, (1, 3), (5, 4), (12, 6)) == found
+
+
+def test_an_aggregate_behind_and_sees_nothing_not_even_a_reset_where_the_left_side_decides() -> None:
+    query = "from S#window.expressionBatch('v < 5 and count() <= 2') select v insert into O;"
+    assert answers(query, (1, 1), (2, 9), (3, 1), (4, 1), (5, 1)) == [(1,), (9,), (1,)]
+
+
+def test_an_event_that_leaves_a_window_at_once_is_both_ends_of_it() -> None:
+    query = "from S#window.expression('last.v == first.v and sum(v) < 10') select v insert expired events into O;"
+    assert answers(query, (1, 4), (2, 20), (3, 4), (4, 4), (5, 4)) == [(4,), (20,)]
