@@ -102,7 +102,7 @@ WINDOWS: tuple[Declaration, ...] = (
         takes(_EXTERNAL, _TIME),
         *(
             takes(_EXTERNAL, _TIME, start, *rest)
-            for start in (_START, attribute("start.time", LONG, "the attribute that holds the start time"))
+            for start in (_START, value("start.time", LONG, "what the first event gives as the start time"))
             for timeout in (constant("timeout", TIME, "how long to wait for more events before the batch goes out"),)
             for replaced in (constant("replace.with.batchtime", BOOL, "give events the batch's end as timestamp"),)
             for rest in ((), (timeout,), (timeout, replaced))
