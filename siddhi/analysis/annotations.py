@@ -56,9 +56,7 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
     return AppSettings(name.value() if name is not None else None, dialect_3x, playback is not None, idle, increment)
 
 
-def _playback_times(
-    annotation: ast.Annotation, problems: Problems, dialect_3x: bool
-) -> tuple[int | None, int | None]:
+def _playback_times(annotation: ast.Annotation, problems: Problems, dialect_3x: bool) -> tuple[int | None, int | None]:
     idle, increment = "idleTime" if dialect_3x else "idle.time", "increment"
     times: dict[str, int | None] = {}
     for element in annotation.elements:

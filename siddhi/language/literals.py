@@ -23,15 +23,14 @@ UNITS = tuple(UNIT_MILLISECONDS)
 RESERVED_NAMES = frozenset({"not", "true", "false", "every", "or", "from", "window"})
 """Names that mean themselves only in back-quotes, because a keyword may stand where they stand."""
 
-KEYWORDS = frozenset(
-    """
-    aggregate aggregation all and app as asc at begin bool by current day days define delete desc double end events
-    every expired false first float for from full function group having hour hours in inner insert int into is join
-    last left limit long millisec millisecond milliseconds min minute minutes month months not null object of offset
-    on or order outer output partition per raw return right sec second seconds select set snapshot stream string table
-    trigger true unidirectional update week weeks window with within year years
-    """.split()
-)
+_WORDS = """
+aggregate aggregation all and app as asc at begin bool by current day days define delete desc double end events every
+expired false first float for from full function group having hour hours in inner insert int into is join last left
+limit long millisec millisecond milliseconds min minute minutes month months not null object of offset on or order
+outer output partition per raw return right sec second seconds select set snapshot stream string table trigger true
+unidirectional update week weeks window with within year years
+"""
+KEYWORDS = frozenset(_WORDS.split())
 """All words of the language. Most are names too, but not of triggers, aggregations, functions and their languages."""
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z_0-9]*")

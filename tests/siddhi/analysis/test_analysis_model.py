@@ -191,7 +191,9 @@ def test_a_snapshot_gives_all_events_and_other_queries_the_current_ones() -> Non
 
 
 def test_app_annotations_become_settings() -> None:
-    app = analyse(parse("@app:name('n') @app:playback(idle.time='1 sec', increment='20 millisec') define stream S (a int)"))
+    app = analyse(
+        parse("@app:name('n') @app:playback(idle.time='1 sec', increment='20 millisec') define stream S (a int)")
+    )
     assert (app.name, app.playback, app.playback_idle_ms, app.playback_increment_ms) == ("n", True, 1000, 20)
     assert analyse(parse("@Plan:name('p') @Plan:playback define stream S (a int)")).playback
 
