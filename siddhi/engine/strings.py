@@ -26,6 +26,9 @@ _LARGEST_BATCH_BYTES = 2**31 - 1
 _SMALL_BYTES = 65_536
 """Up to this size nobody counts how much of an array is taken: room for all of it is made."""
 _STRINGS_AT_ONCE = 65_536
+_LEAST_SLOTS = 2_048
+"""Few strings lie far apart in the hash table, so that nearly all are found at the first look: to mistake how often one
+has to look costs as much as looking."""
 _UTF8 = pa.utf8()
 
 
@@ -46,7 +49,7 @@ class StringPool:
         self._count = count
         self._known: dict[str, int] = {}
         self._texts: list[str] = []
-        self._place(128)
+        self._place(_LEAST_SLOTS)
 
     def _place(self, least: int) -> None:
         """The hash table has room for twice the strings there are, and at least `least` slots."""

@@ -42,6 +42,7 @@ from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, ro
 from siddhi.engine.fused.group_table import give_back, group_of
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import grown, kernel_part, state_kernel
+from siddhi.engine.memory import set_word, word_at
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -87,6 +88,8 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
     planned = 0
     row, written = state[ROW], state[WRITTEN]
     lack = np.int64(0)
+    moves_at, cells_at = np.int64(moves.ctypes.data), np.int64(cells.ctypes.data)  # an index costs more each time
+    room, width = len(moves), 8 * cells.shape[1]
     while lack == 0:
         if state[CUT] < cuts.shape[1] and cuts[ROWS, state[CUT]] == row:
             place = state[FLUSHED]
@@ -116,7 +119,7 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
             break
         stop = cuts[ROWS, state[CUT]] if state[CUT] < cuts.shape[1] else count
         while row < stop:
-            if planned == len(moves):
+            if planned == room:
                 lack = np.int64(NO_MOVE_LEFT)
                 break
             group = group_of(keys, row, count, group_state, index, group_keys, unused)
@@ -124,7 +127,8 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
                 lack = group
                 break
             doing = ADD
-            if cells[group, NEWEST] == NOT_OPEN:
+            newest_at = cells_at + width * group + 8 * NEWEST
+            if np.int64(word_at(newest_at)) == NOT_OPEN:
                 if state[OPEN] == len(opened):
                     lack = np.int64(NO_OPEN_ROOM)
                     break
@@ -132,8 +136,8 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
                 cells[group, SLOT] = state[OPEN]
                 opened[state[OPEN]] = group
                 state[OPEN] += 1
-            cells[group, NEWEST] = FIRST_ROW + row
-            moves[planned] = group << GROUP_SHIFT | row << ROW_SHIFT | doing
+            set_word(newest_at, FIRST_ROW + row)
+            set_word(moves_at + 8 * planned, group << GROUP_SHIFT | row << ROW_SHIFT | doing)
             planned += 1
             row += 1
     state[ROW], state[WRITTEN] = row, written

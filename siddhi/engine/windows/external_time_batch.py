@@ -41,20 +41,22 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
     end.
     """
     count = 0
+    end, newest, start = state[_END], state[_NEWEST], state[_START]
     for row in range(rows):
         time = np.int64(word_at(times_at + 8 * row))
-        if state[_END] == _UNSET:
-            if state[_START] == _UNSET:
-                state[_START] = np.int64(word_at(starts_at + 8 * row))
-            state[_END] = state[_START] + duration
-            if aligned or time >= state[_START]:
-                state[_END] = batch_end(time, state[_START], duration)
-        state[_NEWEST] = max(state[_NEWEST], time)
-        if time >= state[_END]:
+        if end == _UNSET:
+            if start == _UNSET:
+                start = np.int64(word_at(starts_at + 8 * row))
+            end = start + duration
+            if aligned or time >= start:
+                end = batch_end(time, start, duration)
+        newest = max(newest, time)
+        if time >= end:
             cuts[ROWS, count] = row
-            cuts[STAMP, count] = state[_NEWEST]
+            cuts[STAMP, count] = newest
             count += 1
-            state[_END] = batch_end(state[_NEWEST], state[_START], duration)
+            end = batch_end(newest, start, duration)
+    state[_END], state[_NEWEST], state[_START] = end, newest, start
     return count
 
 
