@@ -84,7 +84,10 @@ def _fill_template(template: str | None, *values: object) -> str:
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:
-    return text.find(part, max(start, 0))
+    """The index of `part` from `start` on; one below `start`, as in Siddhi, when it is not there."""
+    if not 0 <= start <= len(text):
+        raise RowError(f"'{text}' has no character {start}")
+    return text[start:].find(part) + start
 
 
 def _repeat(text: str, times: int) -> str:

@@ -32,6 +32,8 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
     ("str:locate('@wso2.com', s)", S, ["streamin@wso2.com"], 8),
     ("str:locate('o', s, 5)", S, ["Hello World"], 7),
     ("str:locate('z', s)", S, ["Hello"], -1),
+    ("str:locate('H', s, 2)", S, ["Hello"], 1),
+    ("str:locate('H', s, 6)", S, ["Hello"], DROPPED),
     ("str:lower(s)", S, ["WSO2 cep "], "wso2 cep "),
     ("str:regexp(s, 'WSO(.*h)')", S, ["WSO2 abcdh"], True),
     ("str:regexp(s, 'WSO')", S, ["WSO2"], False),
