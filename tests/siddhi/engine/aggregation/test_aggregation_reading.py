@@ -77,19 +77,9 @@ def test_an_event_that_asks_for_no_period_is_dropped_and_counted(a: int | None, 
     assert runtime.statistics().failures["Ask"] == 1
 
 
-def test_events_of_a_join_that_asks_for_buckets_that_are_not_kept_fail() -> None:
-    runtime = started(
-        "define aggregation A from S select sum(v) as s aggregate every sec, hour;"
-        "from Ask join A within 0L, 9000L per 'days' select s insert into O;"
-    )
-    send(runtime, "S", 1_500, "x", 1)
-    send(runtime, "Ask", 3_000, "x", 0, 9_000, "days")
-    assert runtime.statistics().failures["Ask"] == 1
-
-
 def test_the_events_of_a_trigger_can_be_aggregated() -> None:
-    trigger = "define trigger Begin at 'start';"
-    runtime = started(f"{trigger} define aggregation A from Begin select count() as n aggregate every sec;")
+    trigger = "define trigger Started at 'start';"
+    runtime = started(f"{trigger} define aggregation A from Started select count() as n aggregate every sec;")
     assert ask(runtime, "from A within 0L, 9L per 'sec' select n") == [{"n": 1}]
 
 
