@@ -47,8 +47,8 @@ class Form:
 
     `source`: an event, a counted one or a pair of them. `plain`: a chain of these; `repeated`: one in which `every` may
     stand as well. `silence`: a `not … for`. `left` and `right`: a chain with silences (see above). `silent`: it may be
-    a whole query with a silence. `paired`: a pair with a `not`, which brackets leave as it is. `bracketed`: brackets
-    stand around it, or somewhere in it.
+    a whole query with a silence. `paired`: a pair with a `not`, which brackets leave as it is. `grouped`: brackets
+    stand around it. `bracketed`: they stand around it or somewhere in it.
     """
 
     source: bool = False
@@ -59,6 +59,7 @@ class Form:
     right: bool = False
     silent: bool = False
     paired: bool = False
+    grouped: bool = False
     bracketed: bool = False
 
 
@@ -69,12 +70,12 @@ SILENCE = Form(silence=True, silent=True)
 
 def in_brackets(inner: Form) -> Form:
     """The form of `(inner)`."""
-    return replace(inner, source=inner.paired, silence=False, bracketed=True)
+    return replace(inner, source=inner.paired, silence=False, grouped=True, bracketed=True)
 
 
 def every(inner: Form) -> Form:
     """The form of `every inner`."""
-    return replace(inner, source=False, plain=False, repeated=inner.plain, paired=False)
+    return replace(inner, source=False, plain=False, repeated=inner.plain, paired=False, grouped=False)
 
 
 def chain(elements: Sequence[Form], *, sequence: bool) -> Form:

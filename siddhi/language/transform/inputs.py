@@ -231,7 +231,7 @@ class InputTransformer(TransformerBase):
     def _brackets_may_stand(self, whole: ast.StateElement, *, sequence: bool) -> bool:
         if not sequence:
             return brackets.is_pattern(self._form(whole))
-        if not isinstance(whole, ast.NextElement):
+        if self._form(whole).grouped or not isinstance(whole, ast.NextElement):
             return False
         first, *rest = whole.elements
         bare = first.element if isinstance(first, ast.EveryElement) else first

@@ -50,6 +50,8 @@ def test_brackets_group_what_siddhi_groups(query: str) -> None:
         "(a=S), b=S",
         "every (a=S), b=S",
         "(a=S, b=S), c=S",
+        "(a=S, b=S)",
+        "((a=S, b=S))",
         "every (a=S and b=S), c=S",
         f"a=S, ({NOT}), b=S",
     ],
