@@ -35,7 +35,7 @@ class Nulls(Enum):
     FAIL = "fail"
     """The row fails."""
     NULL = "null"
-    """The result is null."""
+    """The result is null, false for a bool."""
     PASS = "pass"  # noqa: S105 - no password
     """The function is called with None."""
 
@@ -121,7 +121,8 @@ class RowFunction(CallNode):
                 evaluation.fail(places == place, f"'{self.title}': {error}")
         made = broadcast(from_list(results, self.type, self.pool), len(rows))
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
-        return never_null(value, size) if self.type is AttributeType.BOOL else value
+        unasked = self.type is AttributeType.BOOL and self.nulls is Nulls.NULL
+        return never_null(value, size) if unasked else value
 
     def _result(self, given: tuple[object, ...]) -> object:
         """What `compute` gives for the values of a row. Raises RowError."""

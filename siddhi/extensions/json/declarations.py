@@ -51,14 +51,21 @@ JSON = Extension(
         function(
             "json",
             "setElement",
-            "the JSON with another value at a path, or with a value under a key of the object there",
+            "the JSON with another value at a path, a value more in the list there or under a key of the object there",
             AttributeType.OBJECT,
             takes(_JSON, _PATH, value("json.element", ANY)),
             takes(_JSON, _PATH, value("json.element", ANY), value("key", STRING)),
             check=_check_path,
         ),
         function("json", "toObject", "a JSON text as an object", AttributeType.OBJECT, takes(value("json", STRING))),
-        function("json", "toString", "an object as JSON text", AttributeType.STRING, takes(value("json", OBJECT))),
+        function(
+            "json",
+            "toString",
+            "an object as JSON text, or that text as a JSON text in quotes",
+            AttributeType.STRING,
+            takes(_JSON),
+            takes(_JSON, value("allow.escape", BOOL, "true: as a text in quotes")),
+        ),
         stream_function(
             "json",
             "tokenize",

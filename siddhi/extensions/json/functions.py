@@ -1,4 +1,7 @@
-"""`json:` functions over the values of a row. A null JSON or path fails, and so does a text that is no JSON."""
+"""`json:` functions over the values of a row. A null JSON or path fails, and so does a text that is no JSON.
+
+What is at a path and cannot be read as the type asked for is null, and so are several values where one is asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,10 @@ from typing import Any
 import msgspec
 
 from siddhi.engine.java_text import parse_floating, parse_integer
-from siddhi.extensions.json.path import JsonPath, PathError, json_path
+from siddhi.extensions.json.lenient import read_lenient
+from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.extensions.rows import Nulls, RowError, row_function
-from siddhi.nesting import ObjectError, read_object
-
-_MISSING = object()
+from siddhi.nesting import TOO_DEEP, ObjectError, read_object
 
 
 def parsed(value: object) -> object:
@@ -20,9 +22,17 @@ def parsed(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return read_object(value)
+        return _read(value)
     except ObjectError as error:
         raise RowError(str(error)) from error
+
+
+def _read(text: str) -> object:
+    """The value that a text tells, JSON or nearly so. Raises ObjectError."""
+    try:
+        return read_object(text)
+    except ObjectError:
+        return read_lenient(text)
 
 
 def written(value: object) -> str:
@@ -46,79 +56,99 @@ def plain(value: object) -> str:
     return value if isinstance(value, str) else written(value)
 
 
-def _at(value: object, text: str) -> object:
-    path = compiled(text)
-    found = list(path.find(parsed(value)))
-    if path.definite:
-        return found[0] if found else _MISSING
-    return found
+def at_path(value: object, text: str) -> object:
+    """What is at a path, `MISSING` when nothing is; a path that may lead to many values has a list of them."""
+    return compiled(text).read(parsed(value))
 
 
 def _get(read: Callable[[object], object]) -> Callable[..., object]:
     def get(value: object, text: str) -> object:
-        found = _at(value, text)
-        return None if found is _MISSING or found is None else read(found)
+        found = at_path(value, text)
+        return None if found is MISSING or found is None else read(found)
 
     return get
 
 
-def _number(name: str, parse: Callable[[str], float | None]) -> Callable[[object], object]:
-    def number(found: object) -> object:
-        result = None if isinstance(found, bool) else parse(plain(found))
-        if result is None:
-            raise RowError(f"{plain(found)} is no {name}")
-        return result
+def _single(read: Callable[[str], object]) -> Callable[..., object]:
+    """`read` of the text of the one value at a path; the only value of a list stands for the list."""
 
-    return number
+    def single(found: object) -> object:
+        if isinstance(found, list):
+            found = found[0] if len(found) == 1 else None
+        return None if found is None else read(plain(found))
 
-
-def _bool(found: object) -> object:
-    text = plain(found).lower()
-    if text not in {"true", "false"}:
-        raise RowError(f"{plain(found)} is no bool")
-    return text == "true"
+    return _get(single)
 
 
-def _set_element(value: object, text: str | None, element: object, key: str | None = None) -> object:
-    if value is None or text is None:
-        raise RowError("the JSON and the path must not be null")
+def _bool(text: str) -> object:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _set_element(value: object, text: str | None, element: object, *keys: str | None) -> object:
+    if value is None or text is None or None in keys:
+        raise RowError("the JSON, the path and the key must not be null")
     path = compiled(text)
-    if not path.definite:
-        raise RowError(f"'{text}' leads to many values")
-    steps: list[Any] = [step.key for step in path.steps]
-    if key is not None:
-        steps.append(key)
     whole = msgspec.json.decode(written(parsed(value)))
-    if not steps:
-        return element
-    parent = whole
-    for step in steps[:-1]:
-        try:
-            parent = parent[step]
-        except (KeyError, IndexError, TypeError):
-            return whole
-    _put(parent, steps[-1], element)
+    found = path.read(whole)
+    if isinstance(found, list):
+        for target in path.find(whole):
+            if not isinstance(target, list):
+                break
+            target.append(_element(element))
+    elif keys and found is not MISSING:
+        if not isinstance(found, dict):
+            raise RowError(f"there is no object at '{text}'")
+        found[keys[0]] = _element(element)
+    elif not keys and not path.steps:
+        raise RowError("the whole JSON cannot be replaced")
+    elif found is not MISSING:
+        parent: Any = JsonPath(path.steps[:-1]).read(whole)
+        parent[path.steps[-1].key] = element
     return whole
 
 
-def _put(parent: Any, key: Any, element: object) -> None:
-    """`parent` has `element` at `key` if it can have something there."""
-    if isinstance(parent, list) and isinstance(key, str):
-        parent.append({key: element})
-        return
-    places = range(-len(parent), len(parent)) if isinstance(parent, list) else ()
-    if isinstance(parent, dict) or key in places:
-        parent[key] = element
+def _element(element: object) -> object:
+    """A text that tells a map or a list is put in as that, with its numbers as doubles."""
+    if element is None:
+        raise RowError("the element must not be null")
+    if not isinstance(element, str):
+        return element
+    try:
+        value = _read(element)
+    except ObjectError:
+        return element
+    return _with_doubles(value) if isinstance(value, dict | list) else element
 
 
-row_function("json", "getBool", _get(_bool))
-row_function("json", "getDouble", _get(_number("double", parse_floating)))
-row_function("json", "getFloat", _get(_number("float", parse_floating)))
-row_function("json", "getInt", _get(_number("int", lambda text: parse_integer(text, 32))))
-row_function("json", "getLong", _get(_number("long", lambda text: parse_integer(text, 64))))
+def _with_doubles(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _with_doubles(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_doubles(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _to_object(text: str) -> object:
+    try:
+        return _read(text)
+    except ObjectError as error:
+        if TOO_DEEP in error.args:
+            raise RowError(TOO_DEEP) from error
+        return None
+
+
+def _to_string(value: object, escaped: object = False) -> str:
+    return written(written(value)) if escaped else written(value)
+
+
+row_function("json", "getBool", _single(_bool))
+row_function("json", "getDouble", _single(parse_floating))
+row_function("json", "getFloat", _single(parse_floating))
+row_function("json", "getInt", _single(lambda text: parse_integer(text, 32)))
+row_function("json", "getLong", _single(lambda text: parse_integer(text, 64)))
 row_function("json", "getObject", _get(lambda found: found))
 row_function("json", "getString", _get(plain))
-row_function("json", "isExists", lambda value, text: _at(value, text) not in (_MISSING, []))
+row_function("json", "isExists", lambda value, text: at_path(value, text) is not MISSING)
 row_function("json", "setElement", _set_element, Nulls.PASS)
-row_function("json", "toObject", parsed)
-row_function("json", "toString", written)
+row_function("json", "toObject", _to_object)
+row_function("json", "toString", _to_string, Nulls.PASS)

@@ -14,8 +14,8 @@ from siddhi.nesting import ObjectError, read_object
 
 @AGGREGATORS.register("groupAsObject", "json")
 class GroupAsObject(RowAggregator[list[object]]):
-    """The values held, in the order in which they came, in an object around them if it has a name. Nulls are ignored; a
-    text that is no object stays a text."""
+    """The values held, equal ones side by side, in the order in which the first of each came, in an object around them
+    if it has a name. A text that is no object stays a text."""
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
         super().__init__(call, context)
@@ -26,11 +26,13 @@ class GroupAsObject(RowAggregator[list[object]]):
         return []
 
     def add(self, group: list[object], item: object) -> None:
-        if item is not None:
-            group.append(_read(item))
+        value = _read(item)
+        same = group.count(value)
+        place = group.index(value) + same if same else len(group)
+        group.insert(place, value)
 
     def remove(self, group: list[object], item: object) -> None:
-        if item is not None and _read(item) in group:
+        if _read(item) in group:
             group.remove(_read(item))
 
     def result(self, group: list[object]) -> object:

@@ -32,6 +32,10 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+MISSING = object()
+"""Stands for what a path leads to when that is nothing."""
+
+
 class PathError(ValueError):
     """A text that is no JSON path; the message says where."""
 
@@ -97,6 +101,19 @@ class JsonPath:
         for step in self.steps:
             found = [child for item in found for child in step.find(item)]
         return iter(found)
+
+    def read(self, value: object) -> object:
+        """The value of a definite path, the list of the values of another. `MISSING` when there is none, or when an
+        object on the way to a list lacks the name."""
+        found = list(self.find(value))
+        if self.definite:
+            return found[0] if found else MISSING
+        for place, step in enumerate(self.steps[:-1]):
+            if not isinstance(step.key, str) or step.deep:
+                break
+            if not list(JsonPath(self.steps[: place + 1]).find(value)):
+                return MISSING
+        return found
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
-from siddhi.extensions.json.functions import compiled, parsed, plain
+from siddhi.extensions.json.functions import at_path, written
+from siddhi.extensions.json.path import MISSING
 from siddhi.extensions.rows import RowError
 from siddhi.extensions.tokens import Tokens
 
 
 @STREAM_FUNCTIONS.register("tokenizeAsObject", "json")
 class TokenizeAsObject(Tokens):
-    """A list at the path gives an event for each of its elements, anything else one event."""
+    """A list at the path gives an event for each of its elements, an object or a text one event, anything else none."""
 
     def width(self) -> int:
         return 1
@@ -22,14 +23,15 @@ class TokenizeAsObject(Tokens):
         value, text, *rest = arguments
         if value is None or text is None:
             raise RowError("the JSON and the path must not be null")
-        found = list(compiled(text).find(parsed(value)))
-        if not found and rest and not rest[0]:
-            yield (None,)
-        elif not found:
-            raise RowError(f"there is nothing at '{text}'")
-        for item in found:
-            for element in item if isinstance(item, list) else [item]:
-                yield (self.shown(element),)
+        found = at_path(value, text)
+        if found is MISSING or found is None or found == []:
+            yield from [(None,)] if rest and not rest[0] else []
+        elif isinstance(found, list):
+            yield from ((self.shown(element),) for element in found)
+        elif isinstance(found, dict):
+            yield (self.shown(found),)
+        elif isinstance(found, str):
+            yield (found,)
 
     def shown(self, element: object) -> object:
         """The element as the attribute has it."""
@@ -38,7 +40,7 @@ class TokenizeAsObject(Tokens):
 
 @STREAM_FUNCTIONS.register("tokenize", "json")
 class Tokenize(TokenizeAsObject):
-    """The same as texts."""
+    """The same as JSON texts."""
 
     def shown(self, element: object) -> object:
-        return None if element is None else plain(element)
+        return written(element)

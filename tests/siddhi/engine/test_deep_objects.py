@@ -83,7 +83,7 @@ def test_an_app_that_holds_the_deepest_objects_is_measured_and_goes_on_from_its_
     [
         "json:toObject(s)",
         "json:getObject(s, '$..a')",
-        "json:setElement(o, '$.b', o)",
+        "json:setElement(o, '$', o, 'b')",
         "map:create('k', o)",
         "map:put(map:create(), 'k', o)",
         "list:create(o)",

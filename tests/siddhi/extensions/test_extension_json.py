@@ -23,20 +23,48 @@ CASES: list[tuple[str, Any, Any]] = [
     ("json:getString(s, '$.who')", "{", DROPPED),
     ("json:getInt(s, '$.id')", ORDER, 7),
     ("json:getInt(s, '$.who.age')", ORDER, 31),
-    ("json:getInt(s, '$.who.name')", ORDER, DROPPED),
-    ("json:getInt(s, '$.ok')", ORDER, DROPPED),
+    ("json:getInt(s, '$.who.name')", ORDER, None),
+    ("json:getInt(s, '$.ok')", ORDER, None),
+    ("json:getInt(s, '$.items')", ORDER, None),
+    ("json:getInt(s, '$.id')", '{"id": [7]}', 7),
+    ("json:getInt(s, '$..id')", ORDER, 7),
+    ("json:getDouble(s, '$.items[*].p')", ORDER, None),
     ("json:getLong(s, '$.id')", ORDER, 7),
     ("json:getDouble(s, '$.items[-1].p')", ORDER, 4.0),
     ("json:getFloat(s, '$.items[0].p')", ORDER, 1.5),
     ("json:getBool(s, '$.ok')", ORDER, True),
+    ("json:getBool(s, '$.id')", ORDER, None),
+    ("json:getBool(s, '$.none')", ORDER, None),
+    ("json:getString(s, '$.none[*]')", ORDER, None),
+    ("json:getString(s, '$.name')", "{name: 'Ann', tags: [a, 2,], }", "Ann"),
+    ("json:getString(s, '$.tags')", "{name: 'Ann', tags: [a b, 2, null,,], }", '["a b",2,null]'),
+    ("json:getString(s, '$.a')", '{"a": "\\u0041\\n\\"", }', 'A\n"'),
+    ("json:getString(s, '$.age')", '{name:"John", age:25,', DROPPED),
+    ("json:getString(s, '$.a')", "[" * 100, DROPPED),
     ("json:getObject(s, '$.items[*].p')", ORDER, [1.5, 4]),
     ("json:isExists(s, '$.items[1]')", ORDER, True),
     ("json:isExists(s, '$.items[2]')", ORDER, False),
-    ("json:isExists(s, '$..q')", ORDER, False),
+    ("json:isExists(s, '$..q')", ORDER, True),
+    ("json:isExists(s, '$.q[*]')", ORDER, False),
+    ("json:isExists(s, '$.a')", '{"a": []}', True),
     ("json:toString(json:setElement(s, '$.a', 2))", '{"a":1}', '{"a":2}'),
     ("json:toString(json:setElement(s, '$', 'x', 'b'))", '{"a":1}', '{"a":1,"b":"x"}'),
     ("json:toString(json:setElement(s, '$.b.c', 2))", '{"a":1}', '{"a":1}'),
+    ("json:toString(json:setElement(s, '$.b', 2))", '{"a":1}', '{"a":1}'),
+    ("json:toString(json:setElement(s, '$.b', 2, 'c'))", '{"a":1}', '{"a":1}'),
+    ("json:toString(json:setElement(s, '$', 2))", '{"a":1}', DROPPED),
+    ("json:toString(json:setElement(s, '$.a', 2, 'c'))", '{"a":"x"}', DROPPED),
+    ("json:toString(json:setElement(s, '$.a', 'x'))", '{"a":[1]}', '{"a":[1,"x"]}'),
+    ("json:toString(json:setElement(s, '$.a', 'x', 'b'))", '{"a":[1]}', '{"a":[1,"x"]}'),
+    ("json:toString(json:setElement(s, '$..a', 'x', 'b'))", '{"a":1}', '{"a":1}'),
+    ("json:toString(json:setElement(s, '$.a[0]', 'x'))", '{"a":[1]}', '{"a":["x"]}'),
+    ("json:toString(json:setElement(s, '$', '{c: 2, d: [true]}', 'b'))", '{"a":1}', '{"a":1,"b":{"c":2.0,"d":[true]}}'),
     ("json:toString(json:toObject(s))", '{"a": [1, null]}', '{"a":[1,null]}'),
+    ("json:toObject(s)", "{", None),
+    ("json:toString(s)", "a", '"a"'),
+    ("json:toString(s)", None, "null"),
+    ("json:toString(json:toObject(s), true)", '{"a": "b"}', '"{\\"a\\":\\"b\\"}"'),
+    ("json:toString(json:toObject(s), false)", '{"a": "b"}', '{"a":"b"}'),
 ]
 
 
@@ -68,8 +96,14 @@ def test_elements_are_grouped_over_a_window_and_across_a_restart() -> None:
     assert run.taken() == [
         '+[{"x":1}],{"all":[{"x":1}]}',
         '+[{"x":1},{"x":1}],{"all":[{"x":1}]}',
-        '+[{"x":1}],{"all":[{"x":1}]}',
+        '+[{"x":1},null],{"all":[{"x":1},null]}',
     ]
+
+
+def test_equal_elements_stand_side_by_side_in_a_group() -> None:
+    run = Run("define stream In (s string); @info(name='q') from In select json:group(s) as a insert into Out;")
+    run.send((0, ['{"x":1}']), (0, ['{"x":2}']), (0, ['{"x":1}']))
+    assert run.taken()[-1] == '+[{"x":1},{"x":1},{"x":2}]'
 
 
 def test_a_list_becomes_one_event_for_each_element() -> None:
@@ -79,6 +113,15 @@ def test_a_list_becomes_one_event_for_each_element() -> None:
     )
     run.send((0, [ORDER]), (0, ["{}"]), (0, ['{"items": {"n": 5}}']))
     assert run.taken() == ["+a", "+b", "+5"]
+    run.send((0, ['{"items": 5}']), (0, ['{"items": null}']))
+    assert run.taken() == []
+    run = Run(
+        "define stream In (s string, p string); @info(name='q') from In#json:tokenize(s, p) "
+        "select jsonElement insert into Out;"
+    )
+    run.send((0, ['{"a": "x", "b": ["x", 2]}', "$.a"]), (0, ['{"a": "x", "b": ["x", 2]}', "$.b"]))
+    run.send((0, ['{"a": [1, 2], "b": {"a": [3]}}', "$..a"]))
+    assert run.taken() == ["+x", '+"x"', "+2", "+[1,2]", "+[3]"]
     kept = Run(
         "define stream In (s string); @info(name='q') from In#json:tokenizeAsObject(s, '$.items', false) "
         "select jsonElement is null as missing insert into Out;"
