@@ -29,7 +29,7 @@ REGEX = Extension(
         function(
             "regex",
             "group",
-            "the group of the first match; null without a match",
+            "the group of the first match; null without a match or such a group",
             AttributeType.STRING,
             takes(*_BOTH, value("group.id", INT)),
             check=pattern_at(0),

@@ -1,4 +1,4 @@
-"""`regex:` functions over the values of a row. A null pattern fails, a null text matches nothing."""
+"""`regex:` functions over the values of a row. A null pattern fails; a null text matches nothing, and `group` fails."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _find(regex: str | None, text: str | None, start: int | None = 0) -> bool:
 def _group(regex: str | None, text: str | None, number: int | None) -> str | None:
     compiled = pattern(_given(regex))
     if text is None or number is None:
-        return None
+        raise RowError(f"argument {2 if text is None else 3} is null")
     match = compiled.search(text)
-    return None if match is None else group(match, number)
+    return None if match is None or number > compiled.groups else group(match, number)
 
 
 def _looking_at(regex: str | None, text: str | None) -> bool:

@@ -28,7 +28,9 @@ TEXT = "21 products are produced by WSO2 currently"
         (f"regex:lookingAt({T}, s)", f"x{TEXT}", False),
         (f"regex:group({T}, s, 1)", TEXT, " products are produced by "),
         (f"regex:group({T}, s, 1)", "none", None),
-        (f"regex:group({T}, s, 2)", TEXT, DROPPED),
+        (f"regex:group({T}, s, 2)", TEXT, None),
+        (f"regex:group({T}, s, -1)", TEXT, DROPPED),
+        (f"regex:group({T}, s, 1)", None, DROPPED),
     ],
 )
 def test_a_regex_function_gives_what_siddhi_gives(expression: str, row: Any, expected: Any) -> None:
