@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from siddhi.analysis import model
 from siddhi.engine.expressions.aggregation import AGGREGATORS
+from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
 from siddhi.extensions.groups import RowAggregator
 
 
 @AGGREGATORS.register("collect", "list")
 class Collect(RowAggregator[list[object]]):
-    """The values held, nulls too, in the order in which they came."""
+    """The values held, nulls too, in the order in which they came. A distinct one is gone with the first of its events
+    that leaves."""
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        super().__init__(call, context)
+        self.distinct = True in self.constants
 
     def empty(self) -> list[object]:
         return []
@@ -19,19 +26,16 @@ class Collect(RowAggregator[list[object]]):
         return [item]
 
     def add(self, group: list[object], item: object) -> None:
-        group.extend(self.items(item))
+        for come in self.items(item):
+            if not self.distinct or come not in group:
+                group.append(come)
 
     def remove(self, group: list[object], item: object) -> None:
-        for gone in self.items(item):
-            if gone in group:
-                group.remove(gone)
+        if item in group:
+            group.remove(item)
 
     def result(self, group: list[object]) -> object:
-        if True not in self.constants:
-            return list(group)
-        distinct: list[object] = []
-        distinct.extend(item for item in group if item not in distinct)
-        return distinct
+        return list(group)
 
     def save(self, group: list[object]) -> State:
         return list(group)
@@ -42,7 +46,11 @@ class Collect(RowAggregator[list[object]]):
 
 @AGGREGATORS.register("merge", "list")
 class Merge(Collect):
-    """The values of the lists held; what is no list is ignored."""
+    """The values of the lists held; what is no list is ignored. With a list all that equals one of its values goes."""
 
     def items(self, item: object) -> list[object]:
         return item if isinstance(item, list) else []
+
+    def remove(self, group: list[object], item: object) -> None:
+        gone = self.items(item)
+        group[:] = [held for held in group if held not in gone]

@@ -62,7 +62,7 @@ LIST = Extension(
         function(
             "list",
             "sort",
-            "the list sorted",
+            "the list sorted, or turned round without an order",
             _OBJECT,
             takes(_LIST),
             takes(_LIST, constant("order", STRING, ", ".join(ORDERS))),
@@ -71,9 +71,10 @@ LIST = Extension(
         stream_function(
             "list",
             "tokenize",
-            "one event for each value of a list",
+            "one event for each value of a list; of several lists the list of their values at an index",
             (("index", _INT), ("value", _OBJECT)),
             takes(_LIST),
+            takes(_LIST, _LIST, repeats=True),
             in_patterns=False,
         ),
     ),

@@ -4,6 +4,7 @@ fail."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
@@ -64,13 +65,20 @@ def _last_index(items: List, item: object) -> int:
     return len(items) - 1 - items[::-1].index(item) if item in items else -1
 
 
-def _sort(items: List, order: str = "asc") -> List:
-    if order.lower() == "rev":
+def _sort(items: List, order: str = "rev") -> List:
+    if order.lower() == "rev" or not items:
         return items[::-1]
+    if isinstance(items[0], bool) or not isinstance(items[0], str | int | float):
+        raise RowError("only lists of texts and numbers can be sorted")
     try:
-        return sorted(items, reverse=order.lower() == "desc")
-    except TypeError as error:
+        ordered = sorted(items, key=_caseless if isinstance(items[0], str) else None)
+    except (TypeError, AttributeError) as error:
         raise RowError("the values of the list cannot be compared") from error
+    return ordered[::-1] if order.lower() == "desc" else ordered
+
+
+def _caseless(text: str) -> str:
+    return text.upper().lower()
 
 
 def _on_list(compute: Callable[..., object]) -> Callable[..., object]:
@@ -99,16 +107,18 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
 }
 for _name, _compute in _FUNCTIONS.items():
     row_function("list", _name, _on_list(_compute), Nulls.PASS)
-row_function("list", "create", lambda *items: list(items), Nulls.PASS)
+row_function("list", "create", lambda *items: [] if items == (None,) else list(items), Nulls.PASS)
 row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS)
 
 
 @STREAM_FUNCTIONS.register("tokenize", "list")
 class Tokenize(Tokens):
-    """The values of a list, in order, with their indexes from 0."""
+    """The values of a list, in order, with their indexes from 0; of several lists a list of their values at each index,
+    null behind the end of one."""
 
     def width(self) -> int:
         return 2
 
     def tokens(self, *arguments: Any) -> Iterator[tuple[object, ...]]:
-        yield from enumerate(checked(arguments[0]))
+        lists = [checked(argument) for argument in arguments]
+        yield from enumerate(lists[0] if len(lists) == 1 else map(list, zip_longest(*lists)))

@@ -8,35 +8,23 @@ from siddhi.engine.expressions.aggregation import AGGREGATORS
 from siddhi.engine.state import State
 from siddhi.extensions.groups import RowAggregator
 
-Entries = dict[Any, list[object]]
+Entries = dict[Any, object]
 
 
 class _Entries(RowAggregator[Entries]):
-    """For each key the values held, in the order in which they came; the last one is shown."""
+    """For each key the last value; the key is gone with the first event of its own that leaves."""
 
     def empty(self) -> Entries:
         return {}
 
-    def put(self, group: Entries, key: object, item: object) -> None:
-        """The key has one value more."""
-        group.setdefault(key, []).append(item)
-
-    def drop(self, group: Entries, key: object, item: object) -> None:
-        """The key has this value no more."""
-        items = group.get(key, [])
-        if item in items:
-            items.remove(item)
-        if not items:
-            group.pop(key, None)
-
     def result(self, group: Entries) -> object:
-        return {key: items[-1] for key, items in group.items()}
+        return dict(group)
 
     def save(self, group: Entries) -> State:
-        return [[key, list(items)] for key, items in group.items()]
+        return [[key, [item]] for key, item in group.items()]
 
     def load(self, state: State) -> Entries:
-        return {key: list(items) for key, items in state}
+        return {key: items[-1] for key, items in state}
 
 
 @AGGREGATORS.register("collect", "map")
@@ -46,10 +34,11 @@ class Collect(_Entries):
     whole_rows = True
 
     def add(self, group: Entries, item: Any) -> None:
-        self.put(group, *item)
+        key, entry = item
+        group[key] = entry
 
     def remove(self, group: Entries, item: Any) -> None:
-        self.drop(group, *item)
+        group.pop(item[0], None)
 
 
 @AGGREGATORS.register("merge", "map")
@@ -57,9 +46,9 @@ class Merge(_Entries):
     """The entries of maps; what is no map is ignored."""
 
     def add(self, group: Entries, item: object) -> None:
-        for key, entry in item.items() if isinstance(item, dict) else ():
-            self.put(group, key, entry)
+        if isinstance(item, dict):
+            group.update(item)
 
     def remove(self, group: Entries, item: object) -> None:
-        for key, entry in item.items() if isinstance(item, dict) else ():
-            self.drop(group, key, entry)
+        for key in item if isinstance(item, dict) else ():
+            group.pop(key, None)

@@ -75,9 +75,10 @@ MAP = Extension(
         stream_function(
             "map",
             "tokenize",
-            "one event for each entry of a map",
+            "one event for each entry of a map; of several maps the list of their values for a key",
             (("key", _OBJECT), ("value", _OBJECT)),
             takes(_MAP),
+            takes(_MAP, _MAP, repeats=True),
             in_patterns=False,
         ),
         _map("values", "the list of the values", _OBJECT, takes(_MAP)),

@@ -66,10 +66,12 @@ row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
 
 @STREAM_FUNCTIONS.register("tokenize", "map")
 class Tokenize(Tokens):
-    """The entries of a map, in order."""
+    """The entries of a map, in order; of several maps a list of their values for each key, null where it is missing."""
 
     def width(self) -> int:
         return 2
 
     def tokens(self, *arguments: Any) -> Iterator[tuple[object, ...]]:
-        yield from checked(arguments[0]).items()
+        maps = [checked(argument) for argument in arguments]
+        for key in dict.fromkeys(key for one in maps for key in one):
+            yield key, maps[0][key] if len(maps) == 1 else [one.get(key) for one in maps]

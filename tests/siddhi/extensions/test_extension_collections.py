@@ -55,9 +55,16 @@ CASES: list[tuple[str, Any, Any]] = [
     ("list:indexOf(o, 3)", L, 0),
     ("list:lastIndexOf(o, 3)", L, 2),
     ("list:indexOf(o, 8)", L, -1),
-    ("list:sort(o)", L, [1, 3, 3]),
+    ("list:sort(o)", [2, 3, 1], [1, 3, 2]),
+    ("list:sort(o, 'asc')", L, [1, 3, 3]),
+    ("list:sort(o, 'asc')", ["b", "A", "a", "C"], ["A", "a", "b", "C"]),
+    ("list:sort(o, 'desc')", ["b", "A", "a", "C"], ["C", "b", "a", "A"]),
+    ("list:sort(o, 'asc')", [], []),
+    ("list:sort(o, 'asc')", [True], DROPPED),
+    ("list:sort(o, 'asc')", ["a", 1], DROPPED),
+    ("list:create(o)", None, []),
     ("list:sort(o, 'DESC')", L, [3, 3, 1]),
-    ("list:sort(o)", [1, "a"], DROPPED),
+    ("list:sort(o, 'asc')", [1, "a"], DROPPED),
     ("list:size(list:clear(list:clone(o)))", L, 0),
     ("list:isList(o)", L, True),
     ("list:isEmpty(o)", M, DROPPED),
@@ -90,7 +97,22 @@ def test_values_are_collected_over_a_window_and_across_a_restart() -> None:
     assert found == [
         [{"a": 1}, [1], {"a": 1}, [1, 1]],
         [{"a": 2}, [1, 2], {"a": 2}, [1, 1, 2, 2]],
-        [{"a": 2, "b": 2}, [2], {"a": 2, "b": 2}, [2, 2, 2, 2]],
+        [{"b": 2}, [2], {"b": 2}, [2, 2, 2, 2]],
+    ]
+
+
+def test_what_is_collected_once_goes_with_the_first_event_that_brought_it() -> None:
+    run = Run(
+        "define stream In (k string); @info(name='q') from In#window.length(2) "
+        "select list:collect(k, true) as l, list:merge(list:create(k, 'x')) as ll, "
+        "list:merge(list:create(k, 'x'), true) as ld insert into Out;"
+    )
+    run.send((0, ["Harry"]), (0, ["Harry"]), (0, ["Henry"]))
+    found = [[json.loads(item) for item in row] for _, _, row in run.emitted]
+    assert found == [
+        [["Harry"], ["Harry", "x"], ["Harry", "x"]],
+        [["Harry"], ["Harry", "x", "Harry", "x"], ["Harry", "x"]],
+        [["Henry"], ["Henry", "x"], ["Henry", "x"]],
     ]
 
 
@@ -104,3 +126,15 @@ def test_collections_are_taken_apart() -> None:
     other = Run("define stream In (o object); @info(name='q') from In#list:tokenize(o) select index insert into Out;")
     other.send((0, [["x", "y"]]))
     assert other.taken() == ["+0", "+1"]
+    several = Run(
+        "define stream In (o object); @info(name='q') from In#list:tokenize(o, list:create(3)) "
+        "select index, value insert into Out;"
+    )
+    several.send((0, [["x", "y"]]))
+    assert several.taken() == ["+0,b'[\"x\",3]'", "+1,b'[\"y\",null]'"]
+    maps = Run(
+        "define stream In (o object); @info(name='q') from In#map:tokenize(o, map:create('a', 3)) "
+        "select value insert into Out;"
+    )
+    maps.send((0, [{"b": 1, "a": 2}]))
+    assert maps.taken() == ["+b'[1,null]'", "+b'[2,3]'"]
