@@ -92,15 +92,17 @@ class DateFormat:
         """The text of a moment with its zone."""
         return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
 
-    def parse(self, text: str, at: tzinfo = UTC) -> datetime:
-        """The moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in 1970.
-        `DateError` when it is none."""
+    def parse(self, text: str, at: tzinfo = UTC, *, lenient: bool = True) -> datetime:
+        """The moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in 1970, and
+        if `lenient` what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
         match = self.reader.match(text)
         if match is None:
             raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
         fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+        if "y1" in match.groupdict() or "y2" in match.groupdict():
+            fields["y"] = _whole_year(fields["y"])
         try:
-            return _moment(fields, at)
+            return _moment(fields, at, lenient=lenient)
         except (ValueError, OverflowError) as error:
             raise DateError(f"'{text}' is no date: {error}") from error
 
@@ -144,26 +146,31 @@ def _field(letter: str, width: int, following: str, seen: set[str]) -> str:
     return f"(?P<{letter}{width}>{body})"
 
 
-def _moment(fields: dict[str, str], at: tzinfo) -> datetime:
+def _whole_year(text: str) -> str:
+    """The year that one or two digits stand for, any other as it is."""
+    return text if len(text) > 2 else str(int(text) + (2000 if int(text) < _CENTURY_PIVOT else 1900))
+
+
+def _moment(fields: dict[str, str], at: tzinfo, *, lenient: bool) -> datetime:
     def number(letter: str, otherwise: int) -> int:
         return int(fields.get(letter, otherwise))
 
-    year_text = fields.get("y") or fields.get("u") or "1970"
-    year = int(year_text)
-    if len(year_text) == 2:
-        year += 2000 if year < _CENTURY_PIVOT else 1900
+    year = int(fields.get("y") or fields.get("u") or "1970")
     hour = number("H", number("k", 0) % 24)
     if "h" in fields or "K" in fields:
-        hour = (number("h", number("K", 0)) % 12) + (12 if fields.get("a", "am").lower() == "pm" else 0)
+        twelve = number("h", number("K", 0))
+        hour = (0 if twelve == 12 else twelve) + (12 if fields.get("a", "am").lower() == "pm" else 0)
     for letter in "zZX":
         if letter in fields:
             at = zone(fields[letter].upper() if letter != "z" else fields[letter])
-    moment = datetime(
-        year, _month(fields.get("M", "1")), number("d", 1), hour, number("m", 0), number("s", 0), tzinfo=at
-    )
+    month, day, minute, second = _month(fields.get("M", "1")), number("d", 1), number("m", 0), number("s", 0)
     if "D" in fields:
-        moment = moment.replace(month=1, day=1) + timedelta(days=number("D", 1) - 1)
-    return moment + number("S", 0) * _MILLISECOND
+        month, day = 1, number("D", 1)
+    elif not lenient:
+        datetime(year, month, day, hour, minute, second, tzinfo=at)
+    years, month = divmod(month - 1, 12)
+    behind = timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second, milliseconds=number("S", 0))
+    return datetime(year + years, month + 1, 1, tzinfo=at) + behind
 
 
 def _month(text: str) -> int:

@@ -6,7 +6,7 @@ from siddhi.extensions.declaring import Result, function
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import INT, LONG, STRING, constant, takes, value
-from siddhi.registry import Arguments, CallError, Declaration, Overload
+from siddhi.registry import Declaration, Overload
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 """The units that can be extracted, added and taken away."""
@@ -19,16 +19,8 @@ _LOCALE = constant("locale", STRING, "such as en_US or fr_FR; says when weeks st
 _AMOUNT = value("expr", INT, "how many units")
 
 
-def _check_unit(arguments: Arguments) -> None:
-    texts = [(place, argument) for place, argument in enumerate(arguments) if argument.type is AttributeType.STRING]
-    units = [place for place, argument in texts if str(argument.value).upper() in UNITS]
-    if not units:
-        raise CallError(f"the unit must be one of {', '.join(UNITS)}")
-
-
 def _time(name: str, summary: str, *overloads: Overload, result: Result = AttributeType.STRING) -> Declaration:
-    check = _check_unit if any(parameter is _UNIT for o in overloads for parameter in o.parameters) else None
-    return function("time", name, summary, result, *overloads, check=check)
+    return function("time", name, summary, result, *overloads)
 
 
 _SHIFTED = (takes(_DATE, _AMOUNT, _UNIT), takes(_TIME, _AMOUNT, _UNIT), takes(_DATE, _AMOUNT, _UNIT, _FORMAT))
@@ -93,7 +85,12 @@ TIME = Extension(
                 value("source.timezone", STRING),
             ),
         ),
-        _time("utcTimestamp", "now as yyyy-MM-dd HH:mm:ss in UTC", takes()),
+        _time(
+            "utcTimestamp",
+            "now in UTC, as yyyy-MM-dd HH:mm:ss or in a format if one is given",
+            takes(),
+            takes(value("date.format", STRING)),
+        ),
     ),
     ("siddhi.extensions.time.functions",),
 )

@@ -22,6 +22,7 @@ from siddhi.extensions.time.date_format import (
     to_milliseconds,
     zone,
 )
+from siddhi.extensions.time.declarations import UNITS
 
 _SECONDS = {"WEEK": 7 * 86400, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
@@ -47,9 +48,11 @@ def _parse(text: str, pattern: str = DEFAULT_FORMAT) -> datetime:
 
 
 def _shifted(moment: datetime, amount: int, unit: str) -> datetime:
-    unit = unit.upper()
+    """The moment so many units later; a unit that there is not is none at all."""
     if unit in _SECONDS:
         return moment + timedelta(seconds=amount * _SECONDS[unit])
+    if unit not in _MONTHS:
+        return moment
     months = 12 * moment.year + moment.month - 1 + amount * _MONTHS[unit]
     year, month = divmod(months, 12)
     if not 1 <= year <= 9999:
@@ -62,7 +65,7 @@ def _shift(sign: int) -> Callable[..., object]:
     def shift(date: str | int, amount: int, unit: str, pattern: str = DEFAULT_FORMAT) -> str:
         if isinstance(date, int):
             return str(to_milliseconds(_shifted(from_milliseconds(date), sign * amount, unit)))
-        return date_format(pattern).format(_shifted(_parse(date, pattern), sign * amount, unit))
+        return date_format(pattern).format(_shifted(_parse(date, pattern), sign * amount, unit.upper()))
 
     return shift
 
@@ -93,6 +96,8 @@ def _extract(first: str | int, second: str, *more: str) -> int:
     else:
         moment, unit, locale = _parse(second, *more[:1]), first, more[1] if len(more) > 1 else ""
     unit = unit.upper()
+    if unit not in UNITS:
+        return 0
     if unit == "WEEK":
         return _week(moment, locale)
     if unit == "QUARTER":
@@ -113,11 +118,15 @@ def _week(moment: datetime, locale: str) -> int:
 
 def _convert_zone(date: str, pattern: str, target: str, source: str = "UTC") -> str:
     compiled = date_format(pattern)
-    return compiled.format(compiled.parse(date, zone(source)).astimezone(zone(target)))
+    return compiled.format(compiled.parse(date, zone(source), lenient=False).astimezone(zone(target)))
 
 
 def _clock_text(pattern: str, clock: int, zone_name: str = "UTC") -> str:
     return date_format(pattern).format(from_milliseconds(clock, zone(zone_name)))
+
+
+def _utc_text(clock: int, pattern: str = "yyyy-MM-dd HH:mm:ss") -> str:
+    return _clock_text(pattern, clock)
 
 
 def _with_clock(compute: Callable[..., object]) -> Any:
@@ -142,7 +151,7 @@ def _timestamp(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) 
 FUNCTIONS.register("currentDate", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd")))
 FUNCTIONS.register("currentTime", "time")(_with_clock(partial(_clock_text, "HH:mm:ss")))
 FUNCTIONS.register("currentTimestamp", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd HH:mm:ss")))
-FUNCTIONS.register("utcTimestamp", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd HH:mm:ss")))
+FUNCTIONS.register("utcTimestamp", "time")(_with_clock(_utc_text))
 FUNCTIONS.register("timestampInMilliseconds", "time")(_timestamp)
 row_function("time", "date", _row(_day), Nulls.NULL)
 row_function("time", "dateAdd", _row(_shift(1)), Nulls.NULL)
