@@ -147,18 +147,41 @@ class UniqueFirstTimeBatchWindow(UniqueTimeBatchWindow):
 
 @WINDOWS.register("timeLengthBatch", "unique")
 class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
-    """A batch ends with its time or with its n-th key, and the next one's time counts from there."""
+    """A batch ends with its time or with its n-th key; after the latter events are dropped until its time is over.
+
+    timeLengthBatch(k, 10, 2)   clock   0    4         6    10   12   13                        20
+                                in      a1   b1        a2        c1   a3
+                                out          +a1 +b1   ·    ·    ·    -a1 -b1 reset +c1 +a3     ·
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.length = int(str(context.constants()[-1]))
+        self.full = False
 
     def times(self, context: WindowContext) -> list[object]:
         return context.constants()[1:-1]
 
     def arrive(self, event: Arrival, out: Emission) -> None:
+        if self.full:
+            self.release(event.slot)
+            return
         super().arrive(event, out)
         if len(self.by_key) >= self.length:
             self.flush(out)
-            self.boundary = out.clock + self.duration
-            self.schedule(self.boundary)
+            self.full = True
+
+    def fire(self, due: int, out: Emission) -> None:
+        if not self.full or due != self.boundary:
+            super().fire(due, out)
+            return
+        self.full = False
+        self.boundary = due + self.duration
+        self.schedule(self.boundary)
+
+    def more_state(self) -> State:
+        return [super().more_state(), self.full]
+
+    def restore_more(self, state: State) -> None:
+        more, self.full = state
+        super().restore_more(more)

@@ -53,7 +53,7 @@ UNIQUE = Extension(
         window(
             "unique",
             "timeLengthBatch",
-            "the last event of every key until a time span is over or there are n keys",
+            "the last event of every key until a time span is over or there are n keys, none then until it is over",
             takes(_KEY, _TIME, _LENGTH),
             takes(_KEY, _TIME, _START, _LENGTH),
         ),
@@ -69,7 +69,7 @@ UNIQUE = Extension(
         stream_function(
             "unique",
             "deduplicate",
-            "drops an event when one of the same key passed less than a time span before",
+            "drops an event when one of the same key passed within a time span before",
             (),
             takes(_KEY, constant("time.interval", TIME, "the time span")),
             in_patterns=False,

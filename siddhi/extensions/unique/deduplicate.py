@@ -1,8 +1,8 @@
 """`#unique:deduplicate(key, T)`.
 
-T = 10   clock   0     4     10    12
-         in      a     a     a     a
-         out     a     ·     a     ·
+T = 10   clock   0     4     10    11    12
+         in      a     a     a     a     a
+         out     a     ·     ·     a     ·
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from siddhi.extensions.unique.keys import Key, keys_of
 
 
 class Deduplicate(Operator):
-    """An event passes when none of its key passed less than T before it by the app's clock. Other rows than current
+    """An event passes when none of its key passed T or less before it by the app's clock. Other rows than current
     ones pass always."""
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
@@ -45,10 +45,10 @@ class Deduplicate(Operator):
         return batch if len(kept) == batch.size else batch.take(np.array(kept, dtype=np.int64))
 
     def _forget(self, clock: int) -> None:
-        """Keys that passed T ago or longer are not known any more; they lie in the order in which they passed."""
+        """Keys that passed longer than T ago are not known any more; they lie in the order in which they passed."""
         while self.passed:
             key = next(iter(self.passed))
-            if self.passed[key] + self.duration > clock:
+            if self.passed[key] + self.duration >= clock:
                 return
             del self.passed[key]
 

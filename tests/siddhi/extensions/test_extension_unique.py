@@ -46,7 +46,7 @@ CASES = [
     ("timeBatch(k, 10)", "+a2@10 +b1@10 -a2@20 -b1@20 +c1@20 +a3@20 -c1@30 -a3@30 +b2@30 -b2@40"),
     ("timeBatch(k, 10, 5)", "+a3@15 +b1@15 +c1@15 -a3@25 -b1@25 -c1@25 +b2@35"),
     ("firstTimeBatch(k, 10)", "+a1@10 +b1@10 -a1@20 -b1@20 +c1@20 +a3@20 -c1@30 -a3@30 +b2@30 -b2@40"),
-    ("timeLengthBatch(k, 10, 2)", "+a1@4 +b1@4 -a1@12 -b1@12 +a2@12 +c1@12 -a2@22 -c1@22 +a3@22 -a3@32 +b2@32"),
+    ("timeLengthBatch(k, 10, 2)", "+a1@4 +b1@4 -a1@13 -b1@13 +c1@13 +a3@13 -c1@30 -a3@30 +b2@30 -b2@40"),
     ("externalTimeBatch(k, t, 10)", "+a2@6 +b1@4 -a2@13 -b1@13 +c1@12 +a3@13"),
 ]
 
@@ -91,10 +91,10 @@ def test_an_event_passes_when_none_of_its_key_passed_lately() -> None:
         "@info(name='q') from In#unique:deduplicate(k, 10 milliseconds) select k, eventTimestamp() as t "
         "insert into Out;"
     )
-    run.send((0, ["a"]), (4, ["a"]), (5, ["b"]), (10, ["a"]))
+    run.send((0, ["a"]), (4, ["a"]), (5, ["b"]), (10, ["a"]), (11, ["a"]))
     run.restart()
-    run.send((12, ["a"]), (14, ["b"]), (15, ["b"]))
-    assert run.taken() == ["+a,0", "+b,5", "+a,10", "+b,15"]
+    run.send((12, ["a"]), (15, ["b"]), (16, ["b"]))
+    assert run.taken() == ["+a,0", "+b,5", "+a,11", "+b,16"]
 
 
 @pytest.mark.parametrize(
