@@ -44,6 +44,11 @@ class SlotStore:
             self._valid[name][slots] = True if column.valid is None else column.valid
         return slots
 
+    def put(self, name: str, slot: int, value: float) -> None:
+        """The row in `slot` has another value in a column of numbers, if that is kept."""
+        if name in self._values:
+            self._values[name][slot], self._valid[name][slot] = value, True
+
     def _next(self) -> int:
         self._used += 1
         return self._used - 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from siddhi.extensions.declaring import stream_function, window
 from siddhi.extensions.extension import Extension
-from siddhi.parameters import ANY, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
+from siddhi.parameters import ANY, BOOL, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
 
 _KEY = value("unique.key", ANY - OBJECT, "what must differ from event to event")
 _LENGTH = constant("window.length", INT, "how many events of different keys")
 _TIME = constant("window.time", TIME, "how long, in milliseconds or as a time such as 1 min")
 _START = constant("start.time", TIME, "the time to which batch ends are aligned, in milliseconds")
 _TIMEOUT = constant("time.out", TIME, "how long to wait for the next batch before this one goes out")
+_REPLACED = constant("replace.time.stamp.with.batch.end.time", BOOL, "true: events have the batch's end as timestamp")
 _EXTERNAL = attribute("time.stamp", LONG, "the attribute that holds the event's time in milliseconds")
 
 UNIQUE = Extension(
@@ -64,6 +65,7 @@ UNIQUE = Extension(
             takes(_KEY, _EXTERNAL, _TIME),
             takes(_KEY, _EXTERNAL, _TIME, _START),
             takes(_KEY, _EXTERNAL, _TIME, _START, _TIMEOUT),
+            takes(_KEY, _EXTERNAL, _TIME, _START, _TIMEOUT, _REPLACED),
             spelling_3x="uniqueExternalTimeBatch",
         ),
         stream_function(

@@ -12,6 +12,7 @@ behind.
 
 from __future__ import annotations
 
+from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.state import State
@@ -24,7 +25,8 @@ from siddhi.language.ast import AttributeType
 
 
 class UniqueExternalTimeBatchWindow(Batches):
-    """Batches of T by an attribute; an event at or behind the end of the batch lets it out. There are no timers."""
+    """Batches of T by an attribute; an event at or behind the end of the batch lets it out. There are no timers. Events
+    have the end of their batch in the attribute if that is to be replaced."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -32,6 +34,9 @@ class UniqueExternalTimeBatchWindow(Batches):
         duration, *start = [int(str(constant)) for constant in context.constants()[2:4]]
         self.duration = max(duration, 1)
         self.start_time = start[0] if start else None
+        attribute = context.call.arguments[1]
+        replaces = True in context.constants()[5:]
+        self.replaced = attribute.name if replaces and isinstance(attribute, model.AttributeValue) else None
         self.end: int | None = None
         self.newest = 0
         self.times: list[int] = []
@@ -52,6 +57,8 @@ class UniqueExternalTimeBatchWindow(Batches):
             self.end_batch(out)
             self.end += ((time - self.end) // self.duration + 1) * self.duration
         self.newest = max(self.newest, time)
+        if self.replaced is not None:
+            self.slots.put(self.replaced, event.slot, self.end)
         self.take(event)
 
     def end_batch(self, out: Emission) -> None:
@@ -138,5 +145,5 @@ class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
 @WINDOWS.register("externalTimeBatch", "unique")
 def unique_external_time_batch(context: WindowContext) -> Window:
     """The window with or without a timeout."""
-    timed = len(context.call.arguments) > 4
+    timed = any(int(str(timeout)) > 0 for timeout in context.constants()[4:5])
     return TimedUniqueExternalTimeBatchWindow(context) if timed else UniqueExternalTimeBatchWindow(context)

@@ -48,6 +48,7 @@ CASES = [
     ("firstTimeBatch(k, 10)", "+a1@10 +b1@10 -a1@20 -b1@20 +c1@20 +a3@20 -c1@30 -a3@30 +b2@30 -b2@40"),
     ("timeLengthBatch(k, 10, 2)", "+a1@4 +b1@4 -a1@13 -b1@13 +c1@13 +a3@13 -c1@30 -a3@30 +b2@30 -b2@40"),
     ("externalTimeBatch(k, t, 10)", "+a2@6 +b1@4 -a2@13 -b1@13 +c1@12 +a3@13"),
+    ("externalTimeBatch(k, t, 10, 0, 0)", "+a2@6 +b1@4 -a2@13 -b1@13 +c1@12 +a3@13"),
 ]
 
 
@@ -78,6 +79,15 @@ def test_a_batch_that_waited_too_long_goes_out_and_again_when_it_grows(window: s
     assert " ".join(f"{sign}{item}@{stamp - 1000}" for sign, stamp, item in one_by_one) == expected
     assert emitted(window, later, 1040, at_once=True) == one_by_one
     assert emitted(window, later, 1040, at_once=False, restarts=True) == one_by_one
+
+
+def test_events_of_a_batch_may_have_its_end_as_their_time() -> None:
+    run = Run(
+        "@app:playback define stream In (k string, v int, t long); @info(name='q') "
+        "from In#window.unique:externalTimeBatch(k, t, 10, 0, 0, true) select k, t insert all events into Out;"
+    )
+    run.send(*EVENTS)
+    assert run.taken() == ["+a,10", "+b,10", "-a,10", "-b,10", "+c,20", "+a,20"]
 
 
 def test_the_first_of_each_key_stays_in_a_batch() -> None:
