@@ -24,6 +24,8 @@ def floating_text(value: float, *, single: bool) -> str:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
     number = np.float32(value) if single else np.float64(value)
     mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
+    if mantissa.endswith(".0"):  # Java writes two digits at least, and the nearest of these: 4.9E-324
+        mantissa, exponent = f"{number:.1e}".split("e")
     power = int(exponent)
     sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     if not -3 <= power < 7:
