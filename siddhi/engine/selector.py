@@ -120,7 +120,7 @@ class Selector(Operator):
         empties: bool = False,
     ) -> None:
         self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
-        self.having = None if selection.having is None else compiler.compile(selection.having)
+        self.having = None if selection.having is None else compiler.forgetting_extremes().compile(selection.having)
         for key in selection.group_by:
             compiler.compile(key)
         self.aggregates = compiler.aggregates
@@ -129,6 +129,7 @@ class Selector(Operator):
         self._may_stop = any(node.can_fail for node in nodes) and any(node.stateful for node in nodes)
         # What fails by its row alone is known first, then what fails by an aggregate.
         self._in_turn = sorted(range(len(nodes)), key=lambda place: (nodes[place].stateful, not nodes[place].can_fail))
+        self._several = compiler.several
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.limiter = limiter
@@ -253,17 +254,19 @@ class Selector(Operator):
     def _passing(self, evaluation: Evaluation, step: Step) -> Int64Array:
         passed = self._wanted(evaluation.batch)
         if self.having is not None:
-            truth = self._condition(self.having, evaluation)
+            truth = self._condition(self.having, evaluation, passed)
             passed = passed & (truth | (evaluation.batch.kinds == RESET) if self.keep_resets else truth)
         if evaluation.failed is not None:
             passed = passed & drop_failed(evaluation, step)
         return np.flatnonzero(passed)
 
-    def _condition(self, having: Node, evaluation: Evaluation) -> BoolArray:
-        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition, as in
-        Siddhi."""
+    def _condition(self, having: Node, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
+        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; in joins
+        and for snapshots they see the `wanted` rows alone. All as in Siddhi."""
         if self._asks_aggregates:
             evaluation.fresh = None
+            if self._several or not self.collapse:
+                evaluation.active = wanted if evaluation.active is None else evaluation.active & wanted
             if not self.groups.partitioned:
                 evaluation.groups, evaluation.group_count = None, 1
         return having.truth(evaluation)

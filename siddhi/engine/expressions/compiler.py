@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from siddhi.analysis import model
@@ -73,6 +74,15 @@ class ExpressionCompiler:
     def afresh(self) -> ExpressionCompiler:
         """A compiler for the same place that has met no columns and aggregates yet."""
         return ExpressionCompiler(self.context, several=self.several, in_table=self._in_table)
+
+    def forgetting_extremes(self) -> ExpressionCompiler:
+        """A compiler for the same place whose `min` and `max` remember their best value alone; what it meets is kept
+        here."""
+        other = ExpressionCompiler(
+            replace(self.context, forgets_extremes=True), several=self.several, in_table=self._in_table
+        )
+        other.columns, other.aggregates = self.columns, self.aggregates
+        return other
 
     def compile(self, expression: model.TypedExpression) -> Node:
         """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""

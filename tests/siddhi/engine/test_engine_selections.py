@@ -64,6 +64,27 @@ def test_no_reset_reaches_an_aggregate_in_having(group: str) -> None:
     assert selected(query, alone(("a", 2), ("a", 3), ("a", 4), ("a", 1))) == [("a", 1)]
 
 
+def test_max_in_having_falls_back_to_nothing_when_the_best_value_leaves() -> None:
+    query = "from S#window.length(2) select v, max(v) as m having max(v) > 5 insert into O;"
+    assert selected(query, alone(("a", 7), ("a", 10), ("a", 6), ("a", 1), ("a", 9))) == [
+        (7, 7),
+        (10, 10),
+        (6, 10),
+        (9, 9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "values"),
+    [("", [3, 4]), ("all events", [])],
+)
+def test_an_aggregate_in_the_having_of_a_join_sees_the_pairs_that_are_asked_for(events: str, values: list[int]) -> None:
+    table = "define table T (v int); from S[v == 0] select v insert into T;"
+    join = f"from S[v > 0]#window.length(1) as s join T as t select s.v as v having count() > 2 insert {events} into O;"
+    chunks = alone(("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4))
+    assert [value for (value,) in selected(table + join, chunks)] == values
+
+
 @pytest.mark.parametrize(
     ("window", "chunks", "sums"),
     [
