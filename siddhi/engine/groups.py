@@ -10,7 +10,7 @@ import pyarrow as pa
 from siddhi.analysis import model
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.hashing import KeyTable, key_bits
+from siddhi.engine.hashing import NULL_KEY, KeyTable, key_bits
 from siddhi.engine.kernels import grown, kernel_array, regrouped, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import OperatorContext
@@ -19,8 +19,6 @@ from siddhi.engine.state import Codes, NotByKeyError, State
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
-NULL_KEY = np.iinfo(np.int64).min + 1
-"""What stands for null in a key of numbers."""
 NULL_TEXT = "null"
 """What stands for null in a key of strings."""
 
@@ -99,7 +97,7 @@ class Groups:
             return np.where(nulls, self.pool.code(NULL_TEXT), codes) if nulls.any() else codes
         if type_ is AttributeType.OBJECT:
             return self.pool.codes(None if value is None else repr(value) for value in column.values)
-        return key_bits(column.values, column.valid, NULL_KEY)
+        return key_bits(column.values, column.valid)
 
     def fresh(self, batch: EventBatch, groups: Int64Array) -> BoolArray | None:
         """Where a group starts anew, None when none ever does."""

@@ -11,6 +11,8 @@ from siddhi.engine.state import State
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
+NULL_KEY = np.iinfo(np.int64).min + 1
+"""What stands for null in a key of numbers; the least number has the bits of -0.0."""
 
 
 @kernel
@@ -92,10 +94,15 @@ class KeyTable:
         self.ids(keys.reshape(-1, self.width))
 
 
-def key_bits(values: AnyArray, valid: BoolArray | None, null_code: int) -> Int64Array:
-    """Values as int64 such that equal values (and only these) have equal numbers; null becomes `null_code`."""
+def key_bits(values: AnyArray, valid: BoolArray | None) -> Int64Array:
+    """Values as int64 such that equal values (and only these) have equal numbers; null becomes `NULL_KEY`.
+
+    Fractions are equal as in Java: NaN is NaN, and 0.0 is not -0.0.
+    """
     if values.dtype.kind == "f":
-        bits: Int64Array = (values.astype(np.float64) + 0.0).view(np.int64)
+        wide = values.astype(np.float64)
+        wide[np.isnan(wide)] = np.nan
+        bits: Int64Array = wide.view(np.int64)
     else:
         bits = values.astype(np.int64, copy=False)
-    return bits if valid is None else np.where(valid, bits, null_code)
+    return bits if valid is None else np.where(valid, bits, NULL_KEY)

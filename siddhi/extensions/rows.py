@@ -20,7 +20,6 @@ from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
-_NULL = np.iinfo(np.int64).min
 _SMALL_BATCH = 16
 """Up to this many rows a call for each costs less than finding the distinct ones."""
 
@@ -145,7 +144,7 @@ class RowFunction(CallNode):
             return np.arange(size), np.arange(size)
         keys = np.empty((size, len(changing)), dtype=np.int64)
         for column, (_, value) in enumerate(changing):
-            keys[:, column] = key_bits(broadcast(value, size).values, value.valid, _NULL)
+            keys[:, column] = key_bits(broadcast(value, size).values, value.valid)
         places = KeyTable(len(changing)).ids(keys)
         _, rows = np.unique(places, return_index=True)
         return rows, places

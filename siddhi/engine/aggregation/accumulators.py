@@ -22,7 +22,7 @@ from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
-_NULL = np.iinfo(np.int64).min
+_EARLIEST = np.iinfo(np.int64).min
 _WHOLE = (AttributeType.INT, AttributeType.LONG)
 
 
@@ -239,7 +239,7 @@ def _bits(column: Column) -> Int64Array:
         return column.pool.codes(None if value is None else repr(value) for value in column.values)
     if column.type is AttributeType.STRING:
         return column.values
-    return key_bits(column.values, column.valid, _NULL)
+    return key_bits(column.values, column.valid)
 
 
 @kernel
@@ -265,13 +265,13 @@ class LatestValues(Accumulator):
     def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:
         self.types = types
         self.pool = pool
-        self.latest: Int64Array = np.full(8, _NULL, dtype=np.int64)
+        self.latest: Int64Array = np.full(8, _EARLIEST, dtype=np.int64)
         self._winners: Int64Array = np.full(8, -1, dtype=np.int64)
         self._values: dict[str, AnyArray] = {name: np.zeros(8, dtype=DTYPES[t]) for name, t in types.items()}
         self._valid: dict[str, BoolArray] = {name: np.ones(8, dtype=np.bool_) for name in types}
 
     def add(self, rows: Arrivals) -> None:
-        self.latest = grown(self.latest, rows.slot_count, _NULL)
+        self.latest = grown(self.latest, rows.slot_count, _EARLIEST)
         self._winners = grown(self._winners, len(self.latest), -1)
         touched = np.empty(rows.slots.size, dtype=np.int64)
         used = _find_latest(rows.slots, kernel_array(rows.times_ms), self.latest, self._winners, touched)

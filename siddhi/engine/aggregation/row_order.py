@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.groups import NULL_KEY, Groups
+from siddhi.engine.groups import Groups
+from siddhi.engine.hashing import NULL_KEY
 from siddhi.engine.java_order import string_hash
 from siddhi.engine.java_text import floating_text
 from siddhi.language.ast import AttributeType

@@ -31,6 +31,12 @@ from siddhi.engine.aggregators.moves import (
 from siddhi.engine.hashing import mix
 from siddhi.engine.kernels import kernel_part, state_kernel
 
+_WITHOUT_SIGN = np.iinfo(np.int64).max
+_INFINITY, _NAN = 0x7FF << 52, 0xFFF << 51
+"""Bits of real numbers; all above those of infinity are NaN, and all NaN are one value."""
+_NEGATIVE_ZERO = -1
+"""What stands for -0.0, whose bits are `NULL_VALUE`."""
+
 
 @kernel_part
 def _entry_of(table, owner, epoch, value):  # type: ignore[no-untyped-def]
@@ -62,7 +68,9 @@ def follow_distincts(moves, count, plan, number, lines, cells, table, pool, out,
         if move & (ADD | REMOVE):
             value = value_at(form, values, row)
             if form == REAL and value == NULL_VALUE:
-                value = np.int64(0)  # those were the bits of -0.0
+                value = np.int64(_NEGATIVE_ZERO)
+            elif form == REAL and value & _WITHOUT_SIGN > _INFINITY:
+                value = np.int64(_NAN)
             if is_null(mask, row):
                 value = np.int64(NULL_VALUE)
             owner, epoch = group * len(plan) + number, cells[group, cell + 1]

@@ -12,7 +12,7 @@ from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.group_table import BY_CODE, HOW, NO_NULL_CODE, NULL_CODE, GroupTable
 from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.shape import Shape
-from siddhi.engine.groups import NULL_KEY, NULL_TEXT
+from siddhi.engine.groups import NULL_TEXT
 from siddhi.engine.hashing import key_bits
 from siddhi.engine.kernels import kernel_array
 from siddhi.engine.operator import Operator, OperatorContext
@@ -110,7 +110,7 @@ class FusedSelection(Operator):
     def _key(self, batch: EventBatch, name: str, type_: AttributeType) -> Int64Array:
         column = batch.columns[name]
         if type_ is not AttributeType.STRING:
-            return kernel_array(key_bits(column.values, column.valid, NULL_KEY))
+            return kernel_array(key_bits(column.values, column.valid))
         codes: Int64Array = column.values
         if column.valid is not None:
             codes = np.where(codes < 0, self.pool.code(NULL_TEXT), codes)

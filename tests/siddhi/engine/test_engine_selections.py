@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.column import ARROW_TYPES
 from siddhi.engine.runtime import AppRuntime
+from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse
 
 Chunk = list[tuple[str | None, int | None]]
@@ -138,3 +140,22 @@ def test_what_comes_behind_a_failing_event_of_a_chunk_is_not_aggregated(attribut
     chunks: list[Chunk] = [[(None, 1), ("x", 2), (None, 4)], [(None, 8)]]
     (row,) = selected(query, chunks)
     assert total in row
+
+
+@pytest.mark.parametrize("type_", ["double", "float"])
+@pytest.mark.parametrize("window", ["", "#window.length(8)", "#window.lengthBatch(8)"])
+def test_nan_is_one_value_and_zeros_of_two_signs_are_two(type_: str, window: str) -> None:
+    values_held = f"from S{window} select distinctCount(v) as c insert into D;"
+    groups = f"from S{window} select v, count() as c group by v insert into G;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (v {type_}); {values_held} {groups}")))
+    runtime.start(0)
+    found: dict[str, list[int]] = {"D": [], "G": []}
+    for stream, rows in found.items():
+        runtime.add_stream_callback(stream, lambda batch, rows=rows: rows.extend(batch.column("c").to_pylist()))
+    values = [0.0, -0.0, None, float("nan"), -float("nan"), -0.0, 0.0, None]
+    runtime.send(
+        "S", pa.record_batch({"_timestamp": range(1, 9), "v": pa.array(values, ARROW_TYPES[AttributeType(type_)])})
+    )
+    batch = "Batch" in window
+    assert found["D"] == ([4] if batch else [1, 2, 3, 4, 4, 4, 4, 4])
+    assert found["G"] == ([2, 2, 2, 2] if batch else [1, 1, 1, 1, 2, 2, 2, 2])
