@@ -29,6 +29,9 @@ from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 from siddhi.language.ast import AttributeType
 
 _UNSET = np.iinfo(np.int64).min
+_NOBODY = -1
+"""The slot of no row."""
+
 _END, _NEWEST, _START = 0, 1, 2
 """Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
 
@@ -106,7 +109,8 @@ class TimedExternalTimeBatchWindow(RowWindow):
     """With a timeout a batch goes out as well when no event has ended it for so long by the app's clock.
 
     Events that come for it later make it go out again, whole: what was sent expires and comes once more, with the new
-    events behind.
+    events behind. For the reset stands in the first event since the last batch that went out anew; one that goes out
+    again leaves it to the batch behind.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -120,6 +124,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self.replaced = attribute.name if replaces and isinstance(attribute, model.AttributeValue) else None
         self.sent: list[tuple[int, int]] = []
         self.opened: list[tuple[int, int]] = []
+        self.standing = _NOBODY
         self.start_time: int | None = None
         self.end = 0
         self.newest = _UNSET
@@ -153,6 +158,8 @@ class TimedExternalTimeBatchWindow(RowWindow):
             self.end = int(batch_end.py_func(self.newest, self.start_time, self.duration))
             self._wait(event.clock)
         self.opened.append((event.slot, event.timestamp))
+        if self.standing == _NOBODY:
+            self.standing = event.slot
 
     def fire(self, due: int, out: Emission) -> None:
         if self.due > out.clock:
@@ -170,11 +177,16 @@ class TimedExternalTimeBatchWindow(RowWindow):
 
     def _flush(self, out: Emission) -> None:
         """The last batch expires and the open one goes out."""
+        leaving = {slot for slot, _ in self.sent}
         for slot, _ in self.sent:
             self._expire(slot, out)
-            self.release(slot)
         self.sent = []
-        self._let_out(out)
+        if self.opened:
+            self._let_out(out)
+            leaving.add(self.standing)
+            self.standing = _NOBODY
+        for slot in leaving - {self.standing, *(slot for slot, _ in self.sent)}:
+            self.release(slot)
 
     def _send_again(self, out: Emission) -> None:
         """What went out at a timeout goes out again with what came since."""
@@ -188,9 +200,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
             out.expired(slot, self.newest)
 
     def _let_out(self, out: Emission) -> None:
-        if not self.opened:
-            return
-        out.reset(self.opened[0][0])
+        out.reset(self.standing)
         self.sent.extend(self.opened)
         self.opened = []
         for slot, timestamp in self.sent:
@@ -211,10 +221,10 @@ class TimedExternalTimeBatchWindow(RowWindow):
 
     def own_state(self) -> State:
         batches = [[list(row) for row in rows] for rows in (self.sent, self.opened)]
-        return [batches, self.start_time, self.end, self.newest, self.flushed, self.due]
+        return [batches, self.standing, self.start_time, self.end, self.newest, self.flushed, self.due]
 
     def restore_own(self, state: State) -> None:
-        batches, self.start_time, self.end, self.newest, self.flushed, self.due = state
+        batches, self.standing, self.start_time, self.end, self.newest, self.flushed, self.due = state
         self.sent, self.opened = ([(slot, timestamp) for slot, timestamp in rows] for rows in batches)
 
 

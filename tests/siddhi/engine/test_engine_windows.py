@@ -213,6 +213,13 @@ def test_aggregates_behind_a_filter_go_on_into_the_next_batch_when_the_filter_dr
     assert answers(timed + query, (1, 1), (2, 5), (12, 3), (13, 4), (22, 1), (23, 9), (40, 0)) == sums
 
 
+def test_a_batch_that_went_out_again_after_a_timeout_leaves_the_event_for_its_mark_to_the_batch_behind() -> None:
+    timed = "from S select v, eventTimestamp() as t insert into M;"
+    query = "from M#window.externalTimeBatch(t, 10, 0, 5)[v > 1] select sum(v) as total insert into O;"
+    events = [(1, 5), (2, 3), (7, 1), (8, 4), (12, 6), (21, 2), (40, 0)]
+    assert answers(timed + query, *events) == [(8,), (20,), (26,), (2,)]
+
+
 def test_the_first_event_of_the_batch_before_stands_in_for_the_mark_of_a_chunk() -> None:
     chunks = "from S#window.lengthBatch(2) select v insert into M;"
     query = "from M#window.batch()[v > 1] select sum(v) as total insert into O;"
