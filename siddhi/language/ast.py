@@ -347,6 +347,11 @@ class StreamElement:
     maximum: int | None = None
     span: Span = _span()
 
+    @property
+    def bare(self) -> bool:
+        """Whether nothing but brackets tells it from a stream that a query reads event by event."""
+        return self.minimum is None and self.input.alias is None
+
 
 @dataclass(frozen=True, slots=True)
 class AbsentElement:

@@ -132,7 +132,9 @@ def _input(source: ast.Input) -> str:
         case ast.StateInput():
             separator = ", " if source.sequence else " -> "
             within = f"\n{_INDENT}within {print_time(source.within)}" if source.within is not None else ""
-            return _state(source.element, separator) + within
+            text = _state(source.element, separator)
+            lone = isinstance(source.element, ast.StreamElement) and source.element.bare
+            return (f"({text})" if lone else text) + within
         case ast.AnonymousInput():
             return f"({_query(source.query)}){_handlers(source.handlers)}"
 

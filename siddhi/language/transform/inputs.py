@@ -191,7 +191,7 @@ class InputTransformer(TransformerBase):
         return self._formed(ast.NextElement(elements, span=span_of(meta)), form)
 
     def state_input(self, meta: Meta, element: ast.StateElement) -> ast.SingleInput | ast.StateInput:
-        if isinstance(element, ast.StreamElement) and element.minimum is None and element.input.alias is None:
+        if isinstance(element, ast.StreamElement) and element.bare and not self._form(element).grouped:
             self._forms.clear()
             return element.input
         sequence = "," in self._separators

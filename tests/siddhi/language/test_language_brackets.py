@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from siddhi.errors import SiddhiParseError
-from siddhi.language.parser import parse
+from siddhi.language import ast
+from siddhi.language.parser import parse, parse_query
+from siddhi.language.printer import print_element
 
 DEFINE = "define stream S (k int);"
 NOT = "not S for 1 sec"
@@ -62,6 +64,13 @@ def test_other_brackets_are_refused_as_siddhi_refuses_them(query: str) -> None:
         parse(f"{DEFINE} {text}")
     assert [problem.code for problem in caught.value.problems] == ["misplaced-brackets"]
     parse(f"@Plan:name('plan') {DEFINE} {text}")  # the 3.x dialect takes brackets anywhere
+
+
+@pytest.mark.parametrize("text", ["(S)", "((S))", "(S[k > 1])", "(S) within 1 sec"])
+def test_a_stream_in_brackets_is_a_pattern(text: str) -> None:
+    query = parse_query(f"from {text} select k insert into O")
+    assert isinstance(query.input, ast.StateInput)
+    assert parse_query(print_element(query)) == query
 
 
 def test_a_long_chain_of_brackets_is_read_in_time() -> None:
