@@ -10,6 +10,7 @@ from siddhi.engine.aggregation.aggregation import Aggregation
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.named_window import NamedWindow
+from siddhi.engine.pattern.references import walk
 from siddhi.engine.tables.matching import InTableNode, RowMatcher
 from siddhi.engine.tables.table import Table
 
@@ -25,10 +26,16 @@ class Environment:
     looked_into: set[str] = field(default_factory=set)
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
-        """The node of `condition in table`, for the query that is being built."""
+        """The node of `condition in table`, for the query that is being built.
+
+        Of a table with a key or an index Siddhi looks at no row where the condition asks for none.
+        """
+        table = self.tables[expression.table]
+        if table.has_index and not any(isinstance(part, model.TableValue) for part in walk(expression.condition)):
+            return compiler.compile(expression.condition)
         self.looked_into.add(expression.table)
         inner = compiler.afresh()
-        matcher = RowMatcher(expression.condition, self.tables[expression.table], inner)
+        matcher = RowMatcher(expression.condition, table, inner)
         prefix = f"{expression.table}."
         compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}
         return InTableNode(matcher)

@@ -34,6 +34,7 @@ class Table:
         self.id = analysed.schema.id
         self.types = dict(analysed.schema.attributes)
         self.primary_key = analysed.primary_key
+        self.has_index = bool(analysed.primary_key or analysed.indexes)
         self.pool = pool
         self._used = 0
         self._count = 0

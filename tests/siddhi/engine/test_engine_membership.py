@@ -14,6 +14,8 @@ from siddhi.testing import record_batch
 DEFINITIONS = """
 define stream Known (k string); define stream S (k string, v int); define stream Ask (k string);
 define table Vip (k string); define table Rows (k string, v int);
+define table Plain (k string);
+@PrimaryKey('k') define table Keyed (k string); @Index('k') define table Indexed (k string);
 from Known select k insert into Vip;
 """
 
@@ -71,3 +73,10 @@ def outputs(queries: str) -> list[Any]:
 )
 def test_a_table_is_looked_into_wherever_a_condition_stands(queries: str, expected: list[Any]) -> None:
     assert outputs(queries) == expected
+
+
+@pytest.mark.parametrize(("table", "found"), [("Plain", []), ("Keyed", [(2,)]), ("Indexed", [(2,)])])
+def test_of_a_table_with_a_key_or_an_index_no_row_is_wanted_where_the_condition_asks_for_none(
+    table: str, found: list[Any]
+) -> None:
+    assert outputs(f"from S[k == 'b' and (v > 1) in {table}] select v insert into O;") == found
