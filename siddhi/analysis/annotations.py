@@ -51,9 +51,21 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
         problems.add("unknown-annotation", "@app:async is not known", rejected.span, "put @async on the streams")
     playback = find_only(app.annotations, "playback", problems)
     idle, increment = _playback_times(playback, problems, dialect_3x) if playback is not None else (None, None)
-    for known in ("statistics", "enforceOrder", "transportChannelCreationEnabled"):
-        find_only(app.annotations, known, problems)
+    statistics = find_only(app.annotations, "statistics", problems)
+    find_only(app.annotations, "enforceOrder", problems)
+    transports = find_only(app.annotations, "transportChannelCreationEnabled", problems)
+    if statistics is not None and (statistics.value("enable") or "").casefold() == "true":
+        statistics = None  # Siddhi asks for no more
+    for annotation in (name, statistics, transports):
+        _check_single_value(annotation, problems)
     return AppSettings(name.value() if name is not None else None, dialect_3x, playback is not None, idle, increment)
+
+
+def _check_single_value(annotation: ast.Annotation | None, problems: Problems) -> None:
+    """Puts down a second value without a name, where one is asked for."""
+    unnamed = [element for element in annotation.elements if element.key is None] if annotation is not None else []
+    for more in unnamed[1:]:
+        problems.add("duplicate-annotation-key", f"a second value, '{more.value}', where one belongs", more.span)
 
 
 def _playback_times(annotation: ast.Annotation, problems: Problems, dialect_3x: bool) -> tuple[int | None, int | None]:

@@ -185,6 +185,8 @@ def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
         ("@app:playback('true')", "unknown-option"),
         ("@app:name('a') @app:name('b')", "duplicate-annotation"),
         ("@app:statistics('true') @app:statistics('detail')", "duplicate-annotation"),
+        ("@app:name('a', 'b')", "duplicate-annotation-key"),
+        ("@app:statistics('true', 'false')", "duplicate-annotation-key"),
         ("@app:async", "unknown-annotation"),
     ],
 )
