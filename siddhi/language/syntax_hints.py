@@ -135,6 +135,12 @@ def _of_name(mistake: Mistake) -> str | None:
     return None
 
 
+def _of_day(mistake: Mistake) -> str | None:
+    begun = re.search(r"\d*d?$", mistake.before, re.IGNORECASE)
+    written = re.fullmatch(r"(\d+)(days?)", f"{begun[0] if begun else ''}{mistake.word}", re.IGNORECASE)
+    return f"write `{written[1]} {written[2]}`: `{written[1]}d` is a number" if written else None
+
+
 def _of_star(mistake: Mistake) -> str | None:
     if mistake.word == "," and re.search(r"\bselect\s*\*$", mistake.before, re.IGNORECASE):
         return "`*` stands alone: to add more, name all attributes"
@@ -203,6 +209,7 @@ _RULES: tuple[Callable[[Mistake], str | None], ...] = (
     _of_word,
     _of_sign,
     _of_quotes,
+    _of_day,
     _of_name,
     _of_star,
     _of_window,

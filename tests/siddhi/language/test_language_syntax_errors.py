@@ -48,6 +48,8 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("from S select *, a insert into O", "syntax-error", "`*` stands alone"),
         ("from S -> S within 5 select * insert into O", "syntax-error", "a time needs a unit"),
         ("from S select a output every 1day insert into O", "syntax-error", "'1day' cannot stand here"),
+        ("from S#window.time(1day) select a insert into O", "syntax-error", "write `1 day`: `1d` is a number"),
+        ("from S -> S within 2days select * insert into O", "syntax-error", "write `2 days`: `2d` is a number"),
         ("@foo define trigger T at 'start'", "annotation-not-here", "no annotations"),
         ("@foo('x') define function f[python] return int { return 1 };", "annotation-not-here", "no annotations"),
         ("define trigger Events at 'start';", "keyword-as-name", "`Events`"),
