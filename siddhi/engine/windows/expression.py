@@ -37,8 +37,6 @@ from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
 
 _NOW = np.zeros(1, dtype=np.int64)
-
-
 _FRESH = np.ones(1, dtype=np.bool_)
 
 
