@@ -65,7 +65,9 @@ def _check_sort(arguments: Arguments) -> None:
     for position, argument in enumerate(arguments[1:], start=1):
         is_order = attribute_came and argument.type is AttributeType.STRING
         if str(argument.value).lower() not in {"asc", "desc"} if is_order else not argument.attribute:
-            raise CallError("sort takes attributes, each followed by 'asc' or 'desc' if you like", position)
+            hint = "what follows an attribute and is a string is its order: write 'asc' in between"
+            message = "sort takes attributes, each followed by 'asc' or 'desc' if you like"
+            raise CallError(message, position, hint if is_order and argument.attribute else None)
         attribute_came = not is_order
 
 

@@ -61,7 +61,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S#window.sort(2, a, 'up') insert into O", "wrong-arguments", "'asc' or 'desc'"),
         ("from S#window.sort(2, a, b) insert into O", "wrong-arguments", "(order) must be a constant"),
         ("from S#window.sort(2, a, c) insert into O", "wrong-arguments", "does not take (int, int, double)"),
-        ("from S#window.sort(2, a, 'asc', c, b) insert into O", "wrong-arguments", "'asc' or 'desc'"),
+        ("from S#window.sort(2, a, 'asc', c, b) insert into O", "wrong-arguments", "write 'asc' in between"),
         ("from S#window.session(1000) insert into O", "wrong-arguments", "does not take (int)"),
         ("from S#window.session(1 sec, 500) insert into O", "wrong-arguments", "does not take (long, int)"),
         ("from S#window.session(1 sec, 1 sec) insert into O", "wrong-arguments", "does not take (long, long)"),
