@@ -69,8 +69,8 @@ class Scope:
         name = attribute.name
         if self.output is not None and name in self.output:
             return OutputValue(name, self.output.type_of(name))
-        own = next((slot for slot in self.slots if slot.number == self.own), None)
-        having = [slot for slot in (self.slots if own is None else (own,)) if name in slot.schema]
+        own = tuple(slot for slot in self.slots if slot.number == self.own)[:1]
+        having = [slot for slot in own or self.slots if name in slot.schema]
         if len(having) > 1:
             places = " and ".join(f"'{slot.reference}'" for slot in having)
             hint = f"write '{having[0].reference}.{name}'"
@@ -80,16 +80,17 @@ class Scope:
             if self._refuses_hidden(having[0], attribute.span, problems):
                 return None
             return self._value(having[0], attribute, None)
-        self._unknown(attribute, problems)
+        self._unknown(attribute, own or self.slots, problems)
         return None
 
-    def _unknown(self, attribute: ast.Attribute, problems: Problems) -> None:
+    def _unknown(self, attribute: ast.Attribute, slots: tuple[Slot, ...], problems: Problems) -> None:
+        """Puts down that none of `slots` has the attribute."""
         name = attribute.name
-        schemas = [schema for schema in (self.output, *(slot.schema for slot in self.slots)) if schema is not None]
+        schemas = [schema for schema in (self.output, *(slot.schema for slot in slots)) if schema is not None]
         known = [known_name for schema in schemas for known_name in schema.names()]
         hint = did_you_mean(name, known)
         table = next((table for table in self.tables if name in table), None)
-        place = next((slot for slot in self.slots if name in slot.schema), None)
+        place = next((slot for slot in self.slots if name in slot.schema and not slot.hidden), None)
         if table is not None:
             hint = f"write '{table.id}.{name}' for the table's attribute"
         elif name.casefold() == "null":
@@ -98,7 +99,7 @@ class Scope:
             hint = f"write '{place.reference}.{name}'"
         elif hint is None and self.output is not None and self.place in {"having", "order by"}:
             hint = f"{self.place} sees what is selected only: add '{name}' to `select`"
-        where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in self.slots)
+        where = "the output" if self.output is not None else " or ".join(f"'{slot.reference}'" for slot in slots)
         message = f"there is no attribute '{name}' in {where}" if where else f"no attribute can stand here: '{name}'"
         problems.add("unknown-attribute", message, attribute.span, hint)
 

@@ -29,6 +29,9 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from Later insert into O; from S insert into Later", "unknown-stream", "above"),
         ("from S[d > 1] insert into O", "unknown-attribute", "no attribute 'd' in 'S'"),
         ("from S[a == null] insert into O", "unknown-attribute", "is null"),
+        ("from p=S -> q=T[b == 'x'] select p.a insert into O", "unknown-attribute", "no attribute 'b' in 'q'"),
+        ("from p=S -> q=T[b == 'x'] select p.a insert into O", "unknown-attribute", "write 'p.b'"),
+        ("from p=T[b == 'x'] -> q=S select p.a insert into O", "unknown-attribute", "no attribute 'b' in 'p' [unkn"),
         ("from S select s.a as x insert into O", "unknown-reference", "did you mean 'S'?"),
         (
             "from S as s join T as t on S.a == t.a select s.a as x insert into O",
