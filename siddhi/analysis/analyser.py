@@ -63,9 +63,12 @@ class _ElementAnalyser:
         self._partitions = 0
         self._outside: set[str] = set()
         self._given: set[str] = set()
+        self._partitions_given: set[str] = set()
 
     def analyse(self, elements: tuple[ast.ExecutionElement, ...]) -> tuple[AnalysedQuery | AnalysedPartition, ...]:
         self._given = set(self._names_outside(elements))
+        partitions = (element for element in elements if isinstance(element, ast.Partition))
+        self._partitions_given = {name for one in partitions if (name := _written_name(one, Problems())) is not None}
         found: list[AnalysedQuery | AnalysedPartition] = []
         for element in elements:
             if isinstance(element, ast.Partition):
@@ -110,6 +113,8 @@ class _ElementAnalyser:
         if written is not None:
             self._take(written, partition, self._outside)
         name = written or f"partition_{self._partitions}"
+        if written is None and name in self._partitions_given:
+            name = f"unnamed {name}"
         symbols.inner_streams = {}
         inside: set[str] = set()
         queries = [self._inside(query, name, inside) for query in partition.queries]

@@ -265,3 +265,14 @@ def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     ):
         with pytest.raises(SiddhiAnalysisError, match=code):
             analyse_on_demand_query(parse_on_demand_query(text), app)
+
+
+def test_a_partition_without_a_name_is_none_that_has_its_name() -> None:
+    body = "begin from S select * insert into O; end;"
+    app = analyse(
+        parse(
+            "define stream S (a int, b string);"
+            f"@info(name='partition_2') partition with (a of S) {body} partition with (b of S) {body}"
+        )
+    )
+    assert [element.name for element in app.elements] == ["partition_2", "unnamed partition_2"]
