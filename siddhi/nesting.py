@@ -18,17 +18,25 @@ class ObjectError(ValueError):
     """A text that is no object; the message says why."""
 
 
+class TooDeepError(ObjectError):
+    """A text of which the object would nest too deeply."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_DEEP)
+
+
 def read_object(text: str | bytes) -> object:
-    """The object that a JSON text tells. Raises ObjectError when it is no JSON or nests too deeply."""
+    """The object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it
+    nests too deeply."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ObjectError(f"not JSON: {error}") from error
     except RecursionError as error:
-        raise ObjectError(TOO_DEEP) from error
+        raise TooDeepError from error
     opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     if opened > DEEPEST and nests_too_deeply(value):
-        raise ObjectError(TOO_DEEP)
+        raise TooDeepError
     return value
 
 

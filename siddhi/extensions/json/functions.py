@@ -14,7 +14,7 @@ from siddhi.engine.java_text import parse_floating, parse_integer
 from siddhi.extensions.json.lenient import read_lenient
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.extensions.rows import Nulls, RowError, row_function
-from siddhi.nesting import TOO_DEEP, ObjectError, read_object
+from siddhi.nesting import ObjectError, TooDeepError, read_object
 
 
 def parsed(value: object) -> object:
@@ -31,6 +31,8 @@ def _read(text: str) -> object:
     """The value that a text tells, JSON or nearly so. Raises ObjectError."""
     try:
         return read_object(text)
+    except TooDeepError:
+        raise
     except ObjectError:
         return read_lenient(text)
 
@@ -129,11 +131,12 @@ def _with_doubles(value: object) -> object:
 
 
 def _to_object(text: str) -> object:
+    """Null for a text that tells no value; one that tells more than may be held fails."""
     try:
         return _read(text)
-    except ObjectError as error:
-        if TOO_DEEP in error.args:
-            raise RowError(TOO_DEEP) from error
+    except TooDeepError as error:
+        raise RowError(str(error)) from error
+    except ObjectError:
         return None
 
 

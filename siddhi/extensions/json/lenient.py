@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from siddhi.nesting import DEEPEST, TOO_DEEP, ObjectError
+from siddhi.nesting import DEEPEST, ObjectError, TooDeepError
 
 _SPACE = re.compile(r"\s*")
 _GAP = re.compile(r"[\s,]*")
@@ -19,15 +19,15 @@ _WORD = re.compile(r"[^,\[\]{}]*")
 
 
 def read_lenient(text: str) -> object:
-    """The value at the start of a text. Raises ObjectError when it has no end or nests too deeply."""
+    """The value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it nests too deeply."""
     value, _ = _value(text, 0, 0)
     return value
 
 
 def _value(text: str, place: int, depth: int) -> tuple[object, int]:
     place = _after(_SPACE, text, place)
-    if depth > DEEPEST:
-        raise ObjectError(TOO_DEEP)
+    if depth == DEEPEST and text.startswith(("{", "["), place):
+        raise TooDeepError
     if text.startswith("{", place):
         return _map(text, place + 1, depth + 1)
     if text.startswith("[", place):
