@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^,\[\]{}]*")
 
 
 def read_lenient(text: str) -> object:
-    """The value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it nests too deeply."""
+    """The value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it is too deep."""
     value, _ = _value(text, 0, 0)
     return value
 
