@@ -1,5 +1,5 @@
-"""How deep an object may nest: whoever walks, writes or reads one goes a step down for each level, and a process has
-only so many of these."""
+"""Objects as JSON texts, and how deep they may nest: whoever walks, writes or reads one goes a step down for each
+level, and a process has only so many of these."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class TooDeepError(ObjectError):
 
 
 def read_object(text: str | bytes) -> object:
-    """The object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it
-    nests too deeply."""
+    """The object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it nests too deeply."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -38,6 +37,35 @@ def read_object(text: str | bytes) -> object:
     if opened > DEEPEST and nests_too_deeply(value):
         raise TooDeepError
     return value
+
+
+def write_object(value: object) -> bytes:
+    """The JSON text of an object. Keys of maps that are null or a bool stand as texts, as in Java, and half a pair of
+    surrogates as `?`. Raises TypeError for what is no object."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, UnicodeEncodeError):
+        return msgspec.json.encode(_as_json(value))
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, dict):
+        return {_as_key(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    return whole_text(value) if isinstance(value, str) else value
+
+
+def _as_key(key: object) -> object:
+    if key is None or isinstance(key, bool):
+        return str(msgspec.json.encode(key), "utf-8")
+    return whole_text(key) if isinstance(key, str) else key
+
+
+def whole_text(text: str) -> str:
+    """The text with pairs of surrogates as the letters that they are, and `?` for half a pair."""
+    joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return joined.encode("utf-8", "replace").decode()
 
 
 def nests_too_deeply(value: object) -> bool:

@@ -20,6 +20,7 @@ from siddhi.engine.record_kernels import (
 )
 from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
 from siddhi.language.ast import AttributeType
+from siddhi.nesting import write_object
 
 DTYPES: dict[AttributeType, np.dtype[np.generic]] = {
     AttributeType.STRING: np.dtype(np.int64),
@@ -146,7 +147,7 @@ class Column:
         if self.type is _STRING:
             return self.pool.decode(self._values)
         if self.type is _OBJECT:
-            texts = [None if value is None else msgspec.json.encode(value) for value in self._values]
+            texts = [None if value is None else write_object(value) for value in self._values]
             return pa.array(texts, pa.binary())
         if self._valid is not None:
             return pa.array(self._values, mask=~self._valid)

@@ -1,10 +1,10 @@
-"""How deep objects may nest: told at the bound and one level beyond it."""
+"""Objects as JSON texts, and how deep they may nest: told at the bound and one level beyond it."""
 
 from __future__ import annotations
 
 import pytest
 
-from siddhi.nesting import DEEPEST, TOO_DEEP, ObjectError, nests_too_deeply, read_object
+from siddhi.nesting import DEEPEST, TOO_DEEP, ObjectError, nests_too_deeply, read_object, whole_text, write_object
 
 
 def lists(levels: int) -> str:
@@ -41,3 +41,16 @@ def test_sets_nest_too_and_what_stands_in_several_places_is_looked_at_once() -> 
         value = [frozenset([1]), {"a": value, "b": value}]
     assert not nests_too_deeply(value)
     assert nests_too_deeply([value])
+
+
+def test_an_object_is_written_with_any_keys_and_any_texts() -> None:
+    assert write_object({"a": [1, None, {"b": 2.5}]}) == b'{"a":[1,null,{"b":2.5}]}'
+    assert write_object([{None: {True: 1}}, ({False: 2},)]) == b'[{"null":{"true":1}},[{"false":2}]]'
+    assert read_object(write_object({"\ud83d": "a\ude00b"})) == {"?": "a?b"}
+    with pytest.raises(TypeError):
+        write_object({None: object()})
+
+
+def test_pairs_of_surrogates_are_the_letters_that_they_are() -> None:
+    assert whole_text("a\ud83d\ude00\u00e9") == "a\U0001f600\u00e9"
+    assert whole_text("\ude00\ud83d") == "??"

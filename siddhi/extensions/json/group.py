@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from siddhi.analysis import model
 from siddhi.engine.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
 from siddhi.extensions.groups import RowAggregator
-from siddhi.nesting import ObjectError, read_object
+from siddhi.nesting import ObjectError, read_object, write_object
 
 
 @AGGREGATORS.register("groupAsObject", "json")
@@ -63,4 +61,4 @@ class Group(GroupAsObject):
     """The same as JSON text."""
 
     def result(self, group: list[object]) -> object:
-        return msgspec.json.encode(super().result(group)).decode()
+        return write_object(super().result(group)).decode()

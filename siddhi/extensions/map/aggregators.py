@@ -21,10 +21,10 @@ class _Entries(RowAggregator[Entries]):
         return dict(group)
 
     def save(self, group: Entries) -> State:
-        return [[key, [item]] for key, item in group.items()]
+        return [[key, item] for key, item in group.items()]
 
     def load(self, state: State) -> Entries:
-        return {key: items[-1] for key, items in state}
+        return dict(state)
 
 
 @AGGREGATORS.register("collect", "map")

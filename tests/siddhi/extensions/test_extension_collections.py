@@ -116,6 +116,16 @@ def test_what_is_collected_once_goes_with_the_first_event_that_brought_it() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("schema", "key", "text"),
+    [("k string", None, "null"), ("k bool", True, "true"), ("k double", 2.5, "2.5"), ("k string", "k", "k")],
+)
+def test_keys_of_any_kind_leave_the_engine_as_texts(schema: str, key: Any, text: str) -> None:
+    for expression in ("map:create(k, 1)", "map:put(map:create(), k, 1)", "map:collect(k, 1)"):
+        assert results(expression, schema, [[key]]) == [{text: 1}], expression
+    assert results("json:toString(map:create(k, 1))", schema, [[key]]) == [f'{{"{text}":1}}']
+
+
 def test_collections_are_taken_apart() -> None:
     run = Run(
         "define stream In (o object); "
