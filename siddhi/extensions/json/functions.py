@@ -5,6 +5,7 @@ What is at a path and cannot be read as the type asked for is null, and so are s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from siddhi.engine.java_text import parse_floating, parse_integer
 from siddhi.extensions.json.lenient import read_lenient
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.extensions.rows import Nulls, RowError, row_function
-from siddhi.nesting import ObjectError, TooDeepError, read_object
+from siddhi.nesting import ObjectError, TooDeepError, read_object, write_object
 
 
 def parsed(value: object) -> object:
@@ -40,7 +41,7 @@ def _read(text: str) -> object:
 def written(value: object) -> str:
     """The JSON text of a value; `RowError` when it has none."""
     try:
-        return msgspec.json.encode(value).decode()
+        return write_object(value).decode()
     except (TypeError, ValueError) as error:
         raise RowError(f"no JSON: {error}") from error
 
@@ -127,7 +128,12 @@ def _with_doubles(value: object) -> object:
         return {key: _with_doubles(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_with_doubles(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _to_object(text: str) -> object:

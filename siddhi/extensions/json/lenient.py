@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from siddhi.nesting import DEEPEST, ObjectError, TooDeepError
+from siddhi.nesting import DEEPEST, ObjectError, TooDeepError, whole_text
 
 _SPACE = re.compile(r"\s*")
 _GAP = re.compile(r"[\s,]*")
@@ -77,4 +77,9 @@ def _after(pattern: re.Pattern[str], text: str, place: int) -> int:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), text)
+    return whole_text(_ESCAPE.sub(_letter, text)) if "\\" in text else text
+
+
+def _letter(escape: re.Match[str]) -> str:
+    code, sign = escape.groups()
+    return chr(int(code, 16)) if code else _ESCAPED.get(sign, sign)

@@ -63,6 +63,10 @@ CASES: list[tuple[str, Any, Any]] = [
     ("json:toObject(s)", "{", None),
     ("json:toString(s)", "a", '"a"'),
     ("json:toString(s)", None, "null"),
+    ("json:toString(json:toObject(s))", "{'a': '\\ud83d\\ude00\\u00e9'}", '{"a":"\U0001f600\u00e9"}'),
+    ("json:toString(json:toObject(s))", "{'\\ud83d': '\\ude00'}", '{"?":"?"}'),
+    ("json:toString(json:setElement('{}', '$', s, 'b'))", "[" + "9" * 400 + "]", '{"b":[null]}'),
+    ("json:toString(json:setElement('{}', '$', s, 'b'))", "[-" + "9" * 400 + "]", '{"b":[null]}'),
     ("json:toString(json:toObject(s), true)", '{"a": "b"}', '"{\\"a\\":\\"b\\"}"'),
     ("json:toString(json:toObject(s), false)", '{"a": "b"}', '{"a":"b"}'),
 ]
