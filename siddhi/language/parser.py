@@ -5,10 +5,13 @@ Every function here raises `SiddhiParseError`, with all that is wrong, and nothi
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import cast
 
 from lark import Lark
@@ -77,7 +80,18 @@ def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
 @cache
 def _lark() -> Lark:
     grammar = files("siddhi.language").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", start=_STARTS, propagate_positions=True, maybe_placeholders=True)
+    tables = _tables_on_disk()
+    return Lark(
+        grammar, parser="lalr", start=_STARTS, propagate_positions=True, maybe_placeholders=True, cache=tables or False
+    )
+
+
+def _tables_on_disk() -> str | None:
+    """Where lark keeps the parser's tables, which take a second to make: beside Python's own compiled files, so that
+    nobody writes them who could not write the code. None where this process may not either."""
+    folder = Path(__file__).with_name("__pycache__")
+    file = folder / f"grammar.{sys.implementation.cache_tag}.lark"
+    return str(file) if file.is_file() or os.access(folder, os.W_OK) else None
 
 
 def _parse(text: str, start: str) -> object:

@@ -1,0 +1,55 @@
+"""The parser's tables on disk: whoever reads them parses as the one who made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lark import Lark
+
+from siddhi.language import parser
+
+TEXT = "define stream S (a int); from S[a > 1] select a, a + 1 as b insert into O;"
+
+
+def made(monkeypatch: pytest.MonkeyPatch, file: Path | None) -> Lark:
+    """The parser of a new process that keeps its tables in `file`."""
+    monkeypatch.setattr(parser, "_tables_on_disk", lambda: None if file is None else str(file))
+    lark: Lark = parser._lark.__wrapped__()
+    return lark
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def of_other_text(content: bytes) -> bytes:
+    return b"0" * 64 + content[64:]
+
+
+@pytest.mark.parametrize("spoil", [None, cut, of_other_text])
+def test_tables_are_made_once_and_again_when_they_are_spoilt(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Callable[[bytes], bytes] | None
+) -> None:
+    file = tmp_path / "grammar.lark"
+    expected = made(monkeypatch, None).parse(TEXT, start="app")
+    assert made(monkeypatch, file).parse(TEXT, start="app") == expected
+    if spoil is not None:
+        file.write_bytes(spoil(file.read_bytes()))
+    before = file.read_bytes()
+
+    assert made(monkeypatch, file).parse(TEXT, start="app") == expected
+
+    mended = file.read_bytes()
+    assert (mended == before) == (spoil is None)
+    made(monkeypatch, file)
+    assert file.read_bytes() == mended
+
+
+def test_tables_lie_with_the_compiled_code_or_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = parser._tables_on_disk()
+    assert there is None or Path(there).parent == Path(parser.__file__).parent / "__pycache__"
+    monkeypatch.setattr(parser.os, "access", lambda *_: False)
+    monkeypatch.setattr(Path, "is_file", lambda _: False)
+    assert parser._tables_on_disk() is None
