@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -84,6 +85,16 @@ class StandaloneCluster:
             process_id = parent_of(process_id)
         workers[process_id].kill()
         workers[process_id].wait()
+
+    def workers_without_python(self) -> set[int]:
+        """The workers of which no executor has started Spark's Python daemon."""
+        workers = {process.pid for process in self._processes[1:] if process.poll() is None}
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # a process that ends meanwhile
+                if b"topology.spark.daemon" in path.read_bytes():
+                    executor = parent_of(int(path.parent.name))
+                    workers.discard(parent_of(executor))
+        return workers
 
     def stop(self) -> None:
         """Workers, then the master, have left, and their executors with them."""

@@ -79,6 +79,17 @@ def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk)
     assert report.restarts == 1
 
 
+def test_python_starts_on_an_executor_that_joins_before_any_topology_is_put_there(
+    cluster: StandaloneCluster, desk: Desk
+) -> None:
+    desk.until(lambda: not cluster.workers_without_python())
+
+    cluster.add_worker()
+
+    assert cluster.workers_without_python()
+    desk.until(lambda: not cluster.workers_without_python())
+
+
 def test_a_task_of_two_cores_waits_for_an_executor_that_has_them_and_spark_keeps_both_for_it(
     cluster: StandaloneCluster, desk: Desk
 ) -> None:

@@ -97,6 +97,7 @@ class Driver:
         self._web_url = self._spark.uiWebUrl or ""
         self._watch = ExecutorWatch(self._spark, clock)
         self._watch.start()
+        self._warm: frozenset[str] = frozenset()
         self._await_executors()
         restart = config.restart
         self._runs = TopologyRuns(
@@ -318,21 +319,28 @@ class Driver:
     def _see_executors(self) -> None:
         seen_ms = self._watch.seen_ms  # before the executors: they may be newer than it says, not older
         self._runs.executors, self._runs.seen_ms = self._slots(), None if self._config.spark.slots else seen_ms
+        self._warm_up()
 
     def _slots(self) -> tuple[int, ...]:
         """The slots of each executor; those of the configuration count as one executor's."""
         return (self._config.spark.slots,) if self._config.spark.slots else self._watch.slots()
 
     def _await_executors(self) -> None:
-        """There are executors, or none came in time. Python starts on them meanwhile: plans that are to run again after
-        a driver has died need not wait until it has."""
+        """There are executors, or none came in time."""
         since_ms = self._clock.monotonic_ms()
         while not self._watch.slots() and self._watch.lost is None and not self._stopping.wait(TURN_MS / 1000):
             if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
                 logger.warning("no executor has joined yet: master=%s", self._config.spark.master)
                 return
-        if executors := len(self._watch.slots()):
-            threading.Thread(target=warm_up, args=(self._spark, executors), name="warm-up", daemon=True).start()
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Python starts on executors that have joined: plans that are to run there, after a driver or an executor has
+        died, need not wait until it has."""
+        usable = frozenset(one.executor for one in self._watch.executors if one.usable)
+        if usable - self._warm:
+            threading.Thread(target=warm_up, args=(self._spark, len(usable)), name="warm-up", daemon=True).start()
+        self._warm = usable
 
     def _register(
         self,
