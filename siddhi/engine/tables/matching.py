@@ -36,8 +36,8 @@ NameOfRow = Callable[[model.TypedExpression], str | None]
 
 
 class Pairs(NamedTuple):
-    """Event `probes[k]` meets the row at `places[k]`; ordered by both. `whole` says that `probes` counts 0, 1, … to the
-    last event."""
+    """Event `probes[k]` meets the row at `places[k]`; ordered by events, for each as it meets them. `whole` says that
+    `probes` counts 0, 1, … to the last event."""
 
     probes: Int64Array
     places: Int64Array
@@ -165,7 +165,8 @@ class RowMatcher:
         index = self.index
         assert index is not None  # noqa: S101 - whoever asks for keys has one
         if not self._unique:
-            return Pairs(*index.all(keys, nulls, codes=codes))
+            probes, places = index.all(keys, nulls, codes=codes)
+            return Pairs(probes, self.table.as_met(probes, places))
         places, count = index.first(keys, nulls, codes=codes)
         if count == len(places):
             return Pairs(_COUNTED[:count] if count <= len(_COUNTED) else np.arange(count), places, whole=True)

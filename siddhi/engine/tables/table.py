@@ -17,6 +17,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.evaluation import Value
+from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.kernels import grown
 from siddhi.engine.state import CodeChange, Codes, State, codes_in, map_codes
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -27,8 +28,11 @@ from siddhi.language.ast import AttributeType
 
 
 class Table:
-    """Rows are addressed by place, in order of insertion; places of deleted rows are given up when they are more than
-    half."""
+    """Rows are addressed by place; places of deleted rows are given up when they are more than half.
+
+    Rows are met in order of insertion, but where one number is the whole primary key in its order, as in Siddhi (there
+    a Java tree map holds such rows).
+    """
 
     def __init__(self, analysed: model.AnalysedTable, pool: StringPool) -> None:
         self.id = analysed.schema.id
@@ -36,6 +40,7 @@ class Table:
         self.primary_key = analysed.primary_key
         self.has_index = bool(analysed.primary_key or analysed.indexes)
         self.pool = pool
+        self._number = self._number_of_key()
         self._used = 0
         self._count = 0
         self._alive: BoolArray = np.zeros(8, dtype=np.bool_)
@@ -44,12 +49,29 @@ class Table:
         self._indexes: dict[tuple[str, ...], HashIndex] = {}
         self._key = self.index_on(self.primary_key) if self.primary_key else None
 
+    def _number_of_key(self) -> str | None:
+        """The number that is the whole primary key, None when that is anything else."""
+        first, *others = self.primary_key or ("",)
+        return first if not others and self.types.get(first) in NUMERIC else None
+
     def __len__(self) -> int:
         return self._count
 
     def places(self) -> Int64Array:
+        """The places of all rows, in the order in which they are met."""
+        places = self._places()
+        return places if self._number is None else places[self._values[self._number][places].argsort(kind="stable")]
+
+    def _places(self) -> Int64Array:
         """The places of all rows, in order of insertion."""
         return np.arange(self._used) if self._count == self._used else np.flatnonzero(self._alive[: self._used])
+
+    def as_met(self, probes: Int64Array, places: Int64Array) -> Int64Array:
+        """`places` of rows that stand beside events `probes`, which do not fall, in the order in which each event meets
+        its rows."""
+        if self._number is None or len(places) < 2:
+            return places
+        return places[np.lexsort((self._values[self._number][places], probes))]
 
     def column(self, name: str, places: Int64Array) -> Column:
         """Attribute `name` of the rows at `places`."""
@@ -69,7 +91,7 @@ class Table:
         index = self._indexes.get(wanted)
         if index is None:
             index = self._indexes[wanted] = HashIndex(wanted)
-            places = self.places()
+            places = self._places()
             index.add(places, self._keys(index, self.columns(places, wanted), len(places)))
         return index
 
@@ -175,7 +197,7 @@ class Table:
 
     def _compact(self) -> None:
         """Rows move together, in order, and the indexes follow."""
-        kept = self.places()
+        kept = self._places()
         if len(kept) < len(self._alive):
             self._values = {name: values[kept] for name, values in self._values.items()}
             self._valid = {name: valid[kept] for name, valid in self._valid.items()}
@@ -205,7 +227,7 @@ class Table:
         self.restore(map_codes(self.snapshot(), change))
 
     def snapshot(self) -> State:
-        places = self.places()
+        places = self._places()
         parts: dict[str, State] = {}
         for name, values in self._values.items():
             kept, valid = values[places], self._valid.get(name)

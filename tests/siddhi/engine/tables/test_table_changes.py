@@ -106,3 +106,31 @@ def test_null_meets_null_in_a_join_by_the_primary_key_alone(key: str, condition:
     send(runtime, "Put", (None, 1, 1), ("a", 2, 2))
     send(runtime, "Change", (None, 1, 0), ("a", 2, 0))
     assert met == found
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [("", [5, -1, 9, 3]), ("@PrimaryKey('x')", [-1, 3, 5, 9]), ("@PrimaryKey('x', 'y')", [5, -1, 9, 3])],
+)
+def test_rows_keyed_by_one_number_are_met_in_its_order(key: str, order: list[int]) -> None:
+    told: list[int] = []
+    for condition in ("", "on T.y == Change.y", "on T.y >= Change.y"):
+        runtime = started(
+            f"{key} define table T (k string, x int, y int)",
+            f"from Change join T {condition} select T.x as x insert into Out;",
+        )
+        runtime.add_stream_callback("Out", lambda batch: told.extend(batch["x"].to_pylist()))
+        send(runtime, "Put", *(("a", x, 1) for x in (5, -1, 9, 3)))
+        told.clear()
+        send(runtime, "Change", ("b", 0, 1), ("b", 0, 1))
+        assert told == 2 * order, condition
+        assert [x for _, x, _ in asked(runtime, "from T") or []] == order
+        assert [x for _, x, _ in asked(runtime, "from T on y == 1 select * limit 2") or []] == order[:2]
+        runtime.query(analyse_on_demand_query(parse_on_demand_query("update T set T.x = 4 on T.x == 9"), runtime.app))
+        changed = [4 if x == 9 else x for x in order]
+        assert [x for _, x, _ in asked(runtime, "from T") or []] == (
+            sorted(changed) if key == "@PrimaryKey('x')" else changed
+        )
+        restored = AppRuntime(runtime.app)
+        restored.restore(runtime.snapshot())
+        assert asked(restored, "from T") == asked(runtime, "from T")
