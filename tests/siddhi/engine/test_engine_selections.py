@@ -90,13 +90,13 @@ def test_an_aggregate_in_the_having_of_a_join_sees_the_pairs_that_are_asked_for(
 @pytest.mark.parametrize(
     ("window", "chunks", "sums"),
     [
-        ("lengthBatch(2)", alone(("a", 6), ("a", 7), ("a", 1), ("a", 8), ("a", 9), ("a", 2)), [13, 21, 9]),
-        ("lengthBatch(2, true)", alone(("a", 6), ("a", 1), ("a", 7), ("a", 2), ("a", 8)), [6, 7, 15]),
         ("batch()", [[("a", 6), ("a", 1)], [("a", 8)], [("a", 1), ("a", 9)], [("a", 7)]], [6, 8, 9, 16]),
         ("batch(2)", [[("a", 6), ("a", 1), ("a", 2), ("a", 7)], [("a", 8)]], [6, 7, 15]),
     ],
 )
-def test_a_filter_behind_a_batch_window_may_keep_a_reset_out(window: str, chunks: list[Chunk], sums: list[int]) -> None:
+def test_a_filter_behind_a_window_of_chunks_may_keep_a_reset_out(
+    window: str, chunks: list[Chunk], sums: list[int]
+) -> None:
     query = f"from S#window.{window}[v > 5] select sum(v) as s insert into O;"
     assert selected(query, chunks) == [(total,) for total in sums]
 
