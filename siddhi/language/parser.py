@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
@@ -91,6 +92,8 @@ def _tables_on_disk() -> str | None:
     nobody writes them who could not write the code. None where this process may not either."""
     folder = Path(__file__).with_name("__pycache__")
     file = folder / f"grammar.{sys.implementation.cache_tag}.lark"
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
     return str(file) if file.is_file() or os.access(folder, os.W_OK) else None
 
 
