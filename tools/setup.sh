@@ -31,6 +31,8 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 "$python" -m venv "$venv" || { echo "setup: python3-venv is missing; Debian: sudo apt-get install python3-venv" >&2; exit 1; }
 "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement requirements.lock
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+# A container's environment often forbids Python to write compiled code, and every process would compile it anew.
+"$venv/bin/python" -m compileall -q cep_cli cep_common cep_manager cep_worker query_plan siddhi topology
 echo "setup: compiling the engine's loops"
 "$venv/bin/python" -m siddhi.engine.warm_up
 echo "setup: archiving the classes that Spark loads"
