@@ -6,14 +6,41 @@ Spark starts it by name (`spark.python.daemon.module`) wherever an executor runs
 from __future__ import annotations
 
 import gc
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
 
-from pyspark import daemon
-
-import topology.spark.task  # noqa: F401 - loaded once here, shared by all forked workers
 from siddhi.engine.warm_up import warm_up
 
-if __name__ == "__main__":
+SHARED = ("pyspark.worker", "topology.spark.task")
+"""Loaded once here, shared by all forked workers."""
+
+
+def without_archives(path: list[str]) -> list[str]:
+    """`path` for imports without Spark's archives of its own Python sources, where these are of an installed pyspark.
+
+    Executors put them in front of all else, and Python compiles what it finds in an archive anew each time, which is
+    most of what there is to do until an executor's first stage can run.
+    """
+    installed = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
+    if installed is None or installed.origin is None:
+        return path
+    home = Path(installed.origin).parent
+    return [entry for entry in path if not Path(entry).is_relative_to(home)]
+
+
+def main() -> None:
+    """Serves Spark's executor until that closes it."""
+    sys.path[:] = without_archives(sys.path)
+    daemon = import_module("pyspark.daemon")
+    for name in SHARED:
+        import_module(name)
     warm_up()
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, all that it shares with this process
     daemon.manager()
+
+
+if __name__ == "__main__":
+    main()
