@@ -23,12 +23,10 @@ import numpy as np
 
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.state import CodeChange, NotByKeyError, State, codes_in, map_codes, same_state
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
-
-MAX_PARTIAL_MATCHES = 5_000_000
-"""A pattern holds no more partial matches than this, some 2 GB of them, unless the app is told otherwise."""
 
 NEVER = np.iinfo(np.int64).max
 """A deadline that never comes."""

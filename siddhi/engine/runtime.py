@@ -20,11 +20,12 @@ from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.junction import Junction, Listener
+from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.matching import RestoreReport
 from siddhi.engine.named_window import NamedWindow, window_inlet
 from siddhi.engine.node import Node
 from siddhi.engine.on_demand import run_on_demand
-from siddhi.engine.operator import MAX_PARTIAL_MATCHES, OperatorContext
+from siddhi.engine.operator import OperatorContext
 from siddhi.engine.outlet import Outlet
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 from cep_common.driver_messages import SubmitTopology
@@ -35,3 +37,11 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
     assert job.started
     assert runs.on_time(ASKED_MS + START_MS - 1) == []
     assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [Action.CANCEL_JOB]
+
+
+def test_a_driver_does_not_load_the_engine() -> None:
+    """More than half of what its Python takes to start, and of its memory, would be what only executors need."""
+    names = ("numba", "siddhi.engine.runtime")
+    code = f"import sys, topology.spark.driver; print([name for name in {names} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    assert found.stdout.strip() == "[]"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from siddhi.engine.warm_up import warm_up
 
-SHARED = ("pyspark.worker", "topology.spark.task")
+SHARED = ("pyspark.worker", "topology.spark.task_entry", "topology.spark.task")
 """Loaded once here, shared by all forked workers."""
 
 

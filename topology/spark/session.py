@@ -19,7 +19,7 @@ from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
 from topology.spark.java_options import java_options
 from topology.spark.reasons import Ending, read_ending
-from topology.spark.task import run_task
+from topology.spark.task_entry import run_task
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)

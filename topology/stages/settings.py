@@ -9,7 +9,7 @@ import msgspec
 from cep_common.ids import Endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.security.config import SecurityConfig
-from siddhi.engine.operator import MAX_PARTIAL_MATCHES
+from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import ScriptPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

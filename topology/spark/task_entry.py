@@ -1,0 +1,12 @@
+"""What the driver hands to Spark's tasks: names the code of a task without loading it, since only executors run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+
+def run_task(payload: bytes, index: int, rows: Iterable[object]) -> Iterator[None]:
+    """As `topology.spark.task.run_task`."""
+    from topology.spark import task  # noqa: PLC0415 - where it runs
+
+    return task.run_task(payload, index, rows)
