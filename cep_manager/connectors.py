@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Literal
 
@@ -14,7 +15,8 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
     """Every `@source` or `@sink` of the plan's streams, in text order.
 
     `type` is taken out of the options. `@map` gives the mapper, empty without it; its nested annotations become dotted
-    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`.
+    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`, and of several
+    values without names each has its number: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
     """
     return tuple(
         _connector(stream, annotation)
@@ -39,8 +41,11 @@ def _connector(stream: str, annotation: ast.Annotation) -> Connector:
 
 
 def _flat(annotation: ast.Annotation, prefix: str) -> Iterator[tuple[str, str]]:
+    several = sum(element.key is None for element in annotation.elements) > 1
+    numbers = itertools.count()
     for element in annotation.elements:
-        yield (f"{prefix}{element.key}" if element.key is not None else prefix.rstrip(".")), element.value
+        key = element.key if element.key is not None else str(next(numbers)) if several else ""
+        yield f"{prefix}{key}".rstrip("."), element.value
     for nested in annotation.annotations:
         yield from _flat(nested, f"{prefix}{nested.name}.")
 

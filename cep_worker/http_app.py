@@ -26,6 +26,7 @@ from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS
 from cep_worker.figures import WorkerFigures
 from cep_worker.json_events import EventsRefusedError, JsonEvents
+from cep_worker.json_paths import JsonMapping, JsonPathEvents
 from cep_worker.metrics import worker_metrics
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
@@ -48,6 +49,8 @@ STATUS = {
 }
 """Refusals that are not simply 400."""
 
+_Reader = JsonEvents | JsonPathEvents
+
 
 @dataclass(frozen=True, slots=True)
 class HttpSource:
@@ -57,6 +60,7 @@ class HttpSource:
     stream: EventStream
     timestamp_key: str | None = None
     lenient: bool = False
+    mapping: JsonMapping | None = None
 
 
 class Gateway(Protocol):
@@ -148,7 +152,7 @@ def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     """All events of the request are taken, or none."""
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
-    reader = _reader(source.stream.schema, source.timestamp_key, source.lenient)
+    reader = _reader(source.stream.schema, source.timestamp_key, source.lenient, source.mapping)
     if request.mimetype in NDJSON:
         batch = _read_lines(reader, gateway.now_ms())
     else:
@@ -179,7 +183,7 @@ def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
     return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 
-def _read_lines(reader: JsonEvents, now_ms: int) -> pa.RecordBatch:
+def _read_lines(reader: _Reader, now_ms: int) -> pa.RecordBatch:
     batches: list[pa.RecordBatch] = []
     count = 0
     for chunk in _line_chunks():
@@ -200,7 +204,9 @@ def _line_chunks() -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=256)
-def _reader(schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> JsonEvents:
+def _reader(schema: StreamSchema, timestamp_key: str | None, lenient: bool, mapping: JsonMapping | None) -> _Reader:
+    if mapping is not None:
+        return JsonPathEvents(mapping, schema, timestamp_key, lenient)
     return JsonEvents(schema, timestamp_key, lenient)
 
 

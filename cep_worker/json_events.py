@@ -96,7 +96,7 @@ class JsonEvents:
         try:
             return self._batch(self._read_typed(body), now_ms)
         except msgspec.ValidationError:
-            events = self._explain(_unpacked(_untyped(body)), first_index=0)
+            events = self._explain(_unpacked(decoded(body)), first_index=0)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
         return self._batch(events, now_ms)
@@ -111,11 +111,13 @@ class JsonEvents:
                 events = [event.event for event in events]
             return self._batch(events, now_ms, first_index)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            untyped = [
-                _untyped_line(line, first_index + index)
-                for index, line in enumerate(filter(None, map(bytes.strip, body.split(b"\n"))))
-            ]
-        return self._batch(self._explain(untyped, first_index), now_ms, first_index)
+            return self.convert(decoded_lines(body, first_index), now_ms, first_index)
+
+    def convert(self, values: Sequence[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events that these values are, in envelopes or bare; problems are numbered from `first_index`. Raises
+        EventsRefusedError."""
+        events = self._explain([_unwrapped(value) for value in values], first_index)
+        return self._batch(events, now_ms, first_index)
 
     def _event_type(self) -> type[msgspec.Struct]:
         """A struct with the attributes `a0`, `a1`, … and the time `t`, each under its own key in JSON."""
@@ -230,16 +232,24 @@ def _json_name(value: Any) -> str:
     return "null" if value is None else _JSON_NAMES.get(type(value), type(value).__name__)
 
 
-def _untyped(body: bytes) -> Any:
+def decoded(body: bytes) -> Any:
+    """The value of a JSON text. Raises EventsRefusedError when it is none."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
 
 
-def _untyped_line(line: bytes, index: int) -> Any:
+def decoded_lines(body: bytes, first_index: int) -> list[Any]:
+    """The values of lines that are a JSON text each; empty ones are passed over. Raises EventsRefusedError, in which
+    the first line is number `first_index`."""
+    lines = filter(None, map(bytes.strip, body.split(b"\n")))
+    return [_decoded_line(line, first_index + index) for index, line in enumerate(lines)]
+
+
+def _decoded_line(line: bytes, index: int) -> Any:
     try:
-        return _unwrapped(msgspec.json.decode(line))
+        return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         misfit = Misfit(index, "", f"is not JSON: {error}")
         raise EventsRefusedError("broken-json", f"line {index + 1} is not JSON: {error}", [misfit]) from error

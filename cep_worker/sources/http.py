@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from cep_worker.connectors import Declared
 from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
 from cep_worker.json_events import JsonEvents
+from cep_worker.json_paths import WHOLE, json_mapping, split_paths
 from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
 
@@ -26,10 +28,16 @@ class HttpOptions(msgspec.Struct, frozen=True, rename={"receiver_url": "receiver
     timestamp: str = ""
 
 
-class JsonSourceOptions(msgspec.Struct, frozen=True, rename={"fail_on_missing_attribute": "fail.on.missing.attribute"}):
-    """With `fail.on.missing.attribute` false a missing attribute is null."""
+class JsonSourceOptions(
+    msgspec.Struct,
+    frozen=True,
+    rename={"fail_on_missing_attribute": "fail.on.missing.attribute", "enclosing_element": "enclosing.element"},
+):
+    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
+    in a body, or to a list of events."""
 
     fail_on_missing_attribute: Literal["true", "false"] = "true"
+    enclosing_element: str = WHOLE
 
 
 SCHEMES = ("http", "https")
@@ -50,9 +58,7 @@ class HttpPathSource:
         """Requests wait in the worker's intake, not here."""
 
     def reroute(self, declared: Declared, now_ms: int) -> None:
-        self._source = HttpSource(
-            self._source.source, declared.stream, self._source.timestamp_key, self._source.lenient
-        )
+        self._source = replace(self._source, stream=declared.stream)
         self._fronts.replace(self._address, self._path, self._source)
 
     def tick(self, now_ms: int) -> None:
@@ -69,15 +75,19 @@ def http_source(context: SourceContext) -> HttpPathSource:
     options = read_options(HttpOptions, connector.options, context.where())
     if connector.mapper not in ("", "passThrough", "json"):
         raise ConfigError(f"{context.where()}: unknown type of mapper {connector.mapper}; known for sources: json")
-    if any(name.split(".")[0] == "attributes" for name in connector.mapper_options):
-        raise ConfigError(f"{context.where()}: @attributes is not supported: events carry attributes by their names")
-    mapper = read_options(JsonSourceOptions, connector.mapper_options, f"@map of {context.where()}")
+    where = f"@map of {context.where()}"
+    paths, others = split_paths(connector.mapper_options)
+    mapper = read_options(JsonSourceOptions, others, where)
+    mapping = json_mapping(paths, mapper.enclosing_element, declared.stream.schema, where)
+    if paths and options.timestamp not in ("", *dict(declared.stream.schema.attributes)):
+        raise ConfigError(f"{context.where()}: timestamp: with @attributes it must be one of them")
     address, path = _receiver(options.receiver_url, context)
     source = HttpSource(
         source=("http-source", *address, path),
         stream=declared.stream,
         timestamp_key=options.timestamp or None,
         lenient=mapper.fail_on_missing_attribute == "false",
+        mapping=mapping,
     )
     try:
         JsonEvents(declared.stream.schema, source.timestamp_key, source.lenient)

@@ -90,6 +90,13 @@ def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:
     assert [(one.stream, one.event_stream) for one in compiled.exported] == [("Alerts", "alerts:2.0.0")]
 
 
+def test_values_of_a_mapper_without_names_are_numbered_when_there_are_several() -> None:
+    compiled = compile_plan(
+        CONNECTED.replace("@attributes(symbol='$.s', price='$.p')", "@attributes('$.s', '$.p')"), NO_SCRIPTS
+    )
+    assert compiled.sources[0].mapper_options == {"attributes.0": "$.s", "attributes.1": "$.p"}
+
+
 def test_a_trigger_is_a_stage_of_its_own() -> None:
     compiled = compile_plan(
         "@Plan:name('Ticks') define trigger Tick at every 5 sec; "

@@ -51,6 +51,18 @@ def test_an_http_source_may_have_an_address_a_timestamp_and_leniency(world: Worl
         requests.post(url, json=[], timeout=5)
 
 
+def test_an_http_source_finds_events_by_paths(world: World) -> None:
+    paths = {f"attributes.{name}": f"flight.{name}" for name, _ in DEPARTURES}
+    world.start(with_source("http", {}, "json", **{"enclosing.element": "$.all", **paths}))
+    receiver = world.connected_receiver()
+    body = {"all": [{"flight": EVENT, "more": 1}]}
+    assert requests.post(world.url("/KnockOnDelays/Departures"), json=body, timeout=5).status_code == 202
+    until(lambda: receiver.frames, receiver)
+    assert [row[1:] for row in receiver.rows()] == [ROW[1:]]
+    answer = requests.post(world.url("/KnockOnDelays/Departures"), json={"all": [{"flight": {}}]}, timeout=5)
+    assert answer.status_code == 400
+
+
 def test_a_source_goes_on_when_its_plan_is_deployed_anew(world: World) -> None:
     plan = with_source("http", {})
     world.start(plan)
@@ -100,7 +112,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {}, "xml", "unknown type of mapper xml; known for sources: json"),
-        ("http", {}, "json/attributes", "@attributes is not supported"),
+        ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required field `endpoint`"),
         ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),
     ],

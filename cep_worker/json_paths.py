@@ -1,0 +1,129 @@
+"""Events out of JSON of any shape: each attribute is what its path leads to, as `@attributes` of a source says.
+
+enclosing $.portfolio            {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]}
+symbol    stock.company.symbol                   └───────────────── one event ─────────────────────┘
+volume    stock.volume           symbol = 'a', volume = 100
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_worker.json_events import JSON_TYPES, EventsRefusedError, JsonEvents, decoded, decoded_lines
+from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
+
+WHOLE = "$"
+"""The path to all of a body."""
+
+_PREFIX = "attributes"
+_TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMapping:
+    """`enclosing` leads to an event or to a list of them, and `paths` from there to the value of each attribute.
+    Without paths attributes are found by their names."""
+
+    enclosing: str
+    paths: tuple[tuple[str, str], ...]
+
+
+def split_paths(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What `@attributes` says, by attribute or number, and the other options of a mapper."""
+    paths = {name.partition(".")[2]: text for name, text in options.items() if name.partition(".")[0] == _PREFIX}
+    return paths, {name: text for name, text in options.items() if name.partition(".")[0] != _PREFIX}
+
+
+def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema, where: str) -> JsonMapping | None:
+    """Where the events of `schema` stand by these paths below `enclosing`; None when they stand as JsonEvents expects
+    them. ConfigError for what is no path, and for attributes that are unknown or left out."""
+    if not given and enclosing == WHOLE:
+        return None
+    names = [name for name, _ in schema.attributes]
+    paths = _by_name(given, names, where) if given else {}
+    for what, text in {"enclosing.element": enclosing, **paths}.items():
+        if _TRANSPORT.match(text):
+            raise ConfigError(f"{where}: {what}: properties of the transport ({text.strip()}) are not supported")
+        try:
+            json_path(text.strip())
+        except PathError as error:
+            raise ConfigError(f"{where}: {what}: {error}") from error
+    return JsonMapping(enclosing.strip(), tuple((name, paths[name].strip()) for name in names if name in paths))
+
+
+def _by_name(given: Mapping[str, str], names: list[str], where: str) -> dict[str, str]:
+    """The paths of `@attributes` by attribute; without names they stand in the order of the attributes."""
+    if all(name == "" or name.isdigit() for name in given):
+        if len(given) != len(names):
+            raise ConfigError(f"{where}: @attributes has {len(given)} paths, the stream {len(names)} attributes")
+        return dict(zip(names, given.values(), strict=True))
+    if unknown := [name for name in given if name not in names]:
+        raise ConfigError(f"{where}: @attributes: no such attribute: {', '.join(unknown)}")
+    if missing := [name for name in names if name not in given]:
+        raise ConfigError(f"{where}: @attributes: no path for {', '.join(missing)}")
+    return dict(given)
+
+
+class JsonPathEvents:
+    """As JsonEvents, for events of which `mapping` says where they stand.
+
+    A value may also be a text that reads as its attribute's type; any value is taken for a string, as its JSON text if
+    it is none, and for an object.
+    """
+
+    def __init__(self, mapping: JsonMapping, schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> None:
+        self._events = JsonEvents(schema, timestamp_key, lenient)
+        self._types = dict(schema.attributes)
+        self._mapping = mapping
+        self._enclosing = json_path(mapping.enclosing)
+        self._paths: dict[str, JsonPath] = {name: json_path(path) for name, path in mapping.paths}
+
+    def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of a JSON text. Raises EventsRefusedError."""
+        return self._events.convert(self._found(decoded(body)), now_ms)
+
+    def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events of lines that are a JSON text each; problems are numbered from `first_index`. Raises
+        EventsRefusedError."""
+        events = [event for document in decoded_lines(body, first_index) for event in self._found(document)]
+        return self._events.convert(events, now_ms, first_index)
+
+    def _found(self, document: Any) -> list[Any]:
+        """The events of a document, as JsonEvents expects them."""
+        if nests_too_deeply(document):
+            raise EventsRefusedError("broken-json", f"in the body {TOO_DEEP}")
+        enclosed: Any = self._enclosing.read(document)
+        if enclosed is MISSING or enclosed is None:
+            raise EventsRefusedError("bad-events", f"the body has nothing at {self._mapping.enclosing}")
+        events = enclosed if isinstance(enclosed, list) else [enclosed]
+        return [self._mapped(event) for event in events] if self._paths else events
+
+    def _mapped(self, event: Any) -> dict[str, Any]:
+        found = ((name, path.read(event)) for name, path in self._paths.items())
+        return {name: _as_type(self._types[name], value) for name, value in found if value is not MISSING}
+
+
+def _as_type(kind: str, value: Any) -> Any:
+    """`value` as JsonEvents expects one of type `kind`; what cannot be one stays, and is refused there."""
+    if value is None:
+        return None
+    if kind == "object":
+        return base64.b64encode(msgspec.json.encode(value)).decode()
+    if kind == "string":
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.convert(value, JSON_TYPES[kind], strict=False)
+    except msgspec.ValidationError:
+        return value
