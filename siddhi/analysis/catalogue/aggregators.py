@@ -43,7 +43,14 @@ def _aggregator(
 AGGREGATORS: tuple[Declaration, ...] = (
     _aggregator("sum", "the sum; null when there is no value", _sum_type, _NUMBER),
     _aggregator("avg", "the mean; null when there is no value", _double, _NUMBER),
-    _aggregator("count", "the number of events", _long, takes(), takes(value("value", ANY, "any value, even null"))),
+    _aggregator(
+        "count",
+        "the number of events",
+        _long,
+        takes(),
+        takes(value("value", ANY, "any value, even null")),
+        takes(value("value", ANY), repeats=True, only_3x=True),
+    ),
     _aggregator(
         "distinctCount",
         "the number of different values",

@@ -249,6 +249,13 @@ def test_windows_look_at_more_attributes_in_execution_plans(window: str) -> None
         analyse(parse(f"{DEFINITIONS}{query}"))
 
 
+def test_count_takes_all_attributes_in_execution_plans() -> None:
+    query = "from S select count(*) as n insert into O"
+    assert analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}")).streams["O"].schema.attributes == (("n", LONG),)
+    with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
+        analyse(parse(f"{DEFINITIONS}{query}"))
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)
