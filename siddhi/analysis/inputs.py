@@ -107,7 +107,8 @@ class _ChainBuilder:
 
     def _expressions(self, place: str) -> ExpressionAnalyser:
         slots = (*self._others, self.slot)
-        scope = Scope(slots, own=self.slot.number, place=place, tables_searched=not self._in_pattern)
+        loose = self._context.dialect_3x and not self._in_pattern
+        scope = Scope(slots, own=self.slot.number, place=place, tables_searched=not self._in_pattern, loose=loose)
         return self._context.expressions(scope)
 
     def _add_window(self, window: ast.Window) -> None:

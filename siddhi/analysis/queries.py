@@ -18,7 +18,8 @@ def analyse_query(context: Context, query: ast.Query, name: str, position: int) 
     if source is None:
         mark_broken(context, query.output)
         return None
-    selected = analyse_selection(context, query.selection, _slots(source), target_name(query.output), query.span)
+    slots = _slots(context, source)
+    selected = analyse_selection(context, query.selection, slots, target_name(query.output), query.span)
     if selected is None:
         mark_broken(context, query.output)
         return None
@@ -43,9 +44,10 @@ def _analyse_input(context: Context, source: ast.Input) -> QueryInput | None:
             return None
 
 
-def _slots(source: QueryInput) -> SelectionInput:
+def _slots(context: Context, source: QueryInput) -> SelectionInput:
     if isinstance(source, SourceInput):
-        return SelectionInput((Slot(0, source.reference, source.output),), several=False)
+        slot = Slot(0, source.reference, source.output)
+        return SelectionInput((slot,), several=False, loose=context.dialect_3x)
     if isinstance(source, Join):
         return SelectionInput(join_slots(source.left, source.right), several=True)
     return SelectionInput(state_slots(source), several=True)

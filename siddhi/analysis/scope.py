@@ -34,7 +34,8 @@ class Scope:
     only slot that has them. `tables`, innermost first, are those whose rows are meant by `T.attribute`. Of a counted
     slot a reference without an index means the last event, or the first when `firsts` is set (from `select` on), or all
     its events when `lists` is set too and the reference is by an alias. `aggregates` says whether aggregates may be
-    called, `tables_searched` whether `in` may stand there, `place` what to call it in messages.
+    called, `tables_searched` whether `in` may stand there, `place` what to call it in messages. With `loose` a
+    qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -46,6 +47,7 @@ class Scope:
     aggregates: bool = True
     tables_searched: bool = True
     place: str = "expression"
+    loose: bool = False
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         """What the attribute means; None, with the problem put down, when it means nothing."""
@@ -111,7 +113,7 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            if self.output is not None and source.name == self.output.id:
+            if (self.output is not None and source.name == self.output.id) or (self.loose and not self.tables):
                 return self._resolve_plain(ast.Attribute(attribute.name, span=attribute.span), problems)
             known = [slot.reference for slot in self.slots] + [table.id for table in self.tables]
             problems.add(

@@ -25,10 +25,12 @@ _COUNTING = frozenset({AttributeType.INT, AttributeType.LONG})
 
 @dataclass(frozen=True)
 class SelectionInput:
-    """What a selection reads: the slots, and whether having and order by may look at them too (joins, patterns)."""
+    """What a selection reads: the slots, and whether having and order by may look at them too (joins, patterns).
+    `loose` is that of the scopes."""
 
     slots: tuple[Slot, ...]
     several: bool
+    loose: bool = False
 
 
 def analyse_selection(
@@ -64,7 +66,7 @@ def _attributes(
 ) -> tuple[OutputExpression, ...] | None:
     if selection.attributes is None:
         return _all_attributes(context, selection, source)
-    expressions = context.expressions(Scope(source.slots, firsts=True, lists=True, place="select"))
+    expressions = context.expressions(Scope(source.slots, firsts=True, lists=True, place="select", loose=source.loose))
     found: dict[str, OutputExpression] = {}
     complete = True
     for attribute in selection.attributes:
@@ -104,7 +106,7 @@ def _all_attributes(
 def _group_by(
     context: Context, selection: ast.Selection, source: SelectionInput
 ) -> tuple[AttributeValue | EventReference, ...]:
-    scope = Scope(source.slots, firsts=True, lists=True, place="group by")
+    scope = Scope(source.slots, firsts=True, lists=True, place="group by", loose=source.loose)
     found: list[AttributeValue | EventReference] = []
     for attribute in selection.group_by:
         typed: TypedExpression | None = None
@@ -127,7 +129,7 @@ def _having(
     if selection.having is None or schema is None:
         return None
     slots = source.slots if source.several else ()
-    scope = Scope(slots, output=schema, firsts=True, place="having")
+    scope = Scope(slots, output=schema, firsts=True, place="having", loose=source.loose)
     return context.expressions(scope).analyse_test(selection.having, "having", "bare-having")
 
 
@@ -136,7 +138,8 @@ def _order_by(
 ) -> tuple[SortKey, ...]:
     if schema is None:
         return ()
-    scope = Scope(source.slots if source.several else (), output=schema, firsts=True, place="order by")
+    slots = source.slots if source.several else ()
+    scope = Scope(slots, output=schema, firsts=True, place="order by", loose=source.loose)
     keys: list[SortKey] = []
     for order in selection.order_by:
         typed = scope.resolve(order.attribute, context.problems)

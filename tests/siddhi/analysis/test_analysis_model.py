@@ -256,6 +256,37 @@ def test_count_takes_all_attributes_in_execution_plans() -> None:
         analyse(parse(f"{DEFINITIONS}{query}"))
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S[e1.i > 2] select s insert into O",
+        "from S select s, e3[last].i as i insert into O",
+        "from S select s, sum(i) as n group by e1.s having e1.n > 2 order by e1.s insert into O",
+        "from S#window.length(1) join T[e1.i > 2]#window.length(1) select T.s as s insert into O",
+    ],
+)
+def test_a_qualifier_is_not_looked_at_in_execution_plans_where_there_is_one_input(query: str) -> None:
+    assert analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}")).elements
+    with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
+        analyse(parse(f"{DEFINITIONS}{query}"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from every e1=S -> e2=S[e3.i > 2] select e1.s insert into O",
+        "from e1=S select e2.s insert into O",
+        "from S#window.length(1) join T#window.length(1) select e1.s insert into O",
+        "from S#window.length(1) join T#window.length(1) on e1.i == T.i select T.s as s insert into O",
+        "from S[(e1.s == Tb.k) in Tb] select s insert into O",
+        "from S select s, i delete Tb on Tb.k == e1.s",
+    ],
+)
+def test_a_qualifier_must_be_known_in_execution_plans_too_where_there_are_several_inputs(query: str) -> None:
+    with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
+        analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}"))
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)
