@@ -177,11 +177,19 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
         streaming[0] and join.unidirectional != "right",
         streaming[1] and join.unidirectional != "left",
     )
-    scope = Scope(join_slots(left, right), aggregates=False, place="the condition of a join")
+    nearest = _side_of_events(left, right) if context.dialect_3x else None
+    scope = Scope(join_slots(left, right), aggregates=False, place="the condition of a join", nearest=nearest)
     on = context.expressions(scope).analyse(join.on) if join.on is not None else None
     read = next((side.source for side in (left, right) if side.kind is SourceKind.AGGREGATION), None)
     period = analyse_period(context, join, scope, read)
     return Join(left, right, join.kind, on, triggers, period.within, period.per)
+
+
+def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:
+    """The slot of the side that is joined with a table; None when neither is one."""
+    if left.kind is SourceKind.TABLE:
+        return 1
+    return 0 if right.kind is SourceKind.TABLE else None
 
 
 def join_slots(left: SourceInput, right: SourceInput) -> tuple[Slot, Slot]:

@@ -35,7 +35,8 @@ class Scope:
     slot a reference without an index means the last event, or the first when `firsts` is set (from `select` on), or all
     its events when `lists` is set too and the reference is by an alias. `aggregates` says whether aggregates may be
     called, `tables_searched` whether `in` may stand there, `place` what to call it in messages. With `loose` a
-    qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only.
+    qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only. `nearest` is
+    the slot that is meant where several have a name without a qualifier.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -48,6 +49,7 @@ class Scope:
     tables_searched: bool = True
     place: str = "expression"
     loose: bool = False
+    nearest: int | None = None
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         """What the attribute means; None, with the problem put down, when it means nothing."""
@@ -73,6 +75,8 @@ class Scope:
             return OutputValue(name, self.output.type_of(name))
         own = tuple(slot for slot in self.slots if slot.number == self.own)[:1]
         having = [slot for slot in own or self.slots if name in slot.schema]
+        if len(having) > 1:
+            having = [slot for slot in having if slot.number == self.nearest] or having
         if len(having) > 1:
             places = " and ".join(f"'{slot.reference}'" for slot in having)
             hint = f"write '{having[0].reference}.{name}'"

@@ -287,6 +287,27 @@ def test_a_qualifier_must_be_known_in_execution_plans_too_where_there_are_severa
         analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}"))
 
 
+@pytest.mark.parametrize(
+    ("sides", "slot"), [("S#window.length(2) as a join Tb", 0), ("Tb join S#window.length(2) as a", 1)]
+)
+def test_a_bare_name_means_the_event_when_an_execution_plan_joins_with_a_table(sides: str, slot: int) -> None:
+    definitions = "define stream S (k string); define table Tb (k string, v int);"
+    text = f"{definitions} from {sides} on k == Tb.k select a.k, v insert into O"
+    query = analyse(parse(f"@Plan:name('P') {text}")).elements[0]
+    assert isinstance(query, model.AnalysedQuery)
+    assert isinstance(query.input, model.Join)
+    assert isinstance(query.input.on, model.Comparison)
+    assert query.input.on.left == model.AttributeValue(slot, "k", STRING)
+    with pytest.raises(SiddhiAnalysisError, match="ambiguous-attribute"):
+        analyse(parse(text))
+
+
+def test_a_bare_name_in_two_streams_has_no_meaning_in_execution_plans_either() -> None:
+    query = "from S#window.length(2) join T#window.length(2) on i == 2 select S.s insert into O"
+    with pytest.raises(SiddhiAnalysisError, match="ambiguous-attribute"):
+        analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}"))
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)
