@@ -190,9 +190,10 @@ def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
     """Who asks for a store expects rows from outside, or that others see them."""
     for name, table in plan.app.tables.items():
         for annotation in named(table.syntax.annotations, "store", "from"):
+            way_out = f"rows that are kept elsewhere can be sent in as a stream and inserted into {name}"
             yield STORE_UNUSED.broken(
-                f"@{annotation.name} of the table {name} has no effect: its rows are kept in memory",
-                f"take it out; rows that are kept elsewhere can be sent in as a stream and inserted into {name}",
+                f"@{annotation.name} of the table {name} names a store, but its rows are kept in memory",
+                way_out if table.replaces else f"take it out; {way_out}",
                 annotation.span,
             )
 

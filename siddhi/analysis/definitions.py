@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siddhi.analysis.aggregations import analyse_aggregation
-from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action
+from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action, stored_key
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.scope import Slot
@@ -108,7 +108,11 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
             context.problems.add(
                 "unknown-annotation", "@IndexBy is not known", legacy.span, "use @PrimaryKey or @Index"
             )
-    context.symbols.tables[definition.id] = AnalysedTable(schema, tuple(key_names), tuple(indexes), syntax=definition)
+    stored = [name for name in stored_key(definition.annotations) if context.dialect_3x and name in schema]
+    key_names = list(dict.fromkeys(stored)) or key_names
+    context.symbols.tables[definition.id] = AnalysedTable(
+        schema, tuple(key_names), tuple(indexes), replaces=bool(stored), syntax=definition
+    )
 
 
 def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> list[str]:

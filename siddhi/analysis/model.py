@@ -423,10 +423,13 @@ class AnalysedStream:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTable:
+    """`replaces` says that a row which is inserted takes the place of the one that has its key."""
+
     schema: Schema
     primary_key: tuple[str, ...]
     indexes: tuple[str, ...]
-    syntax: ast.TableDefinition = field(compare=False, repr=False)
+    replaces: bool = False
+    syntax: ast.TableDefinition = field(kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import (
     AnalysedOutput,
     AnalysedStream,
+    AnalysedTable,
     Assignment,
     Schema,
     SourceKind,
@@ -85,7 +87,20 @@ def _insert(context: Context, output: ast.InsertInto, events: EventType, schema:
     elif not _same(target.schema, schema):
         _report_mismatch(context, output, target, schema)
         return None
+    table = context.symbols.tables.get(target.id) if target.kind is TargetKind.TABLE else None
+    if table is not None and table.replaces:
+        return _change_table(context, _replacing(output, table), events, schema)
     return AnalysedOutput("insert", target.id, target.kind, events, Schema(target.id, schema.attributes))
+
+
+def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
+    """The output as `update or insert into T on T.key == key`."""
+    same: list[ast.Expression] = [
+        ast.Binary("==", ast.Attribute(name, ast.SourceReference(table.schema.id)), ast.Attribute(name))
+        for name in table.primary_key
+    ]
+    on = reduce(lambda left, right: ast.Binary("and", left, right), same)
+    return ast.Update(output.target, on, events=output.events, insert=True, span=output.span)
 
 
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:

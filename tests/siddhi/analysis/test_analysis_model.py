@@ -308,6 +308,16 @@ def test_a_bare_name_in_two_streams_has_no_meaning_in_execution_plans_either() -
         analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}"))
 
 
+def test_an_execution_plan_names_the_key_of_a_stored_table_in_its_source() -> None:
+    source = "@From(eventtable='analytics.table', primary.keys='k, gone ,n')"
+    table = analyse(parse(f"@Plan:name('P') {source} define table T (k string, v int, n int)")).tables["T"]
+    assert (table.primary_key, table.replaces) == (("k", "n"), True)
+    for others in (source.replace("analytics.table", "rdbms"), source.replace("primary.keys", "indices")):
+        table = analyse(parse(f"@Plan:name('P') {others} define table T (k string, v int, n int)")).tables["T"]
+        assert (table.primary_key, table.replaces) == ((), False)
+    assert analyse(parse(f"{source} define table T (k string, v int, n int)")).tables["T"].primary_key == ()
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)
