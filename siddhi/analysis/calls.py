@@ -16,6 +16,9 @@ from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Overload, Parameter, Registry
 
+_IN_OTHER_WORDS = {"isnull": "write `x is null`"}
+"""Functions that early versions of Siddhi 3 had, and what says the same."""
+
 
 class CallChecker:
     """Checks calls of functions, aggregators, windows and stream functions of one app."""
@@ -114,7 +117,7 @@ class CallChecker:
         if Kind.FUNCTION in kinds and not call.namespace:
             known += self._functions
         written = f"{call.namespace}:{call.name}" if call.namespace else call.name
-        hint = did_you_mean(written, known)
+        hint = _IN_OTHER_WORDS.get(written.casefold()) or did_you_mean(written, known)
         if kinds == (Kind.STREAM_FUNCTION,) and call.name in self._registry.names(Kind.WINDOW):
             hint = f"windows are written #window.{call.name}(…)"
         older = self._registry.find(kinds[0], call.namespace, call.name, dialect_3x=True)

@@ -24,8 +24,11 @@ _WORDS = {
     "=": "compare with `==`",
     "between": "write `a >= x and a <= y`",
     "like": "there is no `like`; use a string function",
+    "contains": "write `str:contains(text, part)`",
     "case": "write `ifThenElse(condition, a, b)`",
     "when": "write `ifThenElse(condition, a, b)`",
+    "groupby": "write `group by`",
+    "orderby": "write `order by`",
     "where": "filters stand in brackets: `from S[condition]`",
     "within": "`within` stands behind a pattern or the condition of a join, in front of `select`",
 }
@@ -92,9 +95,37 @@ def _of_word(mistake: Mistake) -> str | None:
         return "definitions begin with `define`"
     if folded == "define" and "_FROM" in mistake.accepted:
         return "definitions come before all queries and partitions"
+    if folded == "outer" and "_JOIN" in mistake.accepted:
+        return "write `left outer join`, `right outer join` or `full outer join`"
     if folded == "by" and mistake.keyword == "partition":
         return "write `partition with (attribute of Stream)`"
     return _WORDS.get(folded)
+
+
+def _of_siddhi_2(mistake: Mistake) -> str | None:
+    events = re.search(r"\b(all|current|expired)$", mistake.before, re.IGNORECASE)
+    if events and re.match(r"-events\b", mistake.behind, re.IGNORECASE):
+        return f"write `{events[1]} events`"
+    events = re.match(r"for\s+(all|current|expired)[\s-]events\b", mistake.behind, re.IGNORECASE)
+    if events:
+        return f"write `insert {events[1]} events into …`"
+    if re.search(r"#transform$", mistake.before, re.IGNORECASE) and mistake.word == ".":
+        return "a stream function stands for itself: write `#name(…)`"
+    if re.search(r"\btable\s+\S+\s*\([^()]*\)$", mistake.before) and re.match(r"from\s*\(", mistake.behind):
+        return "a table's source stands in front of its definition: `@From(…) define table …`"
+    if not mistake.before and mistake.word == "<":
+        return "of XML only the text in <queryExpressions> is SiddhiQL: write it behind definitions of its streams"
+    inserts = re.search(r"\binsert\s+into\s+\S+$", mistake.before, re.IGNORECASE)
+    if inserts and re.match(r"[\w.]+\s*(?:,|\(|as\b)", mistake.behind, re.IGNORECASE):
+        return "what is selected stands in front: `select … insert into …`"
+    return None
+
+
+def _of_template(mistake: Mistake) -> str | None:
+    place = re.match(r"\$(\w+)", mistake.behind)
+    if place is None:
+        return None
+    return f"put in what the template's `{place[0]}` stands for; a variable is written `${{{place[1]}}}`"
 
 
 def _of_arrow(mistake: Mistake) -> str | None:
@@ -199,13 +230,16 @@ def _of_semicolon(mistake: Mistake) -> str | None:
 
 
 def _of_outputs(mistake: Mistake) -> str | None:
-    if mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
+    selects = re.search(r"\bselect\b[^;]*$", mistake.before, re.IGNORECASE)
+    if selects and mistake.accepted >= {"COMMA", "_AS", "_INSERT"} and re.match(r"[A-Za-z_]\w*$", mistake.word):
         return "`,` stands between two outputs, `as` in front of a new name"
     return None
 
 
 _RULES: tuple[Callable[[Mistake], str | None], ...] = (
     _of_arrow,
+    _of_siddhi_2,
+    _of_template,
     _of_word,
     _of_sign,
     _of_quotes,

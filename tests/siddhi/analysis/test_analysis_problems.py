@@ -53,6 +53,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S select convert(a, 'integer') as x insert into O", "wrong-arguments", "did you mean 'int'?"),
         ("from S select strr:upper(b) as x insert into O", "unknown-function", "did you mean 'str:upper'?"),
         ("from S select upper(b) as x insert into O", "unknown-function", "did you mean 'str:upper'?"),
+        ("from S[isNull(b)] insert into O", "unknown-function", "write `x is null`"),
         ("from S select convert(a, 'number') as x insert into O", "wrong-arguments", "'number' is no type"),
         ("from S select convert(a, 'object') as x insert into O", "wrong-arguments", "'object' is no type"),
         ("from S select cast(o, 'object') as x insert into O", "wrong-arguments", "'object' is no type"),

@@ -74,6 +74,15 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("define stream 2S (a int);", "syntax-error", "begins with a letter"),
         ("define stream T (a varchar);", "syntax-error", "use string"),
         ("from S select sum(a) n insert into O", "syntax-error", "`as` in front of a new name"),
+        ("from S select a insert all-events into O", "syntax-error", "write `all events`"),
+        ("from S select a insert into O for expired-events", "syntax-error", "write `insert expired events into …`"),
+        ("from S#transform.math:f(a) select * insert into O", "syntax-error", "write `#name(…)`"),
+        ("from S select sum(a) as n groupBy b insert into O", "syntax-error", "write `group by`"),
+        ("define table T (a int) from ('table.name'='t');", "syntax-error", "`@From(…) define table …`"),
+        ("from S insert into O a, b;", "syntax-error", "`select … insert into …`"),
+        ("from S[b contains 'x'] select a insert into O", "syntax-error", "write `str:contains(text, part)`"),
+        ("from S#window.length(2) outer join S#window.length(2) select * insert into O", "syntax-error", "`left outer"),
+        ("from S[a > $least] select a insert into O", "syntax-error", "a variable is written `${least}`"),
         ("create table T (a int);", "syntax-error", "definitions begin with `define`"),
         ("from S select 1 sec 1 min as x insert into O", "time-units-out-of-order", "largest first"),
         ("from S select 2147483648 as x insert into O", "number-out-of-range", "2147483648L"),
@@ -106,6 +115,11 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
 )
 def test_annotations_of_the_app_stand_in_front_of_all_others(annotations: str, code: str) -> None:
     assert [problem.code for problem in refusal(f"{annotations} {DEFINE}").problems] == [code]
+
+
+def test_whoever_brings_xml_is_told_what_of_it_is_a_text() -> None:
+    text = "<executionPlan name='p'>\n<queryExpressions>from S insert into O;</queryExpressions></executionPlan>"
+    assert "of XML only the text in <queryExpressions> is SiddhiQL" in refusal(text).render(text)
 
 
 def test_all_problems_of_form_are_told_at_once_in_text_order() -> None:
