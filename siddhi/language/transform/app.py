@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import takewhile
 
@@ -16,6 +17,7 @@ from siddhi.language.transform.inputs import InputTransformer
 from siddhi.language.transform.outputs import OutputTransformer
 
 _Statement = ast.Definition | ast.ExecutionElement
+_SKIPPED = re.compile(r"(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*")
 
 
 class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransformer, OutputTransformer):
@@ -24,7 +26,13 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
     def app(self, meta: Meta, *statements: _Statement) -> ast.App:
         first = statements[0]
         annotations = tuple(takewhile(lambda annotation: annotation.namespace is not None, first.annotations))
-        statements = (replace(first, annotations=first.annotations[len(annotations) :]), *statements[1:])
+        if annotations:
+            rest = first.annotations[len(annotations) :]
+            start = rest[0].span.start if rest else _next_word(self._text, annotations[-1].span.end)
+            statements = (
+                replace(first, annotations=rest, span=_beginning_at(self._text, start, first.span)),
+                *statements[1:],
+            )
         definitions = tuple(s for s in statements if not isinstance(s, ast.Query | ast.Partition))
         elements = tuple(s for s in statements if isinstance(s, ast.Query | ast.Partition))
         self._check_order(statements)
@@ -54,3 +62,15 @@ class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransfo
                 for annotation in statement.annotations
                 if annotation.namespace is not None
             ]
+
+
+def _next_word(text: str, place: int) -> int:
+    """Where the next word stands from `place` on, behind white space and comments."""
+    found = _SKIPPED.match(text, place)
+    return found.end() if found else place
+
+
+def _beginning_at(text: str, start: int, span: ast.Span) -> ast.Span:
+    """`span` without what stands in front of `start`."""
+    line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    return replace(span, line=line, column=column, start=start)

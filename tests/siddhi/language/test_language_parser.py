@@ -49,6 +49,15 @@ def test_spans_point_at_the_text_of_each_node() -> None:
     assert text[call.span.start : call.span.end] == "sum(price)"
 
 
+@pytest.mark.parametrize("between", ["", " -- @in front\n/* of */ "])
+@pytest.mark.parametrize("statement", ["define stream S (a int);", "@Import('S:1.0.0') define stream S (a int);"])
+def test_the_first_statement_begins_behind_the_annotations_of_the_app(between: str, statement: str) -> None:
+    text = f"@Plan:name('p')\n@Plan:trace('false'){between}  {statement}"
+    span = parse(text).definitions[0].span
+    assert text[span.start : span.end] == statement.rstrip(";")
+    assert text.split("\n")[span.line - 1][span.column - 1 :] == statement
+
+
 def test_a_within_at_the_end_bounds_the_whole_pattern() -> None:
     query = parse_query("from every a=A -> b=B within 5 sec insert into Out")
     assert isinstance(query.input, ast.StateInput)
