@@ -195,7 +195,7 @@ def attributes_leave_room(plan: Survey) -> Iterator[Finding]:
                 yield RESERVED_ATTRIBUTE.broken(
                     f"{name} has an attribute {attribute}, which every event has already",
                     "rename the attribute",
-                    _attribute_span(stream, attribute),
+                    _attribute_span(stream, attribute) or _selected_span(plan, name, attribute),
                 )
 
 
@@ -223,6 +223,21 @@ def _binding_span(plan: Survey, stream: str, names: tuple[str, ...]) -> ast.Span
 def _annotated(plan: Survey, stream: str, names: tuple[str, ...]) -> str:
     binding = _binding(plan, stream, names)
     return f"@{binding.name}" if binding else "the annotation"
+
+
+def _selected_span(plan: Survey, stream: str, attribute: str) -> ast.Span | None:
+    """Where the query that defines `stream` selects the attribute; its output where it selects all there are."""
+    for query in (query for element in plan.app.elements for query in queries_of(element)):
+        if (query.output.kind, query.output.target) == (model.TargetKind.STREAM, stream):
+            selected = (query.syntax.selection.attributes if query.syntax.selection else None) or ()
+            return next((one.span for one in selected if _output_name(one) == attribute), query.syntax.output.span)
+    return None
+
+
+def _output_name(selected: ast.OutputAttribute) -> str | None:
+    if selected.name is None and isinstance(selected.expression, ast.Attribute):
+        return selected.expression.name
+    return selected.name
 
 
 def _attribute_span(stream: model.AnalysedStream, attribute: str) -> ast.Span | None:
