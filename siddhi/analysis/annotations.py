@@ -144,13 +144,18 @@ def key_attributes(annotation: ast.Annotation) -> tuple[tuple[str, ast.Span], ..
     return tuple((element.value.strip(), element.span) for element in annotation.elements)
 
 
+def stored_in(annotations: tuple[ast.Annotation, ...]) -> str:
+    """What `@From(eventtable='…')` says where a table of an execution plan is kept, in lower case; empty without it."""
+    source = find(annotations, "From")
+    return ("" if source is None else source.value("eventtable") or "").casefold()
+
+
 def stored_key(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
     """The key that a table of WSO2 DAS is given by `@From(eventtable='analytics.table', primary.keys='a, b')`. Several
     plans may define such a table, each with some of its attributes."""
     source = find(annotations, "From")
-    if source is None or (source.value("eventtable") or "").casefold() != "analytics.table":
-        return ()
-    return tuple(name.strip() for name in (source.value("primary.keys") or "").split(","))
+    names = None if source is None else source.value("primary.keys")
+    return () if names is None else tuple(name.strip() for name in names.split(","))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from siddhi.analysis.aggregations import analyse_aggregation
-from siddhi.analysis.annotations import check_async, find_all, find_only, key_attributes, on_error_action, stored_key
+from siddhi.analysis.annotations import (
+    check_async,
+    find_all,
+    find_only,
+    key_attributes,
+    on_error_action,
+    stored_in,
+    stored_key,
+)
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
 from siddhi.analysis.scope import Slot
@@ -101,18 +109,33 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
         if set(names) & set(indexes):
             context.problems.add("duplicate-annotation", f"two indexes on '{names[0]}'", index.span)
         indexes += names
-    for legacy in find_all(definition.annotations, "IndexBy"):
-        if context.dialect_3x:
-            key_names = key_names or _existing(context, schema, legacy)
-        else:
-            context.problems.add(
-                "unknown-annotation", "@IndexBy is not known", legacy.span, "use @PrimaryKey or @Index"
-            )
-    stored = [name for name in stored_key(definition.annotations) if context.dialect_3x and name in schema]
-    key_names = list(dict.fromkeys(stored)) or key_names
+    replaced, looked_up = _keys_3x(context, schema, definition.annotations)
+    replaces = key is None and bool(replaced)
     context.symbols.tables[definition.id] = AnalysedTable(
-        schema, tuple(key_names), tuple(indexes), replaces=bool(stored), syntax=definition
+        schema,
+        tuple(dict.fromkeys(replaced)) if replaces else tuple(key_names),
+        tuple(dict.fromkeys((*indexes, *looked_up))),
+        replaces=replaces,
+        syntax=definition,
     )
+
+
+def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation, ...]) -> tuple[list[str], list[str]]:
+    """The attributes by which an insert replaces a row, and those with an index, as execution plans name them. What
+    `@IndexBy` asks for in memory is such a key, in a database it is an index."""
+    indexes = list(find_all(annotations, "IndexBy"))
+    if not context.dialect_3x:
+        for legacy in indexes:
+            hint = "use @PrimaryKey or @Index"
+            context.problems.add("unknown-annotation", "@IndexBy is not known", legacy.span, hint)
+        return [], []
+    names = [name for annotation in indexes for name in _existing(context, schema, annotation)]
+    match stored_in(annotations):
+        case "analytics.table":
+            return [name for name in stored_key(annotations) if name in schema], names
+        case "rdbms":
+            return [], names
+    return names, []
 
 
 def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> list[str]:

@@ -318,6 +318,23 @@ def test_an_execution_plan_names_the_key_of_a_stored_table_in_its_source() -> No
     assert analyse(parse(f"{source} define table T (k string, v int, n int)")).tables["T"].primary_key == ()
 
 
+@pytest.mark.parametrize(
+    ("source", "key", "indexes"),
+    [
+        ("", ("k",), ()),
+        ("@From(eventtable='hazelcast')", ("k",), ()),
+        ("@From(eventtable='rdbms', table.name='t')", (), ("k",)),
+        ("@From(eventtable='analytics.table', primary.keys='n')", ("n",), ("k",)),
+    ],
+)
+def test_index_by_names_the_key_of_a_table_in_memory(
+    source: str, key: tuple[str, ...], indexes: tuple[str, ...]
+) -> None:
+    text = f"@Plan:name('P') {source} @IndexBy('k') define table T (k string, n int)"
+    table = analyse(parse(text)).tables["T"]
+    assert (table.primary_key, table.indexes, table.replaces) == (key, indexes, bool(key))
+
+
 def test_on_demand_queries_are_typed_against_a_running_app() -> None:
     app = app_of("from S insert into O")
     read = analyse_on_demand_query(parse_on_demand_query("from Tb on v > 3 select k, sum(v) as n group by k"), app)

@@ -136,11 +136,20 @@ def test_rows_keyed_by_one_number_are_met_in_its_order(key: str, order: list[int
         assert asked(restored, "from T") == asked(runtime, "from T")
 
 
-def test_an_insert_into_a_stored_table_of_an_execution_plan_replaces_the_row_with_its_key() -> None:
-    table = """@Plan:playback @From(eventtable='analytics.table', primary.keys='k, x')
-        define table T (k string, x int, y int); define stream Put (k string, x int, y int);"""
-    runtime = AppRuntime(analyse(parse(f"{table} from Put insert into T;")))
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [
+        ("@From(eventtable='analytics.table', primary.keys='k, x')", [("a", 1, 4), ("b", 1, 6), ("a", 2, 5)]),
+        ("@IndexBy('k')", [("a", 2, 5), ("b", 1, 6)]),
+        ("@From(eventtable='rdbms') @IndexBy('k')", [("a", 1, 2), ("b", 1, 3), ("a", 1, 4), ("a", 2, 5), ("b", 1, 6)]),
+    ],
+)
+def test_an_insert_into_a_table_of_an_execution_plan_replaces_the_row_with_its_key(
+    key: str, rows: list[tuple[Any, ...]]
+) -> None:
+    table = f"{key} define table T (k string, x int, y int); define stream Put (k string, x int, y int);"
+    runtime = AppRuntime(analyse(parse(f"@Plan:playback {table} from Put insert into T;")))
     runtime.start(0)
     send(runtime, "Put", ("a", 1, 2), ("b", 1, 3), ("a", 1, 4))
     send(runtime, "Put", ("a", 2, 5), ("b", 1, 6))
-    assert asked(runtime, "from T") == [("a", 1, 4), ("b", 1, 6), ("a", 2, 5)]
+    assert asked(runtime, "from T") == rows
