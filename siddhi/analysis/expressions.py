@@ -176,7 +176,7 @@ class ExpressionAnalyser:
                 hint = did_you_mean(expression.table, self._symbols.tables)
                 self._problems.add("unknown-table", f"there is no table '{expression.table}'", expression.span, hint)
             return None
-        scope = replace(self.scope, tables=(table.schema, *self.scope.tables))
+        scope = replace(self.scope, tables=(table.schema, *self.scope.tables), loose=False)
         inner = ExpressionAnalyser(scope, self._symbols, self._calls, self._problems)
         condition = inner.analyse(expression.operand)
         return InTable(condition, expression.table) if condition is not None else None

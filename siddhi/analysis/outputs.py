@@ -165,7 +165,7 @@ def _change_table(
             context.problems.add("unknown-table", f"there is no table '{output.target}'", output.span, hint)
         return None
     action = "delete" if isinstance(output, ast.Delete) else "update or insert" if output.insert else "update"
-    on = _table_condition(context, output, table.schema, schema)
+    on = _table_condition(context, output, table, schema)
     assignments: tuple[Assignment, ...] = ()
     if isinstance(output, ast.Update):
         assignments = _assignments(context, output, table.schema, schema)
@@ -175,13 +175,15 @@ def _change_table(
 
 
 def _table_condition(
-    context: Context, output: ast.Delete | ast.Update, table: Schema, schema: Schema
+    context: Context, output: ast.Delete | ast.Update, table: AnalysedTable, schema: Schema
 ) -> TypedExpression | None:
     if output.on is None:
-        hint = f"add `on {table.id}.<attribute> == <value>`"
-        context.problems.add("condition-missing", f"which rows of '{table.id}'? `on` is missing", output.span, hint)
+        name = table.schema.id
+        hint = f"add `on {name}.<attribute> == <value>`"
+        context.problems.add("condition-missing", f"which rows of '{name}'? `on` is missing", output.span, hint)
         return None
-    scope = Scope(output=schema, tables=(table,), aggregates=False, place="the condition on a table")
+    place = "the condition on a table"
+    scope = Scope(output=schema, tables=(table.schema,), aggregates=False, place=place, loose=table.replaces)
     return context.expressions(scope).analyse_condition(output.on, "`on`")
 
 

@@ -117,7 +117,7 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            if (self.output is not None and source.name == self.output.id) or (self.loose and not self.tables):
+            if (self.output is not None and source.name == self.output.id) or self.loose:
                 return self._resolve_plain(ast.Attribute(attribute.name, span=attribute.span), problems)
             known = [slot.reference for slot in self.slots] + [table.id for table in self.tables]
             problems.add(

@@ -263,10 +263,12 @@ def test_count_takes_all_attributes_in_execution_plans() -> None:
         "from S select s, e3[last].i as i insert into O",
         "from S select s, sum(i) as n group by e1.s having e1.n > 2 order by e1.s insert into O",
         "from S#window.length(1) join T[e1.i > 2]#window.length(1) select T.s as s insert into O",
+        "from S select s, i delete Tb on Tb.k == S.s",
     ],
 )
 def test_a_qualifier_is_not_looked_at_in_execution_plans_where_there_is_one_input(query: str) -> None:
-    assert analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}")).elements
+    definitions = DEFINITIONS.replace("define table", "@IndexBy('k') define table")
+    assert analyse(parse(f"@Plan:name('P') {definitions}{query}")).elements
     with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
         analyse(parse(f"{DEFINITIONS}{query}"))
 
