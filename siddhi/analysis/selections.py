@@ -66,7 +66,9 @@ def _attributes(
 ) -> tuple[OutputExpression, ...] | None:
     if selection.attributes is None:
         return _all_attributes(context, selection, source)
-    expressions = context.expressions(Scope(source.slots, firsts=True, lists=True, place="select", loose=source.loose))
+    lists = not context.dialect_3x
+    scope = Scope(source.slots, firsts=True, lists=lists, place="select", loose=source.loose)
+    expressions = context.expressions(scope)
     found: dict[str, OutputExpression] = {}
     complete = True
     for attribute in selection.attributes:
@@ -106,7 +108,8 @@ def _all_attributes(
 def _group_by(
     context: Context, selection: ast.Selection, source: SelectionInput
 ) -> tuple[AttributeValue | EventReference, ...]:
-    scope = Scope(source.slots, firsts=True, lists=True, place="group by", loose=source.loose)
+    lists = not context.dialect_3x
+    scope = Scope(source.slots, firsts=True, lists=lists, place="group by", loose=source.loose)
     found: list[AttributeValue | EventReference] = []
     for attribute in selection.group_by:
         typed: TypedExpression | None = None

@@ -289,6 +289,15 @@ def test_a_qualifier_must_be_known_in_execution_plans_too_where_there_are_severa
         analyse(parse(f"@Plan:name('P') {DEFINITIONS}{query}"))
 
 
+def test_a_counted_element_without_an_index_is_its_first_event_in_execution_plans() -> None:
+    text = f"{DEFINITIONS}from e1=S<2:3> -> e2=S select e1.s as first, e1.i + 1 as more, e2.s as s insert into O"
+    schema = analyse(parse(f"@Plan:name('P') {text}")).streams["O"].schema
+    assert schema.attributes == (("first", STRING), ("more", INT), ("s", STRING))
+    query = analyse(parse(f"@Plan:name('P') {text}")).elements[0]
+    assert isinstance(query, model.AnalysedQuery)
+    assert query.selection.attributes[0].expression == model.AttributeValue(0, "s", STRING, EventIndex(0))
+
+
 @pytest.mark.parametrize(
     ("sides", "slot"), [("S#window.length(2) as a join Tb", 0), ("Tb join S#window.length(2) as a", 1)]
 )
