@@ -5,7 +5,7 @@ from __future__ import annotations
 from siddhi.extensions.declaring import Result, aggregator, function, stream_function
 from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
-from siddhi.parameters import ANY, OBJECT, STRING, takes, value
+from siddhi.parameters import ANY, OBJECT, STRING, constant, takes, value
 from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 _MAP = value("map", OBJECT)
@@ -46,6 +46,7 @@ MAP = Extension(
             check=_check_pairs,
         ),
         _map("createFromJSON", "a map from a JSON text", _OBJECT, takes(value("json.string", STRING))),
+        _map("createFromXML", "a map from an XML text", _OBJECT, takes(value("xml.string", STRING))),
         _map("get", "the value of a key, or a default", _OBJECT, takes(_MAP, _KEY), takes(_MAP, _KEY, _VALUE)),
         _map("isEmpty", "true when the map has no entry", _BOOL, takes(_MAP)),
         _map("isMap", "true when the object is a map", _BOOL, takes(value("object", ANY))),
@@ -72,6 +73,13 @@ MAP = Extension(
         ),
         _map("size", "how many entries the map has", AttributeType.INT, takes(_MAP)),
         _map("toJSON", "the map as JSON text", AttributeType.STRING, takes(_MAP)),
+        _map(
+            "toXML",
+            "the map as XML text, within an element if its name is given",
+            AttributeType.STRING,
+            takes(_MAP),
+            takes(_MAP, constant("root.element.name", STRING)),
+        ),
         stream_function(
             "map",
             "tokenize",

@@ -8,6 +8,7 @@ from typing import Any
 
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import parsed, written
+from siddhi.extensions.map.xml_texts import from_xml, to_xml
 from siddhi.extensions.rows import Nulls, RowError, row_function
 from siddhi.extensions.tokens import Tokens
 
@@ -55,12 +56,14 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "replaceAll": _replace_all,
     "size": len,
     "toJSON": written,
+    "toXML": to_xml,
     "values": lambda first: list(first.values()),
 }
 for _name, _compute in _FUNCTIONS.items():
     row_function("map", _name, _on_map(_compute), Nulls.PASS)
 row_function("map", "create", lambda *items: _pairs(items), Nulls.PASS)
 row_function("map", "createFromJSON", _from_json)
+row_function("map", "createFromXML", from_xml)
 row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
 
 

@@ -1,0 +1,100 @@
+"""Maps from XML texts, and XML texts from maps.
+
+    <order><id>7</id><to><city>Oslo</city></to></order>        {"id": 7, "to": {"city": "Oslo"}}
+
+The outermost element only holds the others. Attributes, and texts beside elements, are left out; of several elements of
+one name the last counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from siddhi.engine.functions.conversion import java_text
+from siddhi.extensions.rows import RowError
+from siddhi.language.ast import AttributeType
+
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdDlL]?")
+_NO_OCTAL = re.compile(r"-?0\d*[89]\d*[fFdDlL]?")
+_READ = re.compile(r"-?\d*\.?\d*(?:E-?\d+)?")
+"""What Java's NumberFormat reads of a number."""
+_LARGEST_LONG = 2**63 - 1
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    texts: list[str] = field(default_factory=list)
+    children: dict[str, object] | None = None
+
+    def value(self) -> object:
+        return _value("".join(self.texts)) if self.children is None else self.children
+
+
+def from_xml(text: str) -> dict[str, object]:
+    """The map that the elements inside the outermost one make; `RowError` for a text that is no XML, or declares a
+    document type, as its entities could be without end."""
+    open_elements = [_Element("")]
+    parser = expat.ParserCreate(namespace_separator="}")
+
+    def start(name: str, _attributes: object) -> None:
+        open_elements.append(_Element(f"{{{name}" if "}" in name else name))
+
+    def end(_name: str) -> None:
+        closed = open_elements.pop()
+        parent = open_elements[-1]
+        if len(open_elements) == 1:
+            parent.children = closed.children or {}
+        else:
+            parent.children = parent.children or {}
+            parent.children[closed.name] = closed.value()
+
+    def hold(text: str) -> None:
+        open_elements[-1].texts.append(text)
+
+    parser.StartDoctypeDeclHandler = _refuse_document_type
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = hold
+    try:
+        parser.Parse(text.encode(), True)  # noqa: FBT003 - expat takes it by position
+    except (expat.ExpatError, UnicodeEncodeError) as error:
+        raise RowError(f"no XML: {error}") from error
+    return open_elements[0].children or {}
+
+
+def _refuse_document_type(*_: object) -> None:
+    raise RowError("an XML text with a document type is not read")
+
+
+def _value(text: str) -> object:
+    """What the text of an element tells: a bool, a number as Java reads it, or the text itself."""
+    if text in {"true", "false"}:
+        return text == "true"
+    if not _NUMBER.fullmatch(text) or _NO_OCTAL.fullmatch(text):
+        return text
+    found = _READ.match(text)
+    number = float(found[0]) if found else 0.0
+    whole = int(found[0]) if found and found[0].lstrip("-").isdecimal() else None
+    if whole is None and number.is_integer():
+        whole = int(number)
+    return whole if whole is not None and abs(whole) <= _LARGEST_LONG else number
+
+
+def to_xml(items: dict[object, object], root: str | None = None) -> str:
+    """The map's entries as elements, inside one called `root` where that is given. Texts stand as they are, as in
+    Siddhi; `RowError` for a value that is null."""
+    inside = "".join(f"<{_text(key)}>{_inside(item)}</{_text(key)}>" for key, item in items.items())
+    return inside if root is None else f"<{root}>{inside}</{root}>"
+
+
+def _inside(item: object) -> str:
+    return to_xml(item) if isinstance(item, dict) else _text(item)
+
+
+def _text(item: object) -> str:
+    text = java_text(item, AttributeType.OBJECT)
+    if text is None:
+        raise RowError("null has no XML")
+    return text
