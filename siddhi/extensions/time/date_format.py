@@ -47,6 +47,8 @@ _SHORT_ZONES = {
     "VST": "Asia/Ho_Chi_Minh",
 }
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
+_WRITTEN_OFFSET = r"[+-]\d{2}:?\d{2}|[+-]\d{2}"
+_NAMED_ZONE = r"[a-z][a-z/_+\-:0-9]*"
 
 
 class DateError(ValueError):
@@ -137,9 +139,9 @@ def _field(letter: str, width: int, following: str, seen: set[str]) -> str:
     elif letter in _NUMBERS:
         body = rf"\d{{{width}}}" if following in _NUMBERS and following else r"\d+"
     else:
-        body = {"a": "am|pm", "E": "[a-z]+", "G": "[a-z]+", "z": r"[a-z][a-z/_+\-:0-9]*"}.get(
-            letter, r"z|[+-]\d{2}:?\d{2}|[+-]\d{2}"
-        )
+        # what is written by `z` and `Z` differs; Siddhi reads a name or an offset for either
+        zone_name = "z" if letter == "X" else _NAMED_ZONE
+        body = {"a": "am|pm", "E": "[a-z]+", "G": "[a-z]+"}.get(letter, f"{zone_name}|{_WRITTEN_OFFSET}")
     if letter in seen:
         return f"(?:{body})"
     seen.add(letter)
@@ -162,7 +164,7 @@ def _moment(fields: dict[str, str], at: tzinfo, *, lenient: bool) -> datetime:
         hour = (0 if twelve == 12 else twelve) + (12 if fields.get("a", "am").lower() == "pm" else 0)
     for letter in "zZX":
         if letter in fields:
-            at = zone(fields[letter].upper() if letter != "z" else fields[letter])
+            at = zone("Z" if fields[letter] == "z" else fields[letter])
     month, day, minute, second = _month(fields.get("M", "1")), number("d", 1), number("m", 0), number("s", 0)
     if "D" in fields:
         month, day = 1, number("D", 1)
