@@ -117,7 +117,9 @@ class ExpressionCompiler:
         return self._column(column_of(expression, several=True), AttributeType.LONG)
 
     def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
-        column = column_of(expression, several=self.several)
+        if not self.several:  # the only input is what the row is
+            return ConstantNode(value=False, type_=AttributeType.BOOL)
+        column = column_of(expression, several=True)
         self.columns[column] = AttributeType.BOOL
         return EmptySlotNode(column)
 

@@ -159,3 +159,10 @@ def test_nan_is_one_value_and_zeros_of_two_signs_are_two(type_: str, window: str
     batch = "Batch" in window
     assert found["D"] == ([4] if batch else [1, 2, 3, 4, 4, 4, 4, 4])
     assert found["G"] == ([2, 2, 2, 2] if batch else [1, 1, 1, 1, 2, 2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "query", ["from S[not (S is null)] select S is null as n", "from S#window.length(2) select S is null as n"]
+)
+def test_the_event_of_a_query_over_one_stream_is_not_null(query: str) -> None:
+    assert selected(f"{query} insert into O;", alone(("a", 1))) == [(False,)]
