@@ -42,10 +42,11 @@ def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> An
         context.problems.add("unknown-source", message, query.span, did_you_mean(source, known))
         return None
     slot = Slot(0, source, schema)  # as in Siddhi an alias may be written, and is not known
-    scope = Scope((slot,), own=0, aggregates=False, place="the condition of an on-demand query")
+    scope = Scope((slot,), own=0, place="the condition of an on-demand query")
     on = context.expressions(scope).analyse_condition(query.on, "`on`") if query.on is not None else None
     period = analyse_period(context, query, scope, source if kind is SourceKind.AGGREGATION else None)
-    selected = analyse_selection(context, query.selection, SelectionInput((slot,), several=False), source, query.span)
+    read = SelectionInput((slot,), several=False, unselected=True)
+    selected = analyse_selection(context, query.selection, read, source, query.span)
     if selected is None:
         return None
     selection, output = selected

@@ -25,12 +25,17 @@ _COUNTING = frozenset({AttributeType.INT, AttributeType.LONG})
 
 @dataclass(frozen=True)
 class SelectionInput:
-    """What a selection reads: the slots, and whether having and order by may look at them too (joins, patterns).
-    `loose` is that of the scopes."""
+    """What a selection reads: the slots, and whether they may be several (joins, patterns). `unselected` says that
+    having and order by may look at them too, as they always may where they are several. `loose` is that of scopes."""
 
     slots: tuple[Slot, ...]
     several: bool
     loose: bool = False
+    unselected: bool = False
+
+    def behind_select(self) -> tuple[Slot, ...]:
+        """The slots that having and order by may look at."""
+        return self.slots if self.several or self.unselected else ()
 
 
 def analyse_selection(
@@ -131,8 +136,7 @@ def _having(
 ) -> TypedExpression | None:
     if selection.having is None or schema is None:
         return None
-    slots = source.slots if source.several else ()
-    scope = Scope(slots, output=schema, firsts=True, place="having", loose=source.loose)
+    scope = Scope(source.behind_select(), output=schema, firsts=True, loose=source.loose, place="having")
     return context.expressions(scope).analyse_test(selection.having, "having", "bare-having")
 
 
@@ -141,8 +145,7 @@ def _order_by(
 ) -> tuple[SortKey, ...]:
     if schema is None:
         return ()
-    slots = source.slots if source.several else ()
-    scope = Scope(slots, output=schema, firsts=True, place="order by", loose=source.loose)
+    scope = Scope(source.behind_select(), output=schema, firsts=True, loose=source.loose, place="order by")
     keys: list[SortKey] = []
     for order in selection.order_by:
         typed = scope.resolve(order.attribute, context.problems)

@@ -6,6 +6,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
@@ -50,9 +51,9 @@ def run_on_demand(
 def _rows(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch:
-    """The rows of the source that meet `on`, as one chunk."""
+    """The rows of the source that meet `on`, as one chunk. Aggregates in `on` see row after row."""
     source = str(query.source)
-    if query.kind is model.SourceKind.TABLE:
+    if query.kind is model.SourceKind.TABLE and (query.on is None or not has_aggregate(query.on)):
         return _rows_of_table(query, environment.tables[source], environment, context, clock)
     rows = _all_rows(query, source, environment, context, clock)
     if query.on is None:
@@ -84,6 +85,10 @@ def _all_rows(
     if query.kind is model.SourceKind.WINDOW:
         stamps, columns = environment.windows[source].window.contents()
         return _chunk(stamps, columns, clock)
+    if query.kind is model.SourceKind.TABLE:
+        table = environment.tables[source]
+        places = table.places()
+        return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
     assert query.per is not None  # noqa: S101 - analysis refuses an aggregation that is read without period
     reader = AggregationReader(environment.aggregations[source], query.within, query.per, context)
     columns = reader.read(_one_row(clock))

@@ -28,9 +28,9 @@ def send(runtime: AppRuntime, stream: str, *rows: tuple[Any, ...]) -> None:
     runtime.send(stream, record_batch(runtime.app.streams[stream].schema, events))
 
 
-def asked(runtime: AppRuntime, question: str) -> list[tuple[Any, ...]] | None:
+def asked(runtime: AppRuntime, question: str, names: tuple[str, ...] = ("k", "x", "y")) -> list[tuple[Any, ...]] | None:
     found: pa.RecordBatch | None = runtime.query(analyse_on_demand_query(parse_on_demand_query(question), runtime.app))
-    return None if found is None else [tuple(row[name] for name in ("k", "x", "y")) for row in found.to_pylist()]
+    return None if found is None else [tuple(row[name] for name in names) for row in found.to_pylist()]
 
 
 @pytest.mark.parametrize("key", ["", "@PrimaryKey('k')"])
@@ -41,6 +41,45 @@ def test_names_that_no_select_gives_are_null_in_a_change_from_outside(key: str) 
     assert asked(runtime, "from T") == [("a", 1, 2), ("b", 3, 4)]
     runtime.query(analyse_on_demand_query(parse_on_demand_query("update T set T.x = y + 1 on T.k == 'b'"), runtime.app))
     assert asked(runtime, "from T") == [("a", 1, 2), ("b", None, 4)]
+
+
+@pytest.mark.parametrize("key", ["", "@PrimaryKey('k')", "@Index('x')"])
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("sum(x) > 2", "bcd"),
+        ("count() > 1 and x == 2", "bd"),
+        ("x == 2 and count() > 1", "d"),
+        ("x == 1 or count() > 1", "acd"),
+    ],
+)
+def test_an_aggregate_in_on_counts_up_to_each_row(key: str, condition: str, keys: str) -> None:
+    runtime = started(f"{key} define table T (k string, x int, y int)")
+    send(runtime, "Put", ("a", 1, 0), ("b", 2, 0), ("c", 1, 0), ("d", 2, 0))
+    assert asked(runtime, f"from T on {condition} select k", ("k",)) == [(k,) for k in keys]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rows"),
+    [
+        ("select k having x > 1", [("b",), ("c",)]),
+        ("select k order by y desc, T.x", [("b",), ("a",), ("c",)]),
+        ("select k, y as x having x == 6", [("a",), ("c",)]),
+        ("select k, sum(x) as s group by y having x == 3", [("c",)]),
+    ],
+)
+def test_having_and_order_by_may_name_what_a_question_does_not_select(
+    clauses: str, rows: list[tuple[Any, ...]]
+) -> None:
+    runtime = started("define table T (k string, x int, y int)")
+    send(runtime, "Put", ("a", 1, 6), ("b", 2, 7), ("c", 3, 6))
+    assert asked(runtime, f"from T {clauses}", ("k",)) == rows
+
+
+def test_a_row_of_a_table_is_not_null() -> None:
+    runtime = started("define table T (k string, x int, y int)")
+    send(runtime, "Put", ("a", 1, 2))
+    assert asked(runtime, "from T on not (T is null) select T is null as k", ("k",)) == [(False,)]
 
 
 def test_an_upsert_from_outside_needs_something_to_insert() -> None:
