@@ -33,6 +33,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from p=S -> q=T[b == 'x'] select p.a insert into O", "unknown-attribute", "write 'p.b'"),
         ("from p=T[b == 'x'] -> q=S select p.a insert into O", "unknown-attribute", "no attribute 'b' in 'p' [unkn"),
         ("from S select s.a as x insert into O", "unknown-reference", "did you mean 'S'?"),
+        ("from S select a having S.a > 1 insert into O", "unknown-reference", "nothing is called 'S' here"),
         (
             "from S as s join T as t on S.a == t.a select s.a as x insert into O",
             "unknown-reference",
@@ -239,6 +240,29 @@ def test_a_problem_is_shown_under_the_words_that_are_wrong() -> None:
 )
 def test_what_siddhi_takes_is_taken(text: str) -> None:
     analyse(parse(DEFINITIONS + text))
+
+
+@pytest.mark.parametrize("qualifier", ["S.", "Other.", "Tb.", "e2[last].", "#S."])
+def test_execution_plans_do_not_look_at_qualifiers_where_there_is_one_input(qualifier: str) -> None:
+    query = "from S[{0}a > 1] select {0}a, sum({0}t) as n group by {0}b having {0}n > 1 order by {0}a insert into O;"
+    partition = "partition with ({0}b of S) begin from S insert into P; end;"
+    text = f"@Plan:name('p') {DEFINITIONS} {query} {partition}"
+    qualified, plain = (analyse(parse(text.format(qualifier))) for qualifier in (qualifier, ""))
+    assert qualified.elements == plain.elements
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from p=S[s.a > 1] select p.a insert into O;",
+        "from S[Other.k == b in Tb] insert into O;",
+        "from S as s join T as t on S.a == t.a select s.a insert into O;",
+    ],
+)
+def test_execution_plans_look_at_qualifiers_elsewhere(query: str) -> None:
+    assert [problem.code for problem in refusal(f"@Plan:name('p') {DEFINITIONS} {query}").problems] == [
+        "unknown-reference"
+    ]
 
 
 def test_queries_of_several_partitions_may_have_one_name() -> None:
