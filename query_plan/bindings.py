@@ -1,15 +1,17 @@
 """Which streams a plan takes in from outside and gives out, and by what name the outside knows them.
 
 `@Import` and `@source` bind a stream as input, `@Export` and `@sink` as output. A plan with none of the four takes in
-every defined stream that it reads and never writes, and gives out every stream that it writes and never reads.
+every defined stream that it reads and never writes, and gives out every stream that it writes and never reads. An app
+takes in what it needs and never writes in any case, as Siddhi does: there a stream needs no annotation to be sent to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from query_plan.annotations import EXPORTING, IMPORTING, first, named
+from query_plan.annotations import EXPORTING, IMPORTING, first, named, read_header
 from query_plan.members import members
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -35,14 +37,24 @@ class PlanBindings(NamedTuple):
 
 def plan_bindings(app: model.AnalysedApp) -> PlanBindings:
     """What workers send into the plan and get out of it."""
-    if binds_by_default(app):
-        return _default_bindings(app)
-    return PlanBindings(_bound(app, IMPORTING), _bound(app, EXPORTING))
+    imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app)}
+    exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app)}
+    return PlanBindings(_bindings(app, imported), _bindings(app, exported))
 
 
 def binds_by_default(app: model.AnalysedApp) -> bool:
     """True when no stream of the plan says that it is imported or exported."""
     return not (_bound(app, IMPORTING) or _bound(app, EXPORTING))
+
+
+def taken_in_by_rule(app: model.AnalysedApp) -> tuple[str, ...]:
+    """The defined streams that are read or exported, that nobody writes and of which no annotation says that they are
+    imported. An execution plan that binds any stream has none: it says itself what it imports."""
+    if read_header(app.syntax).dialect_3x and not binds_by_default(app):
+        return ()
+    read, written = _traffic(app)
+    needed = (read | set(_bound(app, EXPORTING))) - written - set(_bound(app, IMPORTING)) - set(app.triggers)
+    return tuple(name for name, stream in app.streams.items() if stream.defined and name in needed)
 
 
 def definition_of(app: model.AnalysedApp, stream: str) -> ast.StreamDefinition:
@@ -56,24 +68,31 @@ def definition_of(app: model.AnalysedApp, stream: str) -> ast.StreamDefinition:
     )
 
 
-def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> tuple[StreamBinding, ...]:
+def _bindings(app: model.AnalysedApp, names: Mapping[str, str]) -> tuple[StreamBinding, ...]:
+    return tuple(StreamBinding(definition_of(app, name), names[name]) for name in app.streams if name in names)
+
+
+def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, str]:
+    """The streams that have one of `annotations`, and the names that the outside knows them by."""
     cep4 = annotations[0]
-    bindings = []
+    bound = {}
     for name, stream in app.streams.items():
         written = tuple(named(stream.syntax.annotations, *annotations)) if stream.syntax else ()
         if written:
             event_stream = first((one for one in written if one.name.casefold() == cep4), None)
-            bindings.append(StreamBinding(definition_of(app, name), event_stream.text if event_stream else name))
-    return tuple(bindings)
+            bound[name] = event_stream.text if event_stream else name
+    return bound
 
 
-def _default_bindings(app: model.AnalysedApp) -> PlanBindings:
+def _given_out_by_rule(app: model.AnalysedApp) -> tuple[str, ...]:
+    if not binds_by_default(app):
+        return ()
+    read, written = _traffic(app)
+    return tuple(name for name in app.streams if name in written - read and not name.startswith("#"))
+
+
+def _traffic(app: model.AnalysedApp) -> tuple[set[str], set[str]]:
+    """The streams that queries read, and those that they write."""
     all_members = members(app)
     read = {one.stream for member in all_members for one in member.reads}
-    written = {stream for member in all_members for stream in member.writes}
-    inputs = (name for name, stream in app.streams.items() if stream.defined and name in read - written)
-    outputs = (name for name in app.streams if name in written - read and not name.startswith("#"))
-    return PlanBindings(
-        tuple(StreamBinding(definition_of(app, name), name) for name in inputs if name not in app.triggers),
-        tuple(StreamBinding(definition_of(app, name), name) for name in outputs),
-    )
+    return read, {stream for member in all_members for stream in member.writes}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from query_plan.annotations import EXPORTING, IMPORTING, named
-from query_plan.bindings import binds_by_default
+from query_plan.bindings import binds_by_default, taken_in_by_rule
 from query_plan.elements import queries_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.survey import Survey
@@ -58,7 +58,7 @@ RESULT_UNUSED = warning_rule(
 )
 DEFAULT_BINDINGS = warning_rule(
     "bindings-by-default",
-    "no stream says that it is imported or exported, so the planner chooses",
+    "no stream says that it is imported or exported, or an app not where its events come from; the planner chooses",
     "write `@Import` and `@Export`, or `@source` and `@sink`",
 )
 
@@ -119,7 +119,7 @@ def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
 
 
 def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
-    """A plan without bindings gets them by rule; its author should know which."""
+    """A plan without bindings gets them by rule, as does an app without some; its author should know which."""
     if plan.members and binds_by_default(plan.app):
         imported = ", ".join(binding.stream.id for binding in plan.bindings.imported) or "nothing"
         exported = ", ".join(binding.stream.id for binding in plan.bindings.exported) or "nothing"
@@ -127,6 +127,13 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
             f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
             "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
             None,
+        )
+        return
+    for name in taken_in_by_rule(plan.app):
+        yield DEFAULT_BINDINGS.broken(
+            f"nothing says where the events of {name} come from; the plan takes in what is sent to it by this name",
+            f"to say it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
+            _definition_span(plan, name),
         )
 
 
@@ -218,6 +225,11 @@ def _binding(plan: Survey, stream: str, names: tuple[str, ...]) -> ast.Annotatio
 def _binding_span(plan: Survey, stream: str, names: tuple[str, ...]) -> ast.Span | None:
     binding = _binding(plan, stream, names)
     return binding.span if binding else None
+
+
+def _definition_span(plan: Survey, stream: str) -> ast.Span | None:
+    syntax = plan.app.streams[stream].syntax
+    return syntax.span if syntax else None
 
 
 def _annotated(plan: Survey, stream: str, names: tuple[str, ...]) -> str:

@@ -51,6 +51,32 @@ def test_without_any_binding_what_is_only_read_comes_in_and_what_is_only_written
     """) == ({"A": "A"}, {"Inferred": "Inferred"})
 
 
+def test_an_app_takes_in_what_it_reads_and_nobody_writes_whatever_else_has_a_source_or_sink() -> None:
+    assert bound("""
+        @app:name('P')
+        define stream A (k int); define stream Middle (k int); define stream Unused (k int);
+        @source(type='http') define stream C (k int); @sink(type='log') define stream B (k int);
+        define trigger T at 'start';
+        from A select * insert into Middle;
+        from Middle select * insert into B;
+        from C select * insert into B;
+        from T select 1 as k insert into B;
+    """) == ({"A": "A", "C": "C"}, {"B": "B"})
+
+
+def test_an_app_takes_in_what_it_gives_out_and_nobody_writes() -> None:
+    assert bound("@app:name('P') @sink(type='log') define stream B (k int);") == ({"B": "B"}, {"B": "B"})
+
+
+def test_an_execution_plan_that_binds_a_stream_takes_in_what_it_imports_and_no_more() -> None:
+    assert bound("""
+        @Plan:name('P')
+        define stream A (k int);
+        @Export('B:1.0.0') define stream B (k int);
+        from A select * insert into B;
+    """) == ({}, {"B": "B:1.0.0"})
+
+
 def test_a_bound_stream_keeps_only_what_its_engine_must_know() -> None:
     imported, _ = plan_bindings(
         analyse(
