@@ -5,6 +5,7 @@ from __future__ import annotations
 from siddhi.analysis.aggregations import analyse_aggregation
 from siddhi.analysis.annotations import (
     check_async,
+    find,
     find_all,
     find_only,
     key_attributes,
@@ -100,6 +101,21 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
         key_names = list(dict.fromkeys(_existing(context, schema, key)))
         if not key.elements:
             context.problems.add("missing-option", "@PrimaryKey needs at least one attribute", key.span)
+    stored = find(definition.annotations, "store") is not None
+    indexes = _store_indexes(definition, schema) if stored else _indexes(context, definition, schema)
+    replaced, looked_up = ([], []) if stored else _keys_3x(context, schema, definition.annotations)
+    replaces = key is None and bool(replaced)
+    context.symbols.tables[definition.id] = AnalysedTable(
+        schema,
+        tuple(dict.fromkeys(replaced)) if replaces else tuple(key_names),
+        tuple(dict.fromkeys((*indexes, *looked_up))),
+        replaces=replaces,
+        syntax=definition,
+    )
+
+
+def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) -> list[str]:
+    """The attributes that a table in memory is indexed by."""
     indexes: list[str] = []
     for index in find_all(definition.annotations, "Index"):
         if len(index.elements) != 1:
@@ -109,15 +125,7 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
         if set(names) & set(indexes):
             context.problems.add("duplicate-annotation", f"two indexes on '{names[0]}'", index.span)
         indexes += names
-    replaced, looked_up = _keys_3x(context, schema, definition.annotations)
-    replaces = key is None and bool(replaced)
-    context.symbols.tables[definition.id] = AnalysedTable(
-        schema,
-        tuple(dict.fromkeys(replaced)) if replaces else tuple(key_names),
-        tuple(dict.fromkeys((*indexes, *looked_up))),
-        replaces=replaces,
-        syntax=definition,
-    )
+    return indexes
 
 
 def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation, ...]) -> tuple[list[str], list[str]]:
@@ -136,6 +144,14 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
         case "rdbms":
             return [], names
     return names, []
+
+
+def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]:
+    """The attributes that a table with `@store` is indexed by. What `@Index` and `@IndexBy` may say there is the
+    store's own affair (several attributes, an order, options); here only whole names of attributes mean anything."""
+    indexes = [*find_all(definition.annotations, "Index"), *find_all(definition.annotations, "IndexBy")]
+    names = (name for index in indexes for name, _ in key_attributes(index) if name in schema)
+    return list(dict.fromkeys(names))
 
 
 def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> list[str]:

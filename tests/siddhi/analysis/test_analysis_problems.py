@@ -165,6 +165,7 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
         ("@PrimaryKey('z') define table U (k string)", "unknown-attribute"),
         ("@Index('k', 'v') define table U (k string, v int)", "wrong-option"),
         ("@IndexBy('k') define table U (k string)", "unknown-annotation"),
+        ("@store(type='mongodb') @PrimaryKey('z') define table U (k string)", "unknown-attribute"),
         ("@OnError(action='SHOUT') define stream U (a int)", "unknown-option"),
         ("@OnError(action='STORE') define stream U (a int)", "no-error-store"),
         ("@async(workers='0') define stream U (a int)", "wrong-option"),
@@ -177,6 +178,16 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
 )
 def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
     assert [problem.code for problem in refusal(DEFINITIONS + definition).problems] == [code]
+
+
+def test_a_table_with_a_store_may_be_indexed_as_the_store_likes() -> None:
+    app = analyse(
+        parse("""
+        @store(type='mongodb') @Index('k', 'v') @Index('k') @IndexBy('v:1 {background:true}')
+        define table T (k string, v int);
+    """)
+    )
+    assert app.tables["T"].indexes == ("k", "v")
 
 
 @pytest.mark.parametrize(
