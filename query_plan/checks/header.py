@@ -22,8 +22,14 @@ from query_plan.annotations import (
 from query_plan.findings import Finding, error_rule, warning_rule
 from siddhi.language import ast
 
-NAME_MISSING = error_rule("plan-name-missing", "the plan has no name", "write `@Plan:name('MyPlan')` in front")
-NAME_EMPTY = error_rule("plan-name-empty", "the plan's name is empty", "write `@Plan:name('MyPlan')`")
+NAME_MISSING = error_rule(
+    "plan-name-missing",
+    "the plan has no name",
+    "write `@Plan:name('MyPlan')` in front, in an app `@app:name('MyPlan')`",
+)
+NAME_EMPTY = error_rule(
+    "plan-name-empty", "the plan's name is empty", "write `@Plan:name('MyPlan')`, in an app `@app:name('MyPlan')`"
+)
 NAME_WHITESPACE = error_rule("plan-name-whitespace", "the plan's name contains white space", "write `_` instead")
 NAME_INVALID = error_rule(
     "plan-name-invalid",
@@ -83,7 +89,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
     if read_header(app).written_name is None:
         yield NAME_MISSING.broken(
             "the plan has no name",
-            "write @Plan:name('MyPlan') in front of the first definition",
+            f"write {_naming(app, 'MyPlan')} in front of the first definition",
             _start(app),
         )
 
@@ -93,11 +99,11 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
     name = read_header(app).written_name
     if name is not None:
         if not name.text.strip():
-            yield NAME_EMPTY.broken("the plan's name is empty", "write @Plan:name('MyPlan')", name.span)
+            yield NAME_EMPTY.broken("the plan's name is empty", f"write {_naming(app, 'MyPlan')}", name.span)
         elif any(character.isspace() for character in name.text.strip()):
             yield NAME_WHITESPACE.broken(
                 f"the plan's name '{name.text}' contains white space",
-                f"write @Plan:name('{'_'.join(name.text.split())}')",
+                f"write {_naming(app, '_'.join(name.text.split()))}",
                 name.span,
             )
         elif not _PLAN_NAME.fullmatch(name.text.strip()):
@@ -218,6 +224,11 @@ def _dist_annotations(app: ast.App) -> Iterator[tuple[tuple[ast.Annotation, ...]
     yield tuple(of_header(app, "dist")), _PLAN_DIST_KEYS
     for element in app.elements:
         yield tuple(named(element.annotations, "dist")), _DIST_KEYS
+
+
+def _naming(app: ast.App, name: str) -> str:
+    """The annotation that gives `name` in the dialect of `app`: the other one would make it another language."""
+    return f"@{'Plan' if read_header(app).dialect_3x else 'app'}:name('{name}')"
 
 
 def _start(app: ast.App) -> ast.Span:

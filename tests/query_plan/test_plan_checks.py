@@ -90,3 +90,17 @@ def test_a_plan_with_warnings_only_is_built() -> None:
     plan = build(analyse(parse("@Plan:name('P') define stream A (k int); from A select * insert into B;")))
     assert [stream.id for stream in plan.receiver.streams] == ["A"]
     assert [stream.id for stream in plan.publisher.streams] == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("define stream A (k int); from A select * insert into B;", "@app:name('MyPlan')"),
+        ("@app:name('my app') define stream A (k int); from A select * insert into B;", "@app:name('my_app')"),
+        ("@Plan:name('my plan') define stream A (k int); from A select * insert into B;", "@Plan:name('my_plan')"),
+        ("@Plan:playback define stream A (k int); from A select * insert into B;", "@Plan:name('MyPlan')"),
+    ],
+)
+def test_the_name_that_is_asked_for_leaves_a_plan_in_its_dialect(text: str, hint: str) -> None:
+    (problem,) = (found.problem for found in examine(text).findings if found.problem.code.startswith("plan-name"))
+    assert hint in (problem.hint or "")
