@@ -124,7 +124,8 @@ class ExpressionAnalyser:
             verb, code = "calculate with", "not-a-number"
         elif operator in {"and", "or"}:
             for side, syntax in ((left, expression.left), (right, expression.right)):
-                self._require_bool(side, syntax, f"an operand of `{operator}`")
+                hint = "a time has no `and`: 1 hour 30 min" if isinstance(syntax, ast.TimeConstant) else None
+                self._require_bool(side, syntax, f"an operand of `{operator}`", hint)
             if left.type is right.type is AttributeType.BOOL:
                 return Logical(operator, left, right)
             return None

@@ -147,6 +147,9 @@ def _of_quotes(mistake: Mistake) -> str | None:
         return "'…' holds no quotes: write \"it's\""
     if mistake.word in {"'", '"'} and "ID" in mistake.accepted and "STRING" not in mistake.accepted:
         return "names stand without quotes"
+    time = re.match(r"(['\"])\s*(\d+ [A-Za-z][\w ]*)\1", mistake.behind)
+    if time and "STRING" not in mistake.accepted:
+        return f"a time stands without quotes: {time[2]}"
     bare = re.search(r"\(\s*(\w+)$", mistake.before)
     if bare and mistake.word in {")", ","} and "EQUAL" in mistake.accepted:
         return f"texts stand in quotes: '{bare[1]}'"

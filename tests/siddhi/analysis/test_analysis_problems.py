@@ -47,6 +47,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S select b + o as x insert into O", "not-a-number", "string and object"),
         ("from S[a] insert into O", "not-a-condition", "a filter must be a bool, not int"),
         ("from S[not a > 1] insert into O", "not-a-condition", "`not` binds tightest"),
+        ("from S[a > 1 and 5 min] insert into O", "not-a-condition", "a time has no `and`"),
         ("from S select SUM(a) as x insert into O", "unknown-function", "did you mean 'sum'?"),
         ("from S select sum(b) as x insert into O", "wrong-arguments", "int | long | float | double"),
         ("from S select coalesce(a, t) as x insert into O", "wrong-arguments", "int and long"),

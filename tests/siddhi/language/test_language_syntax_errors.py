@@ -70,6 +70,7 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
         ("partition with (a of S) begin define stream T (a int); end", "syntax-error", "before all queries"),
         ("from S select a insert into O from S insert into P", "syntax-error", "a ';' is missing"),
         ("from S select a insert into 'O'", "syntax-error", "names stand without quotes"),
+        ("from S -> not S for '5 min' select * insert into O", "syntax-error", "a time stands without quotes: 5 min"),
         ("from S select a insert into my-stream", "syntax-error", "back-quotes: `my-stream`"),
         ("define stream 2S (a int);", "syntax-error", "begins with a letter"),
         ("define stream T (a varchar);", "syntax-error", "use string"),
