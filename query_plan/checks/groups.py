@@ -44,7 +44,7 @@ SHARED_PRIVATE = error_rule(
 )
 STORE_UNUSED = warning_rule(
     "store-kept-in-memory",
-    "a table asks for a store by `@store` or `@from`; its rows are kept in the memory of its group all the same",
+    "a table or aggregation asks for a store by `@store` or `@from`; its group keeps it in memory all the same",
     "take the annotation out, and send rows that are kept elsewhere in as a stream",
 )
 LOOP = error_rule(
@@ -194,6 +194,13 @@ def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
             yield STORE_UNUSED.broken(
                 f"@{annotation.name} of the table {name} names a store, but its rows are kept in memory",
                 way_out if table.replaces else f"take it out; {way_out}",
+                annotation.span,
+            )
+    for name, aggregation in plan.app.aggregations.items():
+        for annotation in named(aggregation.syntax.annotations, "store"):
+            yield STORE_UNUSED.broken(
+                f"@{annotation.name} of the aggregation {name} has no effect: its buckets are kept in memory",
+                "take it out; what the store holds from before is not read, and nothing is written to it",
                 annotation.span,
             )
 
