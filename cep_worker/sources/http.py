@@ -18,14 +18,18 @@ from cep_worker.json_paths import WHOLE, json_mapping, split_paths
 from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
 
+_OPTION_NAMES = {"receiver_url": "receiver.url", "basic_auth_enabled": "basic.auth.enabled"}
 
-class HttpOptions(msgspec.Struct, frozen=True, rename={"receiver_url": "receiver.url"}):
+
+class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for other
     tenants than the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the
-    attribute (or key of its own) that holds the event's time."""
+    attribute (or key of its own) that holds the event's time. `basic.auth.enabled` is Siddhi's; who may send, the
+    worker's configuration says, so that only `false` can be granted."""
 
     receiver_url: str = ""
     timestamp: str = ""
+    basic_auth_enabled: str = "false"
 
 
 class JsonSourceOptions(
@@ -73,6 +77,9 @@ def http_source(context: SourceContext) -> HttpPathSource:
     declared = context.declared
     connector = declared.connector
     options = read_options(HttpOptions, connector.options, context.where())
+    if options.basic_auth_enabled.strip().casefold() == "true":
+        advice = "who may send is settled by tokens in the worker's configuration; leave it out"
+        raise ConfigError(f"{context.where()}: basic.auth.enabled: {advice}")
     if connector.mapper not in ("", "passThrough", "json"):
         raise ConfigError(f"{context.where()}: unknown type of mapper {connector.mapper}; known for sources: json")
     where = f"@map of {context.where()}"

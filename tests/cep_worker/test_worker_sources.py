@@ -37,10 +37,10 @@ def test_an_http_source_takes_events_at_its_plans_path_of_the_built_in_server(wo
 
 def test_an_http_source_may_have_an_address_a_timestamp_and_leniency(world: World) -> None:
     port = free_port()
-    options = {"receiver.url": f"http://127.0.0.1:{port}/late/planes", "timestamp": "dep_delay"}
+    url = f"http://127.0.0.1:{port}/late/planes"
+    options = {"receiver.url": url, "timestamp": "dep_delay", "basic.auth.enabled": "false"}
     world.start(with_source("http", options, "json", **{"fail.on.missing.attribute": "false"}))
     receiver = world.connected_receiver()
-    url = f"http://127.0.0.1:{port}/late/planes"
     assert requests.post(url, json=[{"dep_delay": 9}], timeout=5).status_code == 202
     until(lambda: receiver.frames, receiver)
     assert receiver.rows() == [(9, None, 9, None)]
@@ -111,6 +111,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("http", {"receiver.url": "http://0.0.0.0:1/y"}, "", "from other hosts, and there are no tokens"),
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
+        ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
         ("http", {}, "xml", "unknown type of mapper xml; known for sources: json"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required field `endpoint`"),
