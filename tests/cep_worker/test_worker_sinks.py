@@ -131,7 +131,8 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "ftp://x"}, "publisher.url: must be http://"),
         ("http", {"publisher.url": "http://x", "headers": "X: y"}, "headers: must be"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
-        ("log", {"priority": "LOUD"}, "priority: invalid enum value 'LOUD'"),
+        ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
+        ("log", {"priority": "LOUD"}, "priority: must be DEBUG or INFO or WARN or ERROR, not 'LOUD'"),
         ("zeromq", {"endpoint": "here"}, "endpoint: 'here' is not host:port"),
     ],
 )
