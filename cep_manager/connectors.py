@@ -14,9 +14,10 @@ from siddhi.language import ast
 def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[Connector, ...]:
     """Every `@source` or `@sink` of the plan's streams, in text order.
 
-    `type` is taken out of the options. `@map` gives the mapper, empty without it; its nested annotations become dotted
-    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`, and of several
-    values without names each has its number: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
+    `type` is taken out of the options. `@map` gives the mapper, empty without it. Nested annotations become dotted
+    options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`, and
+    `@sink(type='log', @distribution(strategy='broadcast'))` has `distribution.strategy`. Of several values without names
+    each has its number: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
     """
     return tuple(
         _connector(stream, annotation)
@@ -28,6 +29,9 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
 
 def _connector(stream: str, annotation: ast.Annotation) -> Connector:
     options = {element.key: element.value for element in annotation.elements if element.key is not None}
+    for nested in annotation.annotations:
+        if nested.name.casefold() != "map":
+            options |= dict(_flat(nested, f"{nested.name}."))
     kind = options.pop("type", "")
     mapper = next(_named(annotation.annotations, "map"), ast.Annotation("map"))
     mapper_options = dict(_flat(mapper, ""))

@@ -29,4 +29,7 @@ def make_sink(context: SinkContext) -> Sink:
     entry = SINK_TYPES.get(context.connector.type)
     if entry is None:
         raise ConfigError(f"{context.where()}: unknown type of sink; known: {', '.join(SINK_TYPES)}")
+    if any(name.split(".")[0].casefold() == "distribution" for name in context.connector.options):
+        advice = "write a @sink for each destination; each gets all events"
+        raise ConfigError(f"{context.where()}: @distribution is not supported: {advice}")
     return entry[1](context)

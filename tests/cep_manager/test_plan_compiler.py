@@ -97,6 +97,16 @@ def test_values_of_a_mapper_without_names_are_numbered_when_there_are_several() 
     assert compiled.sources[0].mapper_options == {"attributes.0": "$.s", "attributes.1": "$.p"}
 
 
+def test_workers_are_told_of_all_that_stands_in_a_sink() -> None:
+    compiled = compile_plan(
+        "@app:name('P') define stream A (k int); "
+        "@sink(type='log', @map(type='text'), @distribution(strategy='roundRobin')) define stream B (k int); "
+        "from A select k insert into B;",
+        NO_SCRIPTS,
+    )
+    assert compiled.sinks[0].options == {"distribution.strategy": "roundRobin"}
+
+
 def test_a_trigger_is_a_stage_of_its_own() -> None:
     compiled = compile_plan(
         "@Plan:name('Ticks') define trigger Tick at every 5 sec; "

@@ -133,6 +133,7 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
         ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
         ("log", {"priority": "LOUD"}, "priority: must be DEBUG or INFO or WARN or ERROR, not 'LOUD'"),
+        ("log", {"distribution.strategy": "roundRobin"}, "@distribution is not supported"),
         ("zeromq", {"endpoint": "here"}, "endpoint: 'here' is not host:port"),
     ],
 )
