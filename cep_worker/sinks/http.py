@@ -36,12 +36,16 @@ _OPTION_NAMES = {
     "timeout_ms": "timeout.ms",
     "on_error": "on.error",
     "retry_count": "retry.count",
+    "basic_auth_enabled": "basic.auth.enabled",
+    "basic_auth_username": "basic.auth.username",
+    "basic_auth_password": "basic.auth.password",
 }
 
 
 class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     """`headers` are given as in Siddhi: `'Name: value','Other: value'`. `on.error` WAIT tries for ever and so stops the
-    plan; LOG gives events up after `retry.count` tries."""
+    plan; LOG gives events up after `retry.count` tries. `basic.auth.username` and `basic.auth.password` go with every
+    request, unless `basic.auth.enabled` is false."""
 
     publisher_url: str
     method: Literal["POST", "PUT", "PATCH"] = "POST"
@@ -50,6 +54,15 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
     on_error: Literal["WAIT", "LOG"] = "WAIT"
     retry_count: Annotated[int, Meta(ge=0)] = 5
+    basic_auth_enabled: Literal["true", "false"] = "true"
+    basic_auth_username: str = ""
+    basic_auth_password: str = ""
+
+    def credentials(self) -> tuple[str, str] | None:
+        """What goes with every request, if anything."""
+        if self.basic_auth_enabled == "false" or not self.basic_auth_username:
+            return None
+        return self.basic_auth_username, self.basic_auth_password
 
 
 class _HttpWriter:
@@ -58,6 +71,7 @@ class _HttpWriter:
         self._options = options
         self._mapper = mapper
         self._session = requests.Session()
+        self._session.auth = options.credentials()
         self._session.headers["Content-Type"] = mapper.content_type
         self._session.headers.update(headers)
 
@@ -121,6 +135,8 @@ def http_sink(context: SinkContext) -> Sink:
     parts = urlsplit(options.publisher_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{context.where()}: publisher.url: must be http://… or https://…")
+    if bool(options.basic_auth_username) != bool(options.basic_auth_password):
+        raise ConfigError(f"{context.where()}: basic.auth.username and basic.auth.password go together")
     headers = _headers(options.headers, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
     writer = _HttpWriter(options, headers, mapper)

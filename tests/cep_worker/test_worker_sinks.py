@@ -59,6 +59,15 @@ def test_a_web_hook_gets_events_with_headers_in_requests_of_the_asked_size(world
     assert hook.headers[0]["Content-Type"] == "application/json"
 
 
+@pytest.mark.parametrize(("enabled", "sent"), [("true", "Basic YWRtaW46aHVzaA=="), ("false", None)])
+def test_a_web_hook_is_told_who_sends(world: World, hook: Hook, enabled: str, sent: str | None) -> None:
+    who = {"basic.auth.enabled": enabled, "basic.auth.username": "admin", "basic.auth.password": "hush"}
+    world.start(with_sink("http", {"publisher.url": hook.url} | who))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: len(hook.bodies) == 1)
+    assert hook.headers[0].get("Authorization") == sent
+
+
 def test_a_web_hook_that_fails_is_tried_again_and_the_plan_waits(make_world: Callable[..., World], hook: Hook) -> None:
     world = make_world(sinks=SinkConfig(waiting_rows=4))
     hook.status = 503
@@ -130,6 +139,7 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("file", {"file.uri": "/nowhere/at/all"}, "file.uri: /nowhere/at/all: No such file or directory"),
         ("http", {"publisher.url": "ftp://x"}, "publisher.url: must be http://"),
         ("http", {"publisher.url": "http://x", "headers": "X: y"}, "headers: must be"),
+        ("http", {"publisher.url": "http://x", "basic.auth.username": "a"}, "basic.auth.password go together"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
         ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
         ("log", {"priority": "LOUD"}, "priority: must be DEBUG or INFO or WARN or ERROR, not 'LOUD'"),
