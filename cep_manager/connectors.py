@@ -16,8 +16,8 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
 
     `type` is taken out of the options. `@map` gives the mapper, empty without it. Nested annotations become dotted
     options: `@map(type='json', @attributes(a='$.x'))` has `attributes.a`, `@payload('…')` is `payload`, and
-    `@sink(type='log', @distribution(strategy='broadcast'))` has `distribution.strategy`. Of several values without names
-    each has its number: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
+    `@sink(type='log', @distribution(strategy='broadcast'))` has `distribution.strategy`. Several values without names
+    have numbers: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
     """
     return tuple(
         _connector(stream, annotation)

@@ -15,6 +15,7 @@ from xml.parsers import expat
 from siddhi.engine.functions.conversion import java_text
 from siddhi.extensions.rows import RowError
 from siddhi.language.ast import AttributeType
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdDlL]?")
 _NO_OCTAL = re.compile(r"-?0\d*[89]\d*[fFdDlL]?")
@@ -34,8 +35,8 @@ class _Element:
 
 
 def from_xml(text: str) -> dict[str, object]:
-    """The map that the elements inside the outermost one make; `RowError` for a text that is no XML, or declares a
-    document type, as its entities could be without end."""
+    """The map that the elements inside the outermost one make. `RowError` for a text that is no XML, nests too deeply,
+    or declares a document type, as its entities could be without end."""
     open_elements = [_Element("")]
     parser = expat.ParserCreate(namespace_separator="}")
 
@@ -61,7 +62,10 @@ def from_xml(text: str) -> dict[str, object]:
         parser.Parse(text.encode(), True)  # noqa: FBT003 - expat takes it by position
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise RowError(f"no XML: {error}") from error
-    return open_elements[0].children or {}
+    found = open_elements[0].children or {}
+    if nests_too_deeply(found):
+        raise RowError(TOO_DEEP)
+    return found
 
 
 def _refuse_document_type(*_: object) -> None:
@@ -75,11 +79,12 @@ def _value(text: str) -> object:
     if not _NUMBER.fullmatch(text) or _NO_OCTAL.fullmatch(text):
         return text
     found = _READ.match(text)
-    number = float(found[0]) if found else 0.0
-    whole = int(found[0]) if found and found[0].lstrip("-").isdecimal() else None
-    if whole is None and number.is_integer():
-        whole = int(number)
-    return whole if whole is not None and abs(whole) <= _LARGEST_LONG else number
+    digits = found[0] if found else "0"
+    number = float(digits)
+    if not number.is_integer() or abs(number) > float(_LARGEST_LONG):
+        return number
+    whole = int(digits) if digits.lstrip("-").isdecimal() else int(number)
+    return whole if abs(whole) <= _LARGEST_LONG else number
 
 
 def to_xml(items: dict[object, object], root: str | None = None) -> str:

@@ -52,6 +52,13 @@ CASES: list[tuple[str, Any, Any]] = [
         {"a": "09", "b": 7, "c": 1, "d": 100, "e": 5},
     ),
     ("map:createFromXML('<s>alone</s>')", None, {}),
+    (
+        "map:createFromXML('<s><a>9223372036854775807</a><b>9223372036854775808</b></s>')",
+        None,
+        {"a": 2**63 - 1, "b": 2.0**63},
+    ),
+    (f"map:createFromXML('<s><a>{'9' * 5_000}</a></s>')", None, {"a": None}),
+    (f"map:createFromXML('{'<a>' * 100}1{'</a>' * 100}')", None, DROPPED),
     ("map:createFromXML('<s><a>1</s>')", None, DROPPED),
     ("map:createFromXML('<!DOCTYPE s><s/>')", None, DROPPED),
     ("str:fillTemplate('{{a}}!', o)", M, "1!"),
