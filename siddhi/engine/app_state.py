@@ -54,11 +54,11 @@ class AppState:
         places = (Part(partition_definition(app, place.analysed), place.instances) for place in self.places)
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
-    def saved(self, app: bytes, clock: int | None) -> SavedApp:
-        """The state now, of the app with the fingerprint `app` at `clock`."""
+    def saved(self, app: bytes, clock: int | None, *, waits: bool) -> SavedApp:
+        """The state now, of the app with the fingerprint `app` at `clock`, which may wait for its first event."""
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
-        return SavedApp(app, clock, strings, parts)
+        return SavedApp(app, clock, strings, parts, waits)
 
     def restore(self, saved: SavedApp) -> None:
         """Every part goes on as `saved` says, which is of the same parts. `SnapshotError` when it cannot."""
@@ -66,14 +66,18 @@ class AppState:
             raise unusable("snapshot-damaged", f"it has {len(saved.parts)} parts, and the app has {len(self.parts)}")
         self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
 
-    def restore_matching(self, saved: SavedApp, clock: int) -> RestoreReport:
-        """The parts that are the same in `saved` go on as it says, all others begin at `clock`; tells which."""
+    def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
+        """The parts that are the same in `saved` go on as it says, all others begin at `clock`, or later when that is
+        None; tells which."""
         report = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
-        for node in self._nodes:
-            node.start(clock)
+        if clock is not None:
+            for node in self._nodes:
+                node.start(clock)
         states = {name_of(one.definition): one.state for one in saved.parts}
         parts = {name_of(part.definition): part for part in self.parts}
         self._restore(saved.strings, [(parts[name], states[name]) for name in report.taken])
+        if clock is None:  # nobody has a key yet
+            return report
         for place in self.places:
             place.instances.watch(clock)
         begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)

@@ -131,20 +131,23 @@ def _instance(
         codes = strings.absorb(pool)
         states.append([_recoded(part.state, codes) for part in one.saved.parts])
     clock = max((one.saved.clock for one in owned if one.saved.clock is not None), default=None)
-    beginnings = _beginnings(app, clock, begun)
+    waits = all(one.saved.waits for one in owned)
+    beginnings = _beginnings(app, clock, begun, waits=waits)
     joined = tuple(
         SavedPart(part.definition, _joined(part, [state[place] for state in states], owned, shares, beginnings))
         for place, part in enumerate(fresh.state.parts)
     )
-    return replace(fresh.saved(), clock=clock, strings=strings.snapshot(), parts=joined)
+    return replace(fresh.saved(), clock=clock, strings=strings.snapshot(), parts=joined, waits=waits)
 
 
-def _beginnings(app: model.AnalysedApp, clock: int | None, begun: Collection[PartName]) -> dict[PartName, State]:
-    """The states of the parts `begun` when they begin at `clock`."""
+def _beginnings(
+    app: model.AnalysedApp, clock: int | None, begun: Collection[PartName], *, waits: bool
+) -> dict[PartName, State]:
+    """The states of the parts `begun` when they begin at `clock`, or wait for the first event as all others."""
     if not begun:
         return {}
     runtime = AppRuntime(app)
-    runtime.restore_matching(write_snapshot(replace(runtime.saved(), clock=clock, parts=())))
+    runtime.restore_matching(write_snapshot(replace(runtime.saved(), clock=clock, parts=(), waits=waits)))
     parts = {name_of(part.definition): part.holder for part in runtime.state.parts}
     return {name: parts[name].snapshot() for name in begun}
 

@@ -103,6 +103,8 @@ class AppRuntime:
         self._clock = 0
         self._clock_is_set = False
         self._started = False
+        self._awaits_clock = False
+        """Whether the nodes start when the clock is first set."""
 
     def _build_junctions(self) -> dict[str, Junction]:
         """The streams of the app: also fault streams, and what named windows take in and send."""
@@ -143,14 +145,19 @@ class AppRuntime:
 
     # ---- life
 
-    def start(self, now_ms: int = 0) -> None:
-        """The app runs and its clock stands at `now_ms`; events may be sent.
+    def start(self, now_ms: int | None = 0) -> None:
+        """The app runs and its clock stands at `now_ms`; events may be sent. None: it starts with its first event, or
+        the first time to which the clock is moved, and stands there.
 
-        A clock at 0 has not been set: the first event, or the first time to which it is moved, sets it at one go.
+        A clock at 0 has not been set: the first event, or the first time to which it is moved, sets it at one go. But
+        periods count from 0 on then, which under playback is long ago.
         """
+        self._started = True
+        self._awaits_clock = now_ms is None
+        if now_ms is None:
+            return
         self._clock = now_ms
         self._clock_is_set = now_ms != 0
-        self._started = True
         for node in self._nodes:
             node.start(now_ms)
         if self.app.triggers:
@@ -234,6 +241,10 @@ class AppRuntime:
 
     def _move_clock(self, clocks: Int64Array) -> int:
         """The clock stands at the last of `clocks`; returns the least time that a timer shows on the way there."""
+        if self._awaits_clock:
+            self._awaits_clock = False
+            for node in self._nodes:
+                node.start(int(clocks[0]))
         floor = self._clock if self._clock_is_set else int(clocks[0])
         self._clock = int(clocks[-1])
         self._clock_is_set = True
@@ -265,6 +276,8 @@ class AppRuntime:
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
+        if self._awaits_clock and not now_ms:
+            return
         clocks = filled(1, max(self._clock, now_ms))
         floor = self._clock
         if self._clock_is_set or clocks[0]:
@@ -273,7 +286,7 @@ class AppRuntime:
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
-        return self._upkeep.next_deadline_ms()
+        return None if self._awaits_clock else self._upkeep.next_deadline_ms()
 
     # ---- questions
 
@@ -296,7 +309,8 @@ class AppRuntime:
 
     def saved(self) -> SavedApp:
         """What `snapshot` writes."""
-        return self.state.saved(self._fingerprint, self._clock if self._clock_is_set else None)
+        clock = self._clock if self._clock_is_set else None
+        return self.state.saved(self._fingerprint, clock, waits=self._awaits_clock)
 
     def restore(self, data: Buffer) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
@@ -321,7 +335,7 @@ class AppRuntime:
         """
         saved = read_snapshot(data)
         self._take_up_clock(saved)
-        report = self.state.restore_matching(saved, self._clock)
+        report = self.state.restore_matching(saved, None if saved.waits else self._clock)
         with making_sense("strings"):
             self.compact()
         return report
@@ -329,6 +343,7 @@ class AppRuntime:
     def _take_up_clock(self, saved: SavedApp) -> None:
         self._clock = saved.clock or 0
         self._clock_is_set = saved.clock is not None
+        self._awaits_clock = saved.waits
         self._started = True
 
     def compact(self) -> None:

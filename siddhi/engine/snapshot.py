@@ -41,31 +41,33 @@ class SavedPart:
 @dataclass(frozen=True, slots=True)
 class SavedApp:
     """What a snapshot says: the fingerprint of the app's text, its clock (None: never set), the strings whose codes the
-    parts hold, and the parts in order of the text."""
+    parts hold, and the parts in order of the text. `waits`: the app starts with its first event, and has not yet."""
 
     app: bytes
     clock: int | None
     strings: State
     parts: tuple[SavedPart, ...]
+    waits: bool = False
 
 
 def write_snapshot(saved: SavedApp) -> bytes:
     """The bytes of `saved`."""
     parts = [[part.definition.saved(), part.state] for part in saved.parts]
-    return sealed(encode_state([saved.clock, saved.strings, parts]), saved.app)
+    waits = [True] if saved.waits else []
+    return sealed(encode_state([saved.clock, saved.strings, parts, *waits]), saved.app)
 
 
 def read_snapshot(data: Buffer) -> SavedApp:
     """What `write_snapshot` wrote; `SnapshotError` for anything else."""
     app, body = unsealed(data)
     try:
-        clock, strings, parts = decode_state(body)
+        clock, strings, parts, *waits = decode_state(body)
         saved = tuple(SavedPart(PartDefinition.of(definition), state) for definition, state in parts)
     except (StateError, TypeError, ValueError) as error:
         raise unusable("snapshot-damaged", str(error)) from error
     if not (clock is None or type(clock) is int):
         raise unusable("snapshot-damaged", "its clock is no time")
-    return SavedApp(app, clock, strings, saved)
+    return SavedApp(app, clock, strings, saved, waits=bool(waits))
 
 
 @contextmanager

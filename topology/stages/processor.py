@@ -101,7 +101,7 @@ class Processor:
         if ENGINE in state:
             self._restore(state[ENGINE])
         else:
-            self._engine.start(0 if self._plays_back else now_ms)
+            self._engine.start(None if self._plays_back else now_ms)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
