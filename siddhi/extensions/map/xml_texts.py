@@ -38,7 +38,7 @@ def from_xml(text: str) -> dict[str, object]:
     """The map that the elements inside the outermost one make. `RowError` for a text that is no XML, nests too deeply,
     or declares a document type, as its entities could be without end."""
     open_elements = [_Element("")]
-    parser = expat.ParserCreate(namespace_separator="}")
+    parser = expat.ParserCreate("utf-8", namespace_separator="}")  # whatever the text declares: it is no bytes any more
 
     def start(name: str, _attributes: object) -> None:
         open_elements.append(_Element(f"{{{name}" if "}" in name else name))

@@ -52,6 +52,14 @@ CASES: list[tuple[str, Any, Any]] = [
         {"a": "09", "b": 7, "c": 1, "d": 100, "e": 5},
     ),
     ("map:createFromXML('<s>alone</s>')", None, {}),
+    *(
+        (
+            f"map:createFromXML(\"<?xml version='1.0' encoding='{encoding}'?><s><a>\u00e9</a></s>\")",
+            None,
+            {"a": "\u00e9"},
+        )
+        for encoding in ("utf-8", "ISO-8859-1", "shift_jis", "nonsense")
+    ),
     (
         "map:createFromXML('<s><a>9223372036854775807</a><b>9223372036854775808</b></s>')",
         None,
