@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.json_events import JSON_TYPES, EventsRefusedError, JsonEvents, decoded, decoded_lines
+from cep_worker.json_events import JSON_TYPES, EventsRefusedError, JsonEvents, Misfit, decoded, decoded_lines
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
@@ -90,25 +90,30 @@ class JsonPathEvents:
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """The events of a JSON text. Raises EventsRefusedError."""
-        return self._events.convert(self._found(decoded(body)), now_ms)
+        return self._events.convert(self._found(decoded(body), 0), now_ms)
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         """The events of lines that are a JSON text each; problems are numbered from `first_index`. Raises
         EventsRefusedError."""
-        events = [event for document in decoded_lines(body, first_index) for event in self._found(document)]
+        events: list[Any] = []
+        for document in decoded_lines(body, first_index):
+            events += self._found(document, first_index + len(events))
         return self._events.convert(events, now_ms, first_index)
 
-    def _found(self, document: Any) -> list[Any]:
-        """The events of a document, as JsonEvents expects them."""
+    def _found(self, document: Any, index: int) -> list[Any]:
+        """The events of a document, the first of which is number `index`, as JsonEvents expects them."""
         if nests_too_deeply(document):
-            raise EventsRefusedError("broken-json", f"in the body {TOO_DEEP}")
+            raise EventsRefusedError("broken-json", f"in the body {TOO_DEEP}", [Misfit(index, "", TOO_DEEP)])
         enclosed: Any = self._enclosing.read(document)
         if enclosed is MISSING or enclosed is None:
-            raise EventsRefusedError("bad-events", f"the body has nothing at {self._mapping.enclosing}")
+            problem = f"has nothing at {self._mapping.enclosing}"
+            raise EventsRefusedError("bad-events", f"the body {problem}", [Misfit(index, "", problem)])
         events = enclosed if isinstance(enclosed, list) else [enclosed]
         return [self._mapped(event) for event in events] if self._paths else events
 
-    def _mapped(self, event: Any) -> dict[str, Any]:
+    def _mapped(self, event: Any) -> Any:
+        if not isinstance(event, dict | list):
+            return event  # no path leads into it, and it is refused
         found = ((name, path.read(event)) for name, path in self._paths.items())
         return {name: _as_type(self._types[name], value) for name, value in found if value is not MISSING}
 

@@ -29,7 +29,7 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
 
     receiver_url: str = ""
     timestamp: str = ""
-    basic_auth_enabled: str = "false"
+    basic_auth_enabled: Literal["true", "false"] = "false"
 
 
 class JsonSourceOptions(
@@ -77,7 +77,7 @@ def http_source(context: SourceContext) -> HttpPathSource:
     declared = context.declared
     connector = declared.connector
     options = read_options(HttpOptions, connector.options, context.where())
-    if options.basic_auth_enabled.strip().casefold() == "true":
+    if options.basic_auth_enabled == "true":
         advice = "who may send is settled by tokens in the worker's configuration; leave it out"
         raise ConfigError(f"{context.where()}: basic.auth.enabled: {advice}")
     if connector.mapper not in ("", "passThrough", "json"):

@@ -52,6 +52,9 @@ def test_lines_are_a_body_each() -> None:
     with pytest.raises(EventsRefusedError) as error:
         reader().read_lines(ONE + b"\n{", now_ms=9, first_index=5)
     assert error.value.details[0].index == 6
+    with pytest.raises(EventsRefusedError) as error:
+        reader("$.stock", ()).read_lines(b'{"stock": []}\n{}', now_ms=9, first_index=5)
+    assert (error.value.details[0].index, error.value.details[0].problem) == (5, "has nothing at $.stock")
 
 
 def test_any_value_is_a_string_or_an_object_and_texts_are_what_they_read_as() -> None:
@@ -89,6 +92,10 @@ def test_a_body_with_an_event_that_does_not_fit_is_refused_as_a_whole(
 
 def test_with_leniency_what_no_path_leads_to_is_null() -> None:
     assert read(b'{"stock": {"volume": 1}}', lenient=True) == [(9, None, None, 1)]
+    for body in (b"3", b'"x"', b"[{}, null]", b"[true]"):
+        with pytest.raises(EventsRefusedError) as error:
+            read(body, lenient=True)
+        assert error.value.details[0].problem.startswith("must be an object")
 
 
 def mapping_of(options: dict[str, str], schema: StreamSchema = STOCKS, enclosing: str = "$") -> JsonMapping | None:
