@@ -276,9 +276,9 @@ class AppRuntime:
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
-        if self._awaits_clock and not now_ms:
-            return
         clocks = filled(1, max(self._clock, now_ms))
+        if self._awaits_clock and not clocks[0]:
+            return
         floor = self._clock
         if self._clock_is_set or clocks[0]:
             floor = self._move_clock(clocks)

@@ -47,7 +47,8 @@ def test_periods_count_from_the_first_event(query: str, expected: list[int]) -> 
     runtime, times = playing(query)
     runtime.start(None)
     assert runtime.next_deadline_ms() is None
-    runtime.advance_time(0)
+    for before_all in (0, -5):
+        runtime.advance_time(before_all)
     for time in EVENTS_MS:
         send(runtime, time)
     assert times == expected
