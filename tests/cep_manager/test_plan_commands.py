@@ -12,7 +12,7 @@ import requests
 import zmq
 from free_ports import free_port
 from manager_world import task
-from test_manager_process import KEY, PLAN, Peer, deploy, eventually, state_is, status
+from test_manager_process import KEY, LEASE_MS, PLAN, Peer, deploy, eventually, state_is, status
 
 from cep_common.driver_messages import (
     KillTopology,
@@ -38,7 +38,7 @@ OTHER = PLAN.replace("60", "90")
 def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
-        control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=600),
+        control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=LEASE_MS),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),
     )

@@ -15,7 +15,7 @@ from databases import KINDS, open_database, take_lease, url_of
 from free_ports import free_port
 from manager_world import task
 from postgresql_server import PostgresqlServer
-from test_manager_process import KEY, PLAN, eventually, running
+from test_manager_process import KEY, LEASE_MS, PLAN, eventually, running
 
 from cep_common.driver_messages import (
     DriverRegistered,
@@ -62,7 +62,7 @@ def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def config_of(url: str) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
-        control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=600),
+        control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=LEASE_MS),
         http=HttpConfig(port=free_port()),
         database=DatabaseConfig(url=url, timeout_ms=2_000),
         election=ELECTION,
