@@ -1,6 +1,7 @@
 """The event flow of a tenant: sources → event streams → plans → event streams → sinks, as one graph. Pure.
 
-A stream that one plan exports and another imports is two nodes: workers hand no events from plan to plan.
+A stream that one plan exports and another imports is two nodes, one on each side, and an edge between them; so are the
+sinks and sources that meet over a topic (`inMemory`). A plan stands behind those that feed it, but for circles.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from cep_manager.status import plan_status, worker_reports
 FlowKind = Literal["source", "stream", "plan", "sink"]
 
 _SOURCES, _IMPORTED, _PLANS, _EXPORTED, _SINKS = range(5)
+_DEPTH_LAYERS = 4
+"""What a plan gives out stands in front of the sources of those that it feeds."""
+_IN_MEMORY = "inMemory"
 _RUNNING = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
 
 
@@ -75,20 +79,24 @@ class _Counted(msgspec.Struct, frozen=True):
 
 
 class _Flow:
-    """Collects nodes in order of their first mention, and edges."""
+    """Collects nodes in order of their first mention, and edges; `depths` tells how many plans stand before each."""
 
-    def __init__(self) -> None:
+    def __init__(self, depths: dict[str, int]) -> None:
         self.nodes: dict[str, FlowNode] = {}
         self.edges: list[FlowEdge] = []
+        self._depths = depths
+        self._giving: dict[str, list[str]] = {}
+        """The nodes that give events to plans, by topic; those that take them stand in the other one."""
+        self._taking: dict[str, list[str]] = {}
 
     def add_plan(self, snapshot: Snapshot, key: PlanKey) -> None:
         record = snapshot.plans[key]
         state = plan_status(snapshot, key).topology.state
         shown: NodeState = "live" if state in _RUNNING else "silent" if state is PlanState.FAILED else "expected"
         plan = f"plan:{key.plan}"
-        words = state.value
+        words, layer = state.value, self._layer(key.plan, _PLANS)
         if record.compiled is None:
-            self.nodes[plan] = FlowNode(plan, "plan", key.plan, _PLANS, shown, key.plan, words=words)
+            self.nodes[plan] = FlowNode(plan, "plan", key.plan, layer, shown, key.plan, words=words)
             return
         workers = worker_reports(snapshot, key, record.epoch)
         sent = _sums(
@@ -99,7 +107,7 @@ class _Flow:
         )
         into, out = _whole(sent), _whole(got)
         self.nodes[plan] = FlowNode(
-            plan, "plan", key.plan, _PLANS, shown, key.plan, "", words, (), into.events, into.rate, out.events, out.rate
+            plan, "plan", key.plan, layer, shown, key.plan, "", words, (), into.events, into.rate, out.events, out.rate
         )
         self._add_ends(key.plan, record.compiled, sent, got, shown == "live")
 
@@ -107,23 +115,39 @@ class _Flow:
         self, plan: str, compiled: CompiledPlan, sent: dict[str, _Counted], got: dict[str, _Counted], live: bool
     ) -> None:
         for bound in compiled.imported:
-            stream = self._stream("imported", bound, _IMPORTED, sent[bound.stream], live)
+            stream = self._stream("imported", bound, self._layer(plan, _IMPORTED), sent[bound.stream], live)
             self._edge(stream, f"plan:{plan}", bound.event_stream, sent[bound.stream], live)
-            for end in self._connectors("source", plan, bound, compiled.sources, _SOURCES, live):
+            for end in self._connectors("source", plan, bound, compiled.sources, live):
                 self.edges.append(FlowEdge(end, stream, bound.event_stream, live))
         for bound in compiled.exported:
-            stream = self._stream("exported", bound, _EXPORTED, got[bound.stream], live)
+            stream = self._stream("exported", bound, self._layer(plan, _EXPORTED), got[bound.stream], live)
             self._edge(f"plan:{plan}", stream, bound.event_stream, got[bound.stream], live)
-            for end in self._connectors("sink", plan, bound, compiled.sinks, _SINKS, live):
+            for end in self._connectors("sink", plan, bound, compiled.sinks, live):
                 self.edges.append(FlowEdge(stream, end, bound.event_stream, live))
+
+    def add_feeds(self) -> None:
+        """Edges between what some plans give and others take."""
+        for topic, givers in self._giving.items():
+            for giver in givers:
+                for taker in self._taking.get(topic, ()):
+                    live = self.nodes[giver].state == self.nodes[taker].state == "live"
+                    self.edges.append(FlowEdge(giver, taker, self.nodes[giver].stream, live))
+
+    def _layer(self, plan: str, layer: int) -> int:
+        return _DEPTH_LAYERS * self._depths[plan] + layer
 
     def _edge(self, source: str, target: str, stream: str, counted: _Counted, live: bool) -> None:
         self.edges.append(FlowEdge(source, target, stream, live, counted.events, round(counted.rate, 3)))
 
     def _stream(self, side: str, bound: StreamBinding, layer: int, counted: _Counted, live: bool) -> str:
-        """The node of an event stream, which plans share; its counts are theirs together."""
+        """The node of an event stream, which plans share; its counts are theirs together. It stands in front of all
+        that import it, or behind all that export it."""
         id_ = f"{side}:{bound.event_stream}"
         before = self.nodes.get(id_)
+        if before is not None:
+            layer = (min if side == "imported" else max)(before.layer, layer)
+        elif _named(bound):
+            (self._taking if side == "imported" else self._giving).setdefault(_stream_topic(bound), []).append(id_)
         whole = counted + _Counted(before.events, before.events_per_second) if before else counted
         self.nodes[id_] = FlowNode(
             id=id_,
@@ -145,9 +169,9 @@ class _Flow:
         plan: str,
         bound: StreamBinding,
         connectors: tuple[Connector, ...],
-        layer: int,
         live: bool,
     ) -> Iterator[str]:
+        layer = self._layer(plan, _SOURCES if kind == "source" else _SINKS)
         mine = [one for one in connectors if one.stream == bound.stream]
         for number, connector in enumerate(mine):
             id_ = f"{kind}:{plan}:{bound.stream}:{number}"
@@ -155,14 +179,18 @@ class _Flow:
             self.nodes[id_] = FlowNode(
                 id_, kind, connector.type, layer, state, plan, bound.event_stream, connector.mapper
             )
+            if connector.type == _IN_MEMORY:
+                (self._taking if kind == "source" else self._giving).setdefault(_topic(connector), []).append(id_)
             yield id_
 
 
 def event_flow(snapshot: Snapshot, tenant: int) -> EventFlow:
     """The graph of all plans of `tenant`, in order of name."""
-    flow = _Flow()
-    for key in sorted(key for key in snapshot.plans if key.tenant == tenant):
+    keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
+    flow = _Flow(_depths({key.plan: snapshot.plans[key].compiled for key in keys}))
+    for key in keys:
         flow.add_plan(snapshot, key)
+    flow.add_feeds()
     return EventFlow(tenant, tuple(flow.nodes.values()), tuple(flow.edges))
 
 
@@ -176,3 +204,50 @@ def _sums(counted: Iterable[tuple[str, int, float]]) -> dict[str, _Counted]:
 
 def _whole(sums: dict[str, _Counted]) -> _Counted:
     return sum(sums.values(), _Counted())
+
+
+def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
+    """How many plans stand before each in the longest chain of plans that feed each other; a circle begins at the
+    first of its plans that is not fed by others, or by name."""
+    givers: dict[str, set[str]] = {}
+    for plan, compiled in plans.items():
+        for topic in _given(compiled) if compiled is not None else ():
+            givers.setdefault(topic, set()).add(plan)
+    feeders = {
+        plan: set().union(*(givers.get(topic, ()) for topic in _taken(compiled))) if compiled is not None else set()
+        for plan, compiled in plans.items()
+    }
+    depths: dict[str, int] = {}
+    waiting = dict.fromkeys(plans)
+    while waiting:
+        fed = [plan for plan in waiting if feeders[plan] <= depths.keys()]
+        begun = [plan for plan in waiting if feeders[plan] & depths.keys()]
+        for plan in fed or begun[:1] or [next(iter(waiting))]:
+            depths[plan] = max((depths[feeder] + 1 for feeder in feeders[plan] if feeder in depths), default=0)
+            del waiting[plan]
+    return depths
+
+
+def _given(compiled: CompiledPlan) -> set[str]:
+    """The topics to which the plan gives events."""
+    streams = {_stream_topic(bound) for bound in compiled.exported if _named(bound)}
+    return streams | {_topic(sink) for sink in compiled.sinks if sink.type == _IN_MEMORY}
+
+
+def _taken(compiled: CompiledPlan) -> set[str]:
+    """The topics from which the plan takes events."""
+    streams = {_stream_topic(bound) for bound in compiled.imported if _named(bound)}
+    return streams | {_topic(source) for source in compiled.sources if source.type == _IN_MEMORY}
+
+
+def _named(bound: StreamBinding) -> bool:
+    """Workers feed what `@Export` and `@Import` name, with a version, and not what is known by its id in the plan."""
+    return ":" in bound.event_stream
+
+
+def _stream_topic(bound: StreamBinding) -> str:
+    return f"event stream {bound.event_stream}"
+
+
+def _topic(connector: Connector) -> str:
+    return f"topic {connector.options.get('topic', '')}"

@@ -28,6 +28,7 @@ from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
+from cep_worker.plan_feeds import PlanFeeds
 from cep_worker.plan_flow import PlanSnapshot
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
@@ -40,6 +41,7 @@ from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.surroundings import Surroundings
 from cep_worker.tenant_limits import TenantLimits
+from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble, Troubles
 
 logger = logging.getLogger(__name__)
@@ -93,7 +95,11 @@ class DataPlane:
         self._egress = Egress(self._reactor, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
         self._fronts = HttpFronts(config.http, config.security, self._gate)
-        self._sinks = RunningSinks(self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere)
+        self._topics = Topics(self._make_route, self._upkeep, clock.monotonic_ms)
+        self._plan_feeds = PlanFeeds(self._topics)
+        self._sinks = RunningSinks(
+            self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics
+        )
         self._sources = RunningSources(self._source_context)
 
     def open(self) -> None:
@@ -239,6 +245,8 @@ class DataPlane:
             self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
         self._sinks.apply(sinks, now_ms)
         self._sources.apply(sources, now_ms)
+        self._plan_feeds.apply(exporting, self._served.plans())
+        self._topics.reroute(now_ms)
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
 
@@ -252,6 +260,7 @@ class DataPlane:
 
     def _drain(self) -> None:
         """Takes nothing more and delivers what there is, for as long as the configuration grants."""
+        self._topics.leave()
         self._ingress.close()
         self._sources.close()
         deadline_ms = self._clock.monotonic_ms() + self._config.leave_ms
@@ -312,10 +321,15 @@ class DataPlane:
             zmq_context=self._context,
             fronts=self._fronts,
             make_route=self._make_route,
+            topics=self._topics,
         )
 
     def _consumers(self, key: PlanKey) -> Callable[[str], list[Consumer]]:
-        return lambda stream: [*self._sinks.taps(key, stream), *self._egress.taps(key, stream)]
+        return lambda stream: [
+            *self._sinks.taps(key, stream),
+            *self._plan_feeds.taps(key, stream),
+            *self._egress.taps(key, stream),
+        ]
 
     def _room(self) -> None:
         self._reactor.defer(self._retry)
@@ -329,6 +343,7 @@ class DataPlane:
         self._sources.retry(now_ms)
         if self._intake.waiting():
             self._intake.retry(now_ms)
+        self._topics.retry(now_ms)
         for outflows in self._served.outflows():
             outflows.retry(now_ms)
 
@@ -346,7 +361,10 @@ class DataPlane:
         self._troubles.look(self._found_troubles(), self._clock.now_ms())
         self._snapshots = tuple(
             flow.snapshot(
-                self._connector_problems.get(key) or self._sources.error(key) or self._sinks.error(key),
+                self._connector_problems.get(key)
+                or self._sources.error(key)
+                or self._sinks.error(key)
+                or self._topics.error(key),
                 self._troubles.of(key),
             )
             for key, flow in self._served.flows.items()
@@ -355,6 +373,7 @@ class DataPlane:
     def _found_troubles(self) -> Iterator[Trouble]:
         yield from self._sources.troubles()
         yield from self._sinks.troubles()
+        yield from self._topics.troubles()
         for key, problem in self._connector_problems.items():
             yield Trouble(key, "declarations", "connector", problem)
         for key, flow in self._served.flows.items():

@@ -12,6 +12,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.consumers import Consumer
 from cep_worker.reactor import Reactor
+from cep_worker.topics import Topics
 
 
 class Sink(Consumer, Protocol):
@@ -38,7 +39,8 @@ class Sink(Consumer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What every sink gets: the connector that declares it, the plan's name, the stream's schema, and its surroundings.
+    """What every sink gets: the connector that declares it, the plan's name, the stream's schema, its tenant, and its
+    surroundings.
 
     `room` is to be called, from any thread, when a full sink has room again.
     """
@@ -52,6 +54,8 @@ class SinkContext:
     reactor: Reactor
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     room: Callable[[], None]
+    tenant: int
+    topics: Topics
 
     def where(self) -> str:
         """The sink as errors name it."""

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import msgspec
 
 from cep_common.errors import ConfigError
+from cep_worker.in_memory import InMemoryOptions
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file import FileOptions, file_sink
 from cep_worker.sinks.http import HttpOptions, http_sink
+from cep_worker.sinks.in_memory import in_memory_sink
 from cep_worker.sinks.log import LogOptions, log_sink
 from cep_worker.sinks.rdbms import RdbmsOptions, rdbms_sink
 from cep_worker.sinks.zeromq import ZeromqOptions, zeromq_sink
@@ -17,6 +19,7 @@ from cep_worker.sinks.zeromq import ZeromqOptions, zeromq_sink
 SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]] = {
     "file": (FileOptions, file_sink),
     "http": (HttpOptions, http_sink),
+    "inMemory": (InMemoryOptions, in_memory_sink),
     "log": (LogOptions, log_sink),
     "rdbms": (RdbmsOptions, rdbms_sink),
     "zeromq": (ZeromqOptions, zeromq_sink),

@@ -20,6 +20,7 @@ from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
 from cep_worker.streams import column_order
+from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
@@ -65,12 +66,14 @@ class RunningSinks:
         worker: str,
         waiting_rows: int,
         room: Callable[[], None],
+        topics: Topics,
     ) -> None:
         self._reactor = reactor
         self._context = context
         self._worker = worker
         self._waiting_rows = waiting_rows
         self._room = room
+        self._topics = topics
         self._running: list[_Running] = []
         self._ending: list[tuple[Sink, int]] = []
         self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
@@ -159,6 +162,8 @@ class RunningSinks:
             reactor=self._reactor,
             zmq_context=self._context,
             room=self._room,
+            tenant=declaration.tenant(),
+            topics=self._topics,
         )
         try:
             return _Running(declaration, make_sink(context), "")

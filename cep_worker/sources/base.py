@@ -16,6 +16,7 @@ from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream
+from cep_worker.topics import Topics
 
 
 class MakeRoute(Protocol):
@@ -52,6 +53,7 @@ class SourceContext:
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     fronts: HttpFronts
     make_route: MakeRoute
+    topics: Topics
 
     def where(self) -> str:
         """The source as errors name it."""

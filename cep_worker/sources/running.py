@@ -12,8 +12,10 @@ from cep_common.errors import CepError, ConfigError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
 from cep_worker.figures import ConnectorFigures, figures_of
+from cep_worker.in_memory import InMemoryOptions
 from cep_worker.sources.base import Source, SourceContext
 from cep_worker.sources.http import HttpOptions, http_source
+from cep_worker.sources.in_memory import in_memory_source
 from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
 from cep_worker.troubles import Trouble
 
@@ -21,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 SOURCE_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SourceContext], Source]]] = {
     "http": (HttpOptions, http_source),
+    "inMemory": (InMemoryOptions, in_memory_source),
     "zeromq": (ZeromqOptions, zeromq_source),
 }
 """Each type's options and maker."""

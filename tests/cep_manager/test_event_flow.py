@@ -40,7 +40,7 @@ def test_streams_stand_between_plans_and_their_ends() -> None:
     assert ("imported:Departures:1.0.0", "plan:Storms") in {(one.source, one.target) for one in found.edges}
 
 
-def test_plans_share_streams_on_the_same_side_only() -> None:
+def test_plans_share_streams_on_the_same_side_and_feed_each_other_from_one_side_to_the_other() -> None:
     world = World()
     world.active(events=1_000)
     world.put(plan(key=PlanKey(KEY.tenant, "Alerts"), compiled=alerts()))
@@ -53,7 +53,11 @@ def test_plans_share_streams_on_the_same_side_only() -> None:
         "exported:KnockOns:1.0.0",
     }
     ends = [(one.label, one.layer, one.words) for one in found.nodes if one.kind in ("source", "sink")]
-    assert ends == [("kafka", 0, "json"), ("http", 4, ""), ("log", 4, "")]
+    assert ends == [("kafka", 4, "json"), ("http", 8, ""), ("log", 8, "")]
+    assert (node(found, "plan:Storms").layer, node(found, "plan:Alerts").layer) == (2, 6)
+    assert node(found, "imported:Arrivals:1.0.0").layer == 1, "in front of the first plan that imports it"
+    (feed,) = (one for one in found.edges if one.source == "exported:KnockOns:1.0.0")
+    assert (feed.target, feed.connected, feed.events) == ("imported:KnockOns:1.0.0", False, None)
     assert b"secret" not in msgspec.json.encode(found)
 
 
@@ -71,3 +75,32 @@ def test_a_tenant_sees_its_own_flow_only() -> None:
     world = World()
     world.active()
     assert flow(world, 7) == EventFlow(7, (), ())
+
+
+def in_memory(name: str, takes: str, gives: str) -> CompiledPlan:
+    """A plan between two topics; neither of its streams has a name outside."""
+    return msgspec.structs.replace(
+        COMPILED,
+        name=name,
+        imported=(StreamBinding("In", "In", ()),),
+        exported=(StreamBinding("Out", "Out", ()),),
+        sources=(Connector("In", "inMemory", {"topic": takes}, "", {}),),
+        sinks=(Connector("Out", "inMemory", {"topic": gives}, "", {}),),
+    )
+
+
+def test_sinks_and_sources_of_a_topic_are_joined_and_a_circle_begins_somewhere() -> None:
+    world = World()
+    for name, takes, gives in (("C", "b", "a"), ("B", "a", "b"), ("A", "x", "a"), ("D", "a", "d")):
+        world.put(plan(key=PlanKey(KEY.tenant, name), compiled=in_memory(name, takes, gives)))
+    found = flow(world)
+    joined = {(one.source, one.target) for one in found.edges if one.source.startswith("sink")}
+    assert joined == {
+        ("sink:A:Out:0", "source:B:In:0"),
+        ("sink:A:Out:0", "source:D:In:0"),
+        ("sink:B:Out:0", "source:C:In:0"),
+        ("sink:C:Out:0", "source:B:In:0"),
+        ("sink:C:Out:0", "source:D:In:0"),
+    }
+    assert {one.label: one.layer for one in found.nodes if one.kind == "plan"} == {"A": 2, "B": 6, "C": 10, "D": 14}
+    assert not any(one.target.startswith("imported") for one in found.edges if one.source.startswith("exported"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 import zmq
-from worker_world import ALERTS, KEY, alerts, now_ms, until
+from worker_world import ALERTS, KEY, alerts, lonely_topics, now_ms, until
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
@@ -42,7 +42,17 @@ class Desk:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
         schema = StreamSchema("Alerts", ALERTS)
         context = SinkContext(
-            connector, "Plan", schema, "Alerts:1.0.0", "worker-1", 100, self._reactor, self._context, lambda: None
+            connector,
+            "Plan",
+            schema,
+            "Alerts:1.0.0",
+            "worker-1",
+            100,
+            self._reactor,
+            self._context,
+            lambda: None,
+            KEY.tenant,
+            lonely_topics(),
         )
         self._sinks.append(make_sink(context))
         return self._sinks[-1]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import zmq
-from worker_world import ALERTS, KEY, alerts, until
+from worker_world import ALERTS, KEY, alerts, lonely_topics, until
 
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
@@ -52,7 +52,17 @@ class Desk:
         connector = Connector("Alerts", "file", {}, "", {})
         schema = StreamSchema("Alerts", ALERTS)
         surroundings = SinkContext(
-            connector, "Plan", schema, "Alerts:1.0.0", "worker-1", 100, self._reactor, context, lambda: None
+            connector,
+            "Plan",
+            schema,
+            "Alerts:1.0.0",
+            "worker-1",
+            100,
+            self._reactor,
+            context,
+            lambda: None,
+            KEY.tenant,
+            lonely_topics(),
         )
         self.where = surroundings.where()
         self.sink = ThreadedSink(surroundings, self.writer)

@@ -49,6 +49,10 @@ from cep_worker.config import (
     WorkerConfig,
 )
 from cep_worker.main import Worker
+from cep_worker.route import Route
+from cep_worker.spool.upkeep import Upkeep
+from cep_worker.tenant_limits import RateLimit
+from cep_worker.topics import Topics
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema, encode_batch
 from topology.link_sender import LinkSender, LinkState
@@ -71,6 +75,11 @@ PLAN = DeployedPlan(
 
 def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def lonely_topics() -> Topics:
+    """Topics to which nobody subscribes."""
+    return Topics(lambda source, offered, _: Route(source, offered.attributes, (), RateLimit()), Upkeep(), now_ms)
 
 
 def departures(

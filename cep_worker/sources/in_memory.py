@@ -1,0 +1,37 @@
+"""Source `inMemory`: events of the sinks `inMemory` of the same topic, of any plan of the tenant."""
+
+from __future__ import annotations
+
+from cep_worker.connectors import Declared
+from cep_worker.in_memory import BY_POSITION, topic_of
+from cep_worker.sources.base import SourceContext
+from cep_worker.topics import Subscription, Topics
+
+
+class InMemorySource:
+    """A subscription to a topic."""
+
+    def __init__(self, topics: Topics, subscription: Subscription) -> None:
+        self._topics = topics
+        self._subscription = subscription
+
+    def retry(self, now_ms: int) -> None:
+        """The topics try for all."""
+
+    def reroute(self, declared: Declared, now_ms: int) -> None:
+        self._subscription.stream = declared.stream
+
+    def tick(self, now_ms: int) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        self._topics.end_subscription(self._subscription)
+
+
+def in_memory_source(context: SourceContext) -> InMemorySource:
+    """A source that subscribes to a topic. ConfigError for options that cannot be used."""
+    declared = context.declared
+    connector = declared.connector
+    topic = topic_of(connector, declared.tenant(), context.where())
+    by_position = connector.mapper in BY_POSITION
+    return InMemorySource(context.topics, context.topics.subscribe(topic, declared.stream, by_position=by_position))

@@ -1,0 +1,293 @@
+"""Events that plans give each other within a worker: what is published under a topic goes to whoever subscribes to it.
+
+    plan A ── Alerts ──▶ Publisher ──┬─ Feed ──▶ route ──▶ inflow of plan B
+                                     └─ Feed ──▶ route ──▶ inflow of plan C
+
+A topic is an event stream, which plans export and import, or a name of its own of sinks and sources `inMemory`. An
+event has been delivered when every inflow has taken it and the worker can no longer lose it. A plan that is not active
+gets nothing, as from other sources. Everything here belongs to the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from cep_common.errors import InputError
+from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.receipts import Receipt
+from cep_worker.route import Route
+from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.upkeep import Upkeep
+from cep_worker.streams import EventStream, schema_problems
+from cep_worker.troubles import Trouble
+from topology.frames import arrow_schema
+from topology.link import NO_WATERMARK
+
+logger = logging.getLogger(__name__)
+
+MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
+
+
+class Topic(NamedTuple):
+    """What publishers and subscribers of a tenant have in common."""
+
+    kind: Literal["event stream", "topic"]
+    tenant: int
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """`stream` takes what is published under `topic`: attributes by their names, or `by_position` whatever the
+    publisher calls them."""
+
+    topic: Topic
+    stream: EventStream
+    by_position: bool
+
+
+class Feed:
+    """The way of one publisher's events to one subscription."""
+
+    def __init__(
+        self, source: Hashable, offered: StreamSchema, subscription: Subscription, make_route: MakeRoute, upkeep: Upkeep
+    ) -> None:
+        self.subscription = subscription
+        self.problem = ""
+        """Why events do not go this way, or the last one did not, or nothing."""
+        self.dropped_events = 0
+        self._source = source
+        self._make_route = make_route
+        self._upkeep = upkeep
+        self._offered = offered
+        self._renamed: pa.Schema | None = None
+        self._route: Route | None = None
+        self._waiting: deque[tuple[pa.RecordBatch, Any, Receipt]] = deque()
+        self._fits = self._fit()
+
+    def tie(self, now_ms: int) -> None:
+        """The deployed plans have changed: events go to the inflows that the stream has now."""
+        former, self._route = self._route, self._find()
+        if former is not None and (self._route is None or self._route.inflows != former.inflows):
+            former.leave()
+        if self._route is not None and (former is None or self._route.inflows != former.inflows):
+            self._route.join(now_ms)
+
+    def has_room(self) -> bool:
+        """True when nothing waits and all inflows would take a batch."""
+        return not self._waiting and (self._route is None or self._route.has_room())
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> None:
+        """`batch` goes on, or waits for room on the disk."""
+        if self._waiting or not self._take(batch, body, receipt, now_ms):
+            self._waiting.append((batch, body, receipt))
+
+    def retry(self, now_ms: int) -> None:
+        """There may be room again."""
+        while self._waiting and (self._route is None or self._route.has_room()):
+            if not self._take(*self._waiting[0], now_ms):
+                return
+            self._waiting.popleft()
+
+    def waiting_events(self) -> int:
+        """How many events wait for room on the disk."""
+        return sum(batch.num_rows for batch, _, _ in self._waiting)
+
+    def close(self) -> None:
+        """Nobody publishes or subscribes any more; what waits is given up."""
+        if self._route is not None:
+            self._route.leave()
+            self._route = None
+        while self._waiting:
+            self._waiting.popleft()[2].settle()
+
+    def _fit(self) -> bool:
+        """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
+        offered, wanted = self._offered, self.subscription.stream.schema
+        if not self.subscription.by_position:
+            problems = schema_problems(offered.attributes, wanted.attributes)
+        elif _types(offered) == _types(wanted):
+            self._offered = StreamSchema(offered.stream, wanted.attributes)
+            self._renamed = arrow_schema(self._offered)
+            problems = []
+        else:
+            problems = [f"its attributes are {_types(offered)} where {_types(wanted)} are defined"]
+        if problems:
+            topic = self.subscription.topic
+            self.problem = (
+                f"{topic.kind} {topic.name}: what {offered.stream} gives does not fit {wanted.stream}: "
+                f"{'; '.join(problems)}"
+            )
+        return not problems
+
+    def _find(self) -> Route | None:
+        """The route to the inflows, if there are any that take events now."""
+        if not self._fits:
+            return None
+        try:
+            return self._make_route(self._source, self._offered, self.subscription.stream)
+        except InputError:  # its plan is not active
+            return None
+
+    def _take(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> bool:
+        """True when the batch has been dealt with; False when it must wait."""
+        route = self._route
+        if route is None:
+            receipt.settle()
+            return True
+        if self._renamed is not None:
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._renamed)
+        try:
+            route.offer(batch, body, NO_WATERMARK, now_ms)
+        except SpoolFullError:  # the inflow tells why
+            return False
+        except InputError as error:
+            self.dropped_events += batch.num_rows
+            self.problem = f"{batch.num_rows} events of {self._offered.stream} dropped: {error.message}"
+            logger.error("%s", self.problem)  # noqa: TRY400 - expected, the text says it all
+            receipt.settle()
+        else:
+            self._upkeep.when_safe(receipt.settle)
+        return True
+
+
+class Publisher:
+    """The consumer of an exported stream whose events go to all subscriptions of a topic."""
+
+    def __init__(self, topics: Topics, topic: Topic, offered: StreamSchema, source: Hashable) -> None:
+        self.topic = topic
+        self.offered = offered
+        self.source = source
+        self.feeds: list[Feed] = []
+        self._topics = topics
+        self._dropped_before = 0
+
+    @property
+    def dropped_events(self) -> int:
+        """Those that no inflow could ever take."""
+        return self._dropped_before + sum(feed.dropped_events for feed in self.feeds)
+
+    def has_room(self) -> bool:
+        return not self._topics.leaving and all(feed.has_room() for feed in self.feeds)
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if not self.feeds:
+            receipt.settle()
+            return
+        shared = Receipt(len(self.feeds), receipt.settle)
+        now_ms = self._topics.monotonic_ms()
+        for feed in self.feeds:
+            feed.offer(batch, body, shared, now_ms)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        """Each frame stands by itself."""
+        receipt.settle()
+
+    def waiting_events(self) -> int:
+        """How many events wait for room on a disk."""
+        return sum(feed.waiting_events() for feed in self.feeds)
+
+    def tie(self, subscriptions: list[Subscription], make_route: MakeRoute, upkeep: Upkeep, now_ms: int) -> None:
+        """Exactly these take the events from now on."""
+        before, self.feeds = self.feeds, []
+        for subscription in subscriptions:
+            feed = next((feed for feed in before if feed.subscription is subscription), None)
+            if feed is None:
+                feed = Feed(self.source, self.offered, subscription, make_route, upkeep)
+                if not feed.problem:
+                    logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
+                                self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
+            else:
+                before.remove(feed)
+            feed.tie(now_ms)
+            self.feeds.append(feed)
+        self._end(before)
+
+    def close(self) -> None:
+        """Nothing more is published; what waits is given up."""
+        feeds, self.feeds = self.feeds, []
+        self._end(feeds)
+
+    def _end(self, feeds: list[Feed]) -> None:
+        for feed in feeds:
+            self._dropped_before += feed.dropped_events
+            feed.close()
+
+
+class Topics:
+    """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `upkeep` says when what they
+    took is safe."""
+
+    def __init__(self, make_route: MakeRoute, upkeep: Upkeep, monotonic_ms: Callable[[], int]) -> None:
+        self.monotonic_ms = monotonic_ms
+        self.leaving = False
+        self._make_route = make_route
+        self._upkeep = upkeep
+        self._made = 0
+        self._publishers: dict[Publisher, None] = {}
+        self._subscriptions: dict[Subscription, None] = {}
+
+    def publish(self, topic: Topic, offered: StreamSchema) -> Publisher:
+        """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`."""
+        self._made += 1
+        publisher = Publisher(self, topic, offered, ("publisher", self._made))
+        self._publishers[publisher] = None
+        return publisher
+
+    def end_publisher(self, publisher: Publisher) -> None:
+        """It publishes no more."""
+        if publisher in self._publishers:
+            del self._publishers[publisher]
+            publisher.close()
+
+    def subscribe(self, topic: Topic, stream: EventStream, *, by_position: bool = False) -> Subscription:
+        """`stream` takes what is published under `topic` after the next `reroute`."""
+        subscription = Subscription(topic, stream, by_position)
+        self._subscriptions[subscription] = None
+        return subscription
+
+    def end_subscription(self, subscription: Subscription) -> None:
+        """Its stream takes nothing more after the next `reroute`."""
+        self._subscriptions.pop(subscription, None)
+
+    def reroute(self, now_ms: int) -> None:
+        """Publishers, subscriptions or the deployed plans have changed."""
+        by_topic: dict[Topic, list[Subscription]] = {}
+        for subscription in self._subscriptions:
+            by_topic.setdefault(subscription.topic, []).append(subscription)
+        for publisher in self._publishers:
+            publisher.tie(by_topic.get(publisher.topic, []), self._make_route, self._upkeep, now_ms)
+
+    def retry(self, now_ms: int) -> None:
+        """What waits for room tries again."""
+        for publisher in self._publishers:
+            for feed in publisher.feeds:
+                feed.retry(now_ms)
+
+    def leave(self) -> None:
+        """Nothing more is taken from publishers: their results go to another worker."""
+        self.leaving = True
+
+    def error(self, key: PlanKey) -> str:
+        """Why the plan does not get what it asks for, or nothing."""
+        return next((trouble.text for trouble in self.troubles() if trouble.key == key and trouble.text), "")
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Each way to each plan, and what is wrong with it."""
+        for publisher in self._publishers:
+            for feed in publisher.feeds:
+                for member in feed.subscription.stream.members:
+                    part = f"{publisher.topic.kind} {publisher.topic.name} from {publisher.offered.stream}"
+                    yield Trouble(member.key, part, "feed", feed.problem, feed.dropped_events)
+
+
+def _types(schema: StreamSchema) -> str:
+    return f"({', '.join(kind for _, kind in schema.attributes)})"

@@ -1,0 +1,259 @@
+"""Plans that feed each other through a real worker: event streams exported by one and imported by another, and topics
+of sinks and sources `inMemory`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from worker_world import ALERTS, KEY, PLAN, FakeReceiver, World, alerts, until
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_worker.config import InflowConfig, SpoolConfig
+
+NEXT = DeployedPlan(
+    key=PlanKey(KEY.tenant, "Escalation"),
+    epoch=3,
+    imported=(StreamBinding("LateOnes", "Alerts:1.0.0", (("late", "long"), ("carrier", "string"))),),
+    exported=(),
+)
+OUT = (("who", "string"), ("much", "long"))
+
+
+def in_memory(topic: str, mapper: str = "", stream: str = "Alerts", **mapper_options: str) -> Connector:
+    return Connector(stream, "inMemory", {"topic": topic}, mapper, mapper_options)
+
+
+def publishing(*sinks: Connector) -> DeployedPlan:
+    """The plan gives out `Alerts` by these sinks; no annotation gives it a name outside."""
+    return msgspec.structs.replace(PLAN, exported=(StreamBinding("Alerts", "Alerts", ALERTS),), sinks=sinks)
+
+
+def subscribing(source: Connector, attributes: tuple[tuple[str, str], ...] = OUT, plan: str = "Next") -> DeployedPlan:
+    binding = StreamBinding(source.stream, source.stream, attributes)
+    return DeployedPlan(PlanKey(KEY.tenant, plan), 1, imported=(binding,), exported=(), sources=(source,))
+
+
+def linked(world: World, stream: str, **options: Any) -> FakeReceiver:
+    """A receiver stage of whichever plan has `stream`."""
+    receiver = world.receiver(stream, **options)
+    until(lambda: receiver.openings, receiver)
+    return receiver
+
+
+def last_error(world: World, plan: str) -> str:
+    found: str = next(one["last_error"] for one in world.health()["plans"] if one["plan"] == plan)
+    return found
+
+
+def test_what_a_plan_exports_goes_to_every_plan_that_imports_it(world: World) -> None:
+    other = msgspec.structs.replace(
+        NEXT, key=PlanKey(KEY.tenant, "Count"), imported=(StreamBinding("All", "Alerts:1.0.0", ALERTS),)
+    )
+    world.start(PLAN, NEXT, other)
+    ordered, counted = linked(world, "LateOnes"), linked(world, "All")
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10), (2, "AA", 20)))
+    until(lambda: ordered.rows() and counted.rows(), ordered, counted)
+    assert ordered.rows() == [(1, 10, "UA"), (2, 20, "AA")]
+    assert counted.rows() == [(1, "UA", 10), (2, "AA", 20)]
+    until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_results_count_as_delivered_when_they_are_on_the_disk_of_the_plan_that_takes_them(world: World) -> None:
+    world.start(PLAN, NEXT)
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    late = linked(world, "LateOnes")
+    until(late.rows, late)
+    assert late.rows() == [(1, 10, "UA")]
+
+
+def test_a_plan_that_comes_later_gets_what_comes_from_then_on_and_one_that_goes_holds_up_nobody(world: World) -> None:
+    world.start(PLAN)
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    world.manager.deploy(PLAN, NEXT)
+    receiver = linked(world, "LateOnes")
+    publisher.send("Alerts", alerts((2, "AA", 20)))
+    until(receiver.rows, receiver, publisher)
+    assert receiver.rows() == [(2, 20, "AA")]
+    world.manager.deploy(PLAN)
+    until(lambda: len(world.health()["plans"]) == 1, receiver, publisher)
+    publisher.send("Alerts", alerts((3, "UA", 30)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_an_edited_plan_goes_on_being_fed(world: World) -> None:
+    world.start(PLAN, NEXT)
+    publisher = world.publisher().open()
+    renamed = StreamBinding("Renamed", "Alerts:1.0.0", ALERTS)
+    world.manager.deploy(PLAN, msgspec.structs.replace(NEXT, epoch=4, imported=(renamed,)))
+    receiver = linked(world, "Renamed")
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(receiver.rows, receiver, publisher)
+    assert receiver.rows() == [(1, "UA", 10)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": PlanKey(7, "Escalation")},
+        {"intake": False},
+        {"imported": (StreamBinding("LateOnes", "Alerts:2.0.0", ALERTS),)},
+        {"imported": (StreamBinding("Alerts", "Alerts", ALERTS),)},
+    ],
+    ids=["another tenant's", "deactivated", "another version", "not imported by a name"],
+)
+def test_a_plan_gets_nothing_that_is_not_for_it(world: World, changes: dict[str, Any]) -> None:
+    other = msgspec.structs.replace(NEXT, **changes)
+    counting = msgspec.structs.replace(NEXT, key=PlanKey(KEY.tenant, "Other"), imported=(
+        StreamBinding("All", "Alerts:1.0.0", ALERTS),))  # fmt: skip
+    world.start(PLAN, other, counting)
+    named, counted = linked(world, other.imported[0].stream), linked(world, "All")
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(counted.rows, named, counted, publisher)
+    until(lambda: not publisher.link.outbox.pending, named, publisher)
+    assert named.rows() == []
+
+
+def test_streams_of_one_id_that_no_annotation_names_have_nothing_to_do_with_each_other(world: World) -> None:
+    unnamed = msgspec.structs.replace(NEXT, imported=(StreamBinding("Alerts", "Alerts", ALERTS),))
+    source = in_memory("late", stream="In")
+    world.start(publishing(in_memory("late")), unnamed, subscribing(source))
+    receiver, other = linked(world, "In"), linked(world, "Alerts")
+    publisher = world.publisher(PLAN).open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(receiver.rows, receiver, other, publisher)
+    until(lambda: not publisher.link.outbox.pending, other, publisher)
+    assert other.rows() == []
+
+
+def test_attributes_that_do_not_fit_are_the_last_error_of_the_plan_that_wants_them(world: World) -> None:
+    wrong = StreamBinding("LateOnes", "Alerts:1.0.0", (("carrier", "string"), ("late", "int")))
+    world.start(PLAN, msgspec.structs.replace(NEXT, imported=(wrong,)))
+    until(lambda: last_error(world, "Escalation"))
+    assert last_error(world, "Escalation") == (
+        "event stream Alerts:1.0.0: what KnockOnDelays/Alerts gives does not fit Escalation/LateOnes: "
+        "late is long where int is defined"
+    )
+    assert last_error(world, "KnockOnDelays") == ""
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_a_plan_that_cannot_take_more_slows_the_one_that_feeds_it(make_world: Callable[..., World]) -> None:
+    world = make_world(inflow=InflowConfig(waiting_rows=10, frames_under_way=1, idle_ms=300))
+    world.start(PLAN, msgspec.structs.replace(NEXT, delivery="at-most-once"))
+    publisher = world.publisher().open()
+    for number in range(6):
+        publisher.send("Alerts", alerts(*[(number, "UA", number)] * 5))
+    until(lambda: any(one.waits for plan in world.reports() for one in plan.links), publisher)
+    assert publisher.link.outbox.pending
+    receiver = linked(world, "LateOnes")
+    until(lambda: len(receiver.rows()) == 30, receiver, publisher)
+    assert [row[1] for row in receiver.rows()] == [number for number in range(6) for _ in range(5)]
+    until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_a_worker_that_leaves_takes_no_results_that_it_may_not_hand_on_any_more(
+    make_world: Callable[..., World],
+) -> None:
+    world = make_world(leave_ms=1_500)
+    world.start(PLAN, NEXT)
+    receiver = linked(world, "LateOnes")
+    receiver.acknowledge = False
+    publisher = world.publisher().open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: receiver.rows() and not publisher.link.outbox.pending, receiver, publisher)
+    worker = world.worker
+    assert worker is not None
+    leaving = threading.Thread(target=worker.stop)  # it waits for the receiver
+    leaving.start()
+    until(lambda: world.health()["status"] == "leaving", receiver, publisher)
+    publisher.send("Alerts", alerts((2, "AA", 20)))
+    until(lambda: not leaving.is_alive(), receiver, publisher)
+    world.worker = None
+    assert worker.failure is None
+    assert publisher.link.outbox.pending, "another worker will get it"
+    assert receiver.rows() == [(1, 10, "UA")]
+
+
+def test_sinks_and_sources_in_memory_meet_over_a_topic_and_attributes_by_their_places(world: World) -> None:
+    world.start(
+        publishing(in_memory("late"), in_memory("other")),
+        subscribing(in_memory("late", stream="In")),
+        subscribing(in_memory("nothing", stream="Idle"), plan="Idle"),
+    )
+    receiver, idle = linked(world, "In"), linked(world, "Idle")
+    publisher = world.publisher(PLAN).open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(receiver.rows, receiver, idle, publisher)
+    assert receiver.rows() == [(1, "UA", 10)]
+    assert receiver.frames[-1].batch is not None
+    assert receiver.frames[-1].batch.schema.names == ["_timestamp", "_kind", "who", "much"]
+    assert idle.rows() == []
+    until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_with_another_mapper_they_go_by_their_names(world: World) -> None:
+    attributes = (("late", "long"), ("carrier", "string"))
+    source = in_memory("late", "json", "In")
+    world.start(publishing(in_memory("late", "json")), subscribing(source, attributes))
+    receiver = linked(world, "In")
+    publisher = world.publisher(PLAN).open()
+    publisher.send("Alerts", alerts((1, "UA", 10)))
+    until(receiver.rows, receiver, publisher)
+    assert receiver.rows() == [(1, 10, "UA")]
+
+
+def test_attributes_at_places_of_other_types_do_not_meet(world: World) -> None:
+    world.start(publishing(in_memory("late")), subscribing(in_memory("late", stream="In"), (("much", "long"),)))
+    until(lambda: last_error(world, "Next"))
+    assert last_error(world, "Next") == (
+        "topic late: what KnockOnDelays/Alerts gives does not fit Next/In: "
+        "its attributes are (string, long) where (long) are defined"
+    )
+    assert last_error(world, "KnockOnDelays") == last_error(world, "Next")
+
+
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        (in_memory(""), "topic: must not be empty"),
+        (in_memory("{{carrier}}"), "topic: {{carrier}} cannot differ from event to event"),
+        (in_memory("late", "json", payload="x"), "leave out what stands in @map"),
+        (Connector("Alerts", "inMemory", {"topics": "x"}, "", {}), "unknown option topics; did you mean topic?"),
+    ],
+)
+def test_a_sink_that_names_no_topic_is_refused(world: World, sink: Connector, problem: str) -> None:
+    world.start(publishing(sink))
+    until(lambda: last_error(world, "KnockOnDelays"))
+    assert problem in last_error(world, "KnockOnDelays")
+
+
+def test_a_full_disk_holds_events_back_until_there_is_room(make_world: Callable[..., World], tmp_path: Path) -> None:
+    spool = SpoolConfig(path=str(tmp_path / "small"), maximum_bytes=65_536, segment_bytes=16_384)
+    world = make_world(spool=spool)
+    world.start(PLAN, NEXT)
+    publisher = world.publisher().open()
+    batch = alerts(*[(number, "carrier" * 10, number) for number in range(300)])
+    sent = 0
+    while not any(one.waits for plan in world.reports() for one in plan.links):
+        assert sent < 50, "the disk is never full"
+        if publisher.link.has_room():
+            publisher.send("Alerts", batch)
+            sent += 1
+        publisher.pump()
+    assert "Escalation" in {one["plan"] for one in world.health()["plans"] if one["last_error"]}
+    world.manager.deploy(PLAN)
+    until(lambda: not publisher.link.outbox.pending, publisher)
