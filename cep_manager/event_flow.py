@@ -23,8 +23,8 @@ from cep_manager.status import plan_status, worker_reports
 FlowKind = Literal["source", "stream", "plan", "sink"]
 
 _SOURCES, _IMPORTED, _PLANS, _EXPORTED, _SINKS = range(5)
-_DEPTH_LAYERS = 4
-"""What a plan gives out stands in front of the sources of those that it feeds."""
+_DEPTH_LAYERS = 5
+"""All that belongs to a plan stands in front of what belongs to those that it feeds."""
 _IN_MEMORY = "inMemory"
 _RUNNING = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
 

@@ -53,8 +53,8 @@ def test_plans_share_streams_on_the_same_side_and_feed_each_other_from_one_side_
         "exported:KnockOns:1.0.0",
     }
     ends = [(one.label, one.layer, one.words) for one in found.nodes if one.kind in ("source", "sink")]
-    assert ends == [("kafka", 4, "json"), ("http", 8, ""), ("log", 8, "")]
-    assert (node(found, "plan:Storms").layer, node(found, "plan:Alerts").layer) == (2, 6)
+    assert ends == [("kafka", 5, "json"), ("http", 9, ""), ("log", 9, "")]
+    assert (node(found, "plan:Storms").layer, node(found, "plan:Alerts").layer) == (2, 7)
     assert node(found, "imported:Arrivals:1.0.0").layer == 1, "in front of the first plan that imports it"
     (feed,) = (one for one in found.edges if one.source == "exported:KnockOns:1.0.0")
     assert (feed.target, feed.connected, feed.events) == ("imported:KnockOns:1.0.0", False, None)
@@ -102,5 +102,5 @@ def test_sinks_and_sources_of_a_topic_are_joined_and_a_circle_begins_somewhere()
         ("sink:C:Out:0", "source:B:In:0"),
         ("sink:C:Out:0", "source:D:In:0"),
     }
-    assert {one.label: one.layer for one in found.nodes if one.kind == "plan"} == {"A": 2, "B": 6, "C": 10, "D": 14}
+    assert {one.label: one.layer for one in found.nodes if one.kind == "plan"} == {"A": 2, "B": 7, "C": 12, "D": 17}
     assert not any(one.target.startswith("imported") for one in found.edges if one.source.startswith("exported"))
