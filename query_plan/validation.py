@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from query_plan.checks import bindings, crossings, groups, header, resources
+from query_plan.checks import bindings, connectors, crossings, groups, header, resources
 from query_plan.findings import Finding, Rule
 from query_plan.groupings import OBSTACLES
 from query_plan.survey import Survey
@@ -47,6 +47,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     ),
     SyntaxCheck(bindings.no_arbitrary_data, (bindings.ARBITRARY_DATA,)),
     SyntaxCheck(bindings.no_stream_is_imported_and_exported, (bindings.IMPORTED_AND_EXPORTED,)),
+    SyntaxCheck(connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE)),
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
     PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),

@@ -137,6 +137,9 @@ def http_sink(context: SinkContext) -> Sink:
         raise ConfigError(f"{context.where()}: publisher.url: must be http://… or https://…")
     if bool(options.basic_auth_username) != bool(options.basic_auth_password):
         raise ConfigError(f"{context.where()}: basic.auth.username and basic.auth.password go together")
+    asked = "basic.auth.enabled" in context.connector.options and options.basic_auth_enabled == "true"
+    if asked and options.credentials() is None:
+        raise ConfigError(f"{context.where()}: basic.auth.enabled: needs basic.auth.username and basic.auth.password")
     headers = _headers(options.headers, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
     writer = _HttpWriter(options, headers, mapper)

@@ -140,6 +140,7 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "ftp://x"}, "publisher.url: must be http://"),
         ("http", {"publisher.url": "http://x", "headers": "X: y"}, "headers: must be"),
         ("http", {"publisher.url": "http://x", "basic.auth.username": "a"}, "basic.auth.password go together"),
+        ("http", {"publisher.url": "http://x", "basic.auth.enabled": "True"}, "enabled: needs basic.auth.username"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
         ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
         ("log", {"priority": "LOUD"}, "priority: must be DEBUG or INFO or WARN or ERROR, not 'LOUD'"),

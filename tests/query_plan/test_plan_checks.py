@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cep_worker.sinks.registry import SINK_TYPES
+from cep_worker.sources.running import SOURCE_TYPES
 from query_plan.builder import build
+from query_plan.checks.connectors import CONNECTOR_TYPES
 from query_plan.errors import QueryPlanError
 from query_plan.examination import examine
 from query_plan.findings import Severity
@@ -84,6 +87,24 @@ def test_building_refuses_with_all_errors_at_once() -> None:
     with pytest.raises(QueryPlanError) as refused:
         build(analyse(parse(text)))
     assert [problem.code for problem in refused.value.problems] == ["plan-name-whitespace", "parallel-not-positive"]
+
+
+def test_the_types_of_sources_and_sinks_that_pass_are_those_that_workers_have() -> None:
+    assert {"source": tuple(SOURCE_TYPES), "sink": tuple(SINK_TYPES)} == CONNECTOR_TYPES
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("inmemory", "did you mean 'inMemory'?"),
+        ("Http", "did you mean 'http'?"),
+        ("kafka", "known types: http, inMemory, zeromq"),
+    ],
+)
+def test_a_type_that_no_worker_has_is_told_what_may_be_meant(written: str, hint: str) -> None:
+    text = f"@app:name('P') @source(type='{written}') define stream A (v int); from A select v insert into B;"
+    findings = [one.problem for one in examine(text).findings if one.problem.code == "connector-type-unknown"]
+    assert [one.hint for one in findings] == [hint]
 
 
 def test_a_plan_with_warnings_only_is_built() -> None:

@@ -1,0 +1,52 @@
+"""Rules about `@source` and `@sink`: what a plan asks for that no worker has is told before it is deployed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from query_plan.annotations import named
+from query_plan.findings import Finding, error_rule, warning_rule
+from siddhi.language import ast
+
+CONNECTOR_TYPES = {
+    "source": ("http", "inMemory", "zeromq"),
+    "sink": ("file", "http", "inMemory", "log", "rdbms", "zeromq"),
+}
+"""What workers have."""
+
+WITHOUT_TYPE = error_rule(
+    "connector-without-type",
+    "`@source` or `@sink` does not say its type",
+    "write `type='…'` and the options there; what `ref` names in a deployment file is not known here",
+)
+UNKNOWN_TYPE = warning_rule(
+    "connector-type-unknown",
+    "no worker has sources or sinks of such a type; the plan runs without it",
+    "use a type that there is, or bring events in and results out by HTTP or ZeroMQ, which needs no declaration",
+)
+
+
+def connectors_are_known(app: ast.App) -> Iterator[Finding]:
+    """Each source and sink names a type that workers have."""
+    for definition in app.definitions:
+        if not isinstance(definition, ast.StreamDefinition):
+            continue
+        for annotation in named(definition.annotations, *CONNECTOR_TYPES):
+            kind = annotation.name.casefold()
+            written = next((one for one in annotation.elements if one.key == "type"), None)
+            known = CONNECTOR_TYPES[kind]
+            if written is None or not written.value.strip():
+                yield WITHOUT_TYPE.broken(
+                    f"@{kind} of {definition.id} does not say its type",
+                    f"write @{kind}(type='{known[1]}', …) with its options; known types: {', '.join(known)}",
+                    annotation.span,
+                )
+            elif written.value not in known:
+                near = difflib.get_close_matches(written.value.casefold(), [one.casefold() for one in known], n=1)
+                meant = next((one for one in known if near and one.casefold() == near[0]), None)
+                yield UNKNOWN_TYPE.broken(
+                    f"no worker has a {kind} of type '{written.value}'; {definition.id} goes without it",
+                    f"did you mean '{meant}'?" if meant else f"known types: {', '.join(known)}",
+                    written.span,
+                )
