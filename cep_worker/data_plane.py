@@ -13,6 +13,7 @@ import zmq
 
 from cep_common.clock import Clock
 from cep_common.errors import InputError
+from cep_common.freed_memory import give_back_freed_memory
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
@@ -47,6 +48,8 @@ from cep_worker.troubles import Trouble, Troubles
 logger = logging.getLogger(__name__)
 
 TICK_MS = 100
+GIVE_BACK_MS = 10_000
+"""So often freed memory goes back to the system."""
 
 
 class DataPlane:
@@ -85,6 +88,7 @@ class DataPlane:
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
+        self._given_back_ms = clock.monotonic_ms()
         self._held = HeldStore(config.results, worker, self._reactor)
         surroundings = Surroundings(
             worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room
@@ -217,6 +221,10 @@ class DataPlane:
         self._egress.tick(now_ms)
         self._retry(now_ms)
         self._snapshot(now_ms)
+        if now_ms - self._given_back_ms >= GIVE_BACK_MS:
+            self._given_back_ms = now_ms
+            give_back_freed_memory()
+            pa.default_memory_pool().release_unused()  # of Arrow's memory only what belongs to this thread goes back
 
     def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -46,6 +46,20 @@ turns[32].wait()
 print(resident_bytes() - before)
 """
 
+BUSY = """
+from pathlib import Path
+from cep_common.freed_memory import give_back_freed_memory, keep_freed_memory
+keep_freed_memory()
+def resident_bytes():
+    return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+blocks = [bytearray(100_000) for _ in range(400)]
+kept = blocks[::20]
+del blocks
+busy = resident_bytes()
+give_back_freed_memory()
+print(busy - resident_bytes())
+"""
+
 
 def faults(keeps: bool) -> int:
     return answer_of(FRAMES.format(keeps=keeps, rounds=ROUNDS))
@@ -68,3 +82,8 @@ def test_memory_of_frames_that_were_freed_is_used_again() -> None:
 def test_threads_that_take_turns_use_the_memory_that_others_have_freed() -> None:
     shared, apart = (answer_of(TURNS.format(shares=shares)) for shares in (True, False))
     assert shared < apart / 2
+
+
+@glibc_only
+def test_what_a_busy_moment_took_and_freed_goes_back() -> None:
+    assert answer_of(BUSY) > 30_000_000

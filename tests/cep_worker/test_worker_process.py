@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import requests
 import zmq
-from worker_world import PLAN, World, alerts, departures, until
+from worker_world import PLAN, World, alerts, departures, now_ms, until
 
 from cep_common.codec import encode
 from cep_common.errors import InputError
@@ -131,3 +131,11 @@ def test_no_more_clients_than_configured_are_served(make_world: Callable[..., Wo
     first_sender.send(departures((1, "UA", 1, None)))
     first_sender.flush(5_000)
     assert first_listener.receive(0) is None
+
+
+def test_freed_memory_goes_back_to_the_system_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr("cep_worker.data_plane.GIVE_BACK_MS", 1)
+    monkeypatch.setattr("cep_worker.data_plane.give_back_freed_memory", lambda: given_back.append(now_ms()))
+    world.start(PLAN)
+    until(lambda: len(given_back) > 1)
