@@ -130,8 +130,10 @@ class _Flow:
         for topic, givers in self._giving.items():
             for giver in givers:
                 for taker in self._taking.get(topic, ()):
-                    live = self.nodes[giver].state == self.nodes[taker].state == "live"
-                    self.edges.append(FlowEdge(giver, taker, self.nodes[giver].stream, live))
+                    gives, takes = self.nodes[giver], self.nodes[taker]
+                    live = gives.state == takes.state == "live"
+                    fits = sorted(gives.attributes) == sorted(takes.attributes)  # connectors have none
+                    self.edges.append(FlowEdge(giver, taker, gives.stream, live and fits))
 
     def _layer(self, plan: str, layer: int) -> int:
         return _DEPTH_LAYERS * self._depths[plan] + layer
@@ -214,7 +216,7 @@ def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
         for topic in _given(compiled) if compiled is not None else ():
             givers.setdefault(topic, set()).add(plan)
     feeders = {
-        plan: set().union(*(givers.get(topic, ()) for topic in _taken(compiled))) if compiled is not None else set()
+        plan: set().union(*(givers.get(topic, ()) for topic in _taken(compiled))) - {plan} if compiled else set()
         for plan, compiled in plans.items()
     }
     depths: dict[str, int] = {}

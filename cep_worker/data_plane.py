@@ -27,6 +27,7 @@ from cep_worker.figures import ConnectorFigures, WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
+from cep_worker.inflow import Inflow
 from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
 from cep_worker.plan_feeds import PlanFeeds
@@ -41,7 +42,7 @@ from cep_worker.spool.folder import Spool
 from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.surroundings import Surroundings
-from cep_worker.tenant_limits import TenantLimits
+from cep_worker.tenant_limits import RateLimit, TenantLimits
 from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble, Troubles
 
@@ -99,7 +100,7 @@ class DataPlane:
         self._egress = Egress(self._reactor, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
         self._fronts = HttpFronts(config.http, config.security, self._gate)
-        self._topics = Topics(self._make_route, self._upkeep, clock.monotonic_ms)
+        self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms)
         self._plan_feeds = PlanFeeds(self._topics)
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics
@@ -219,6 +220,9 @@ class DataPlane:
             self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
+        self._topics.tick(now_ms)
+        if self._plan_feeds.tick(now_ms):
+            self._topics.reroute(now_ms)
         self._retry(now_ms)
         self._snapshot(now_ms)
         if now_ms - self._given_back_ms >= GIVE_BACK_MS:
@@ -227,6 +231,8 @@ class DataPlane:
             pa.default_memory_pool().release_unused()  # of Arrow's memory only what belongs to this thread goes back
 
     def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
+        if self._leaving:
+            return
         now_ms = self._clock.monotonic_ms()
         self._served.apply(plans, now_ms)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
@@ -253,7 +259,7 @@ class DataPlane:
             self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
         self._sinks.apply(sinks, now_ms)
         self._sources.apply(sources, now_ms)
-        self._plan_feeds.apply(exporting, self._served.plans())
+        self._plan_feeds.apply(exporting, self._served.plans(), now_ms)
         self._topics.reroute(now_ms)
         self._ingress.reroute(now_ms)
         self._egress.reroute(self._exported)
@@ -304,6 +310,14 @@ class DataPlane:
 
     def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
         """A stream that plans share goes to those of them that are active; InputError when none is."""
+        limit = self._limits.of(stream.tenant(), self._clock.monotonic_ms())
+        return Route(source, offered.attributes, self._inflows(stream), limit)
+
+    def _make_feed_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
+        """As for other sources, but without a limit: that was asked of the events from which these came."""
+        return Route(source, offered.attributes, self._inflows(stream), RateLimit())
+
+    def _inflows(self, stream: EventStream) -> list[Inflow]:
         name = stream.schema.stream
         try:
             inflows = [
@@ -316,8 +330,7 @@ class DataPlane:
         if not inflows:
             plans = ", ".join(sorted({member.key.plan for member in stream.members}))
             raise InputError("inactive", f"{name} takes no events now: {plans} was deactivated; send them again later")
-        limit = self._limits.of(stream.tenant(), self._clock.monotonic_ms())
-        return Route(source, offered.attributes, inflows, limit)
+        return inflows
 
     def _source_context(self, declaration: Declared) -> SourceContext:
         return SourceContext(
@@ -367,12 +380,13 @@ class DataPlane:
         self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
         self._troubles.look(self._found_troubles(), self._clock.now_ms())
+        fed = self._topics.problems()
         self._snapshots = tuple(
             flow.snapshot(
                 self._connector_problems.get(key)
                 or self._sources.error(key)
                 or self._sinks.error(key)
-                or self._topics.error(key),
+                or fed.get(key, ""),
                 self._troubles.of(key),
             )
             for key, flow in self._served.flows.items()

@@ -143,6 +143,8 @@ class PlanOutflows:
 
     def discard(self) -> None:
         """As `close`, and what is held is given up."""
+        if any(outflow.parked() for outflow in self._all()):
+            logger.warning("results of a plan that was undeployed lost: plan=%s", self._plan.key.topology())
         self.close_services()
         if self._held is not None:
             self._held.discard()

@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 
+STALLED_MS = 5_000
+"""A feed that has had no room for so long holds its publisher up; a shorter time is a busy moment."""
+
 
 class Topic(NamedTuple):
     """What publishers and subscribers of a tenant have in common."""
@@ -53,6 +56,10 @@ class Subscription:
     stream: EventStream
     by_position: bool
 
+    def key(self) -> PlanKey:
+        """The plan that subscribes, or the first of those that an artefact serves."""
+        return self.stream.members[0].key
+
 
 class Feed:
     """The way of one publisher's events to one subscription."""
@@ -61,9 +68,12 @@ class Feed:
         self, source: Hashable, offered: StreamSchema, subscription: Subscription, make_route: MakeRoute, upkeep: Upkeep
     ) -> None:
         self.subscription = subscription
+        self.part = f"{subscription.topic.kind} {subscription.topic.name} from {offered.stream}"
+        """What it is called among the parts of the plan that takes the events."""
         self.problem = ""
-        """Why events do not go this way, or the last one did not, or nothing."""
+        """Why events do not go this way, or the last ones did not, or nothing."""
         self.dropped_events = 0
+        self._full_since_ms: int | None = None
         self._source = source
         self._make_route = make_route
         self._upkeep = upkeep
@@ -85,6 +95,14 @@ class Feed:
         """True when nothing waits and all inflows would take a batch."""
         return not self._waiting and (self._route is None or self._route.has_room())
 
+    def stalls(self, now_ms: int) -> bool:
+        """It has had no room for so long that this is worth telling. To be asked with every tick."""
+        if self.has_room():
+            self._full_since_ms = None
+        elif self._full_since_ms is None:
+            self._full_since_ms = now_ms
+        return self._full_since_ms is not None and now_ms - self._full_since_ms >= STALLED_MS
+
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> None:
         """`batch` goes on, or waits for room on the disk."""
         if self._waiting or not self._take(batch, body, receipt, now_ms):
@@ -101,11 +119,20 @@ class Feed:
         """How many events wait for room on the disk."""
         return sum(batch.num_rows for batch, _, _ in self._waiting)
 
+    def take_over(self, former: Feed) -> None:
+        """What waits in `former`, which ends, goes this way, if it can."""
+        if self._fits and former._offered == self._offered:
+            self._waiting.extend(former._waiting)
+            former._waiting.clear()
+
     def close(self) -> None:
         """Nobody publishes or subscribes any more; what waits is given up."""
         if self._route is not None:
             self._route.leave()
             self._route = None
+        if self._waiting:
+            logger.error("events lost, their way has ended: %s to=%s events=%d", self.part,
+                         self.subscription.stream.schema.stream, self.waiting_events())  # fmt: skip
         while self._waiting:
             self._waiting.popleft()[2].settle()
 
@@ -141,6 +168,7 @@ class Feed:
         """True when the batch has been dealt with; False when it must wait."""
         route = self._route
         if route is None:
+            self.dropped_events += 0 if self._fits else batch.num_rows
             receipt.settle()
             return True
         if self._renamed is not None:
@@ -155,6 +183,7 @@ class Feed:
             logger.error("%s", self.problem)  # noqa: TRY400 - expected, the text says it all
             receipt.settle()
         else:
+            self.problem = ""
             self._upkeep.when_safe(receipt.settle)
         return True
 
@@ -162,11 +191,18 @@ class Feed:
 class Publisher:
     """The consumer of an exported stream whose events go to all subscriptions of a topic."""
 
-    def __init__(self, topics: Topics, topic: Topic, offered: StreamSchema, source: Hashable) -> None:
+    def __init__(
+        self, topics: Topics, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...], source: Hashable
+    ) -> None:
         self.topic = topic
         self.offered = offered
+        self.plans = plans
         self.source = source
         self.feeds: list[Feed] = []
+        self.former = False
+        """The stream is not exported so any more: that nothing fits it matters only if something comes yet."""
+        self.stall = ""
+        """For whom the plans wait, or nothing."""
         self._topics = topics
         self._dropped_before = 0
 
@@ -196,8 +232,10 @@ class Publisher:
         return sum(feed.waiting_events() for feed in self.feeds)
 
     def tie(self, subscriptions: list[Subscription], make_route: MakeRoute, upkeep: Upkeep, now_ms: int) -> None:
-        """Exactly these take the events from now on."""
+        """Exactly these take the events from now on. What waits for a stream that was defined anew goes to the new
+        one."""
         before, self.feeds = self.feeds, []
+        ending = {feed.subscription.key(): feed for feed in before if feed.subscription not in subscriptions}
         for subscription in subscriptions:
             feed = next((feed for feed in before if feed.subscription is subscription), None)
             if feed is None:
@@ -208,8 +246,16 @@ class Publisher:
             else:
                 before.remove(feed)
             feed.tie(now_ms)
+            former = ending.get(subscription.key())
+            if former is not None:
+                feed.take_over(former)
             self.feeds.append(feed)
         self._end(before)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        stalled = [feed.subscription.stream.schema.stream for feed in self.feeds if feed.stalls(now_ms)]
+        self.stall = f"{self.offered.stream} waits for {', '.join(stalled)}, which takes no more" if stalled else ""
 
     def close(self) -> None:
         """Nothing more is published; what waits is given up."""
@@ -235,10 +281,11 @@ class Topics:
         self._publishers: dict[Publisher, None] = {}
         self._subscriptions: dict[Subscription, None] = {}
 
-    def publish(self, topic: Topic, offered: StreamSchema) -> Publisher:
-        """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`."""
+    def publish(self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = ()) -> Publisher:
+        """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`. `plans` are
+        told when they wait for these."""
         self._made += 1
-        publisher = Publisher(self, topic, offered, ("publisher", self._made))
+        publisher = Publisher(self, topic, offered, plans, ("publisher", self._made))
         self._publishers[publisher] = None
         return publisher
 
@@ -272,21 +319,33 @@ class Topics:
             for feed in publisher.feeds:
                 feed.retry(now_ms)
 
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        for publisher in self._publishers:
+            publisher.tick(now_ms)
+
     def leave(self) -> None:
         """Nothing more is taken from publishers: their results go to another worker."""
         self.leaving = True
 
-    def error(self, key: PlanKey) -> str:
-        """Why the plan does not get what it asks for, or nothing."""
-        return next((trouble.text for trouble in self.troubles() if trouble.key == key and trouble.text), "")
+    def problems(self) -> dict[PlanKey, str]:
+        """Why plans do not get what they ask for, or for whom they wait; plans with whom all is well are left out."""
+        found: dict[PlanKey, str] = {}
+        for trouble in self.troubles():
+            if trouble.text:
+                found.setdefault(trouble.key, trouble.text)
+        return found
 
     def troubles(self) -> Iterator[Trouble]:
-        """Each way to each plan, and what is wrong with it."""
+        """What is wrong with ways from plan to plan, and those that have dropped events."""
         for publisher in self._publishers:
             for feed in publisher.feeds:
-                for member in feed.subscription.stream.members:
-                    part = f"{publisher.topic.kind} {publisher.topic.name} from {publisher.offered.stream}"
-                    yield Trouble(member.key, part, "feed", feed.problem, feed.dropped_events)
+                if feed.dropped_events or (feed.problem and not publisher.former):
+                    for member in feed.subscription.stream.members:
+                        yield Trouble(member.key, feed.part, "feed", feed.problem, feed.dropped_events)
+            if publisher.stall:
+                for key in publisher.plans:
+                    yield Trouble(key, f"{publisher.topic.kind} {publisher.topic.name}", "stall", publisher.stall)
 
 
 def _types(schema: StreamSchema) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pyarrow as pa
@@ -12,27 +13,34 @@ from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.topics import Publisher, Topics
 
+logger = logging.getLogger(__name__)
+
 
 class InMemorySink:
     """A publisher of a topic."""
 
-    def __init__(self, topics: Topics, publisher: Publisher) -> None:
+    def __init__(self, topics: Topics, publisher: Publisher, where: str) -> None:
         self._topics = topics
         self._publisher = publisher
+        self._where = where
         self._closed = False
+        self._given_up = 0
         self.dropped_events = 0
 
     def has_room(self) -> bool:
         return self._closed or self._publisher.has_room()
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if self._closed:
+            self._given_up += batch.num_rows
+            logger.error("events lost, their sink has ended: %s events=%d", self._where, batch.num_rows)
         self._publisher.offer(batch, body, receipt, frame)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         self._publisher.commit(group, receipt)
 
     def tick(self, now_ms: int) -> None:
-        self.dropped_events = self._publisher.dropped_events
+        self.dropped_events = self._publisher.dropped_events + self._given_up
 
     def drained(self) -> bool:
         return not self._publisher.waiting_events()
@@ -41,7 +49,7 @@ class InMemorySink:
         return self._publisher.waiting_events()
 
     def last_error(self) -> str:
-        return next((feed.problem for feed in self._publisher.feeds if feed.problem), "")
+        return self._publisher.stall
 
     def close(self) -> None:
         self._closed = True
@@ -51,4 +59,5 @@ class InMemorySink:
 def in_memory_sink(context: SinkContext) -> Sink:
     """A sink that publishes to a topic. ConfigError for options that cannot be used."""
     topic = topic_of(context.connector, context.tenant, context.where())
-    return InMemorySink(context.topics, context.topics.publish(topic, context.schema))
+    publisher = context.topics.publish(topic, context.schema)
+    return InMemorySink(context.topics, publisher, context.where())

@@ -91,7 +91,7 @@ def in_memory(name: str, takes: str, gives: str) -> CompiledPlan:
 
 def test_sinks_and_sources_of_a_topic_are_joined_and_a_circle_begins_somewhere() -> None:
     world = World()
-    for name, takes, gives in (("C", "b", "a"), ("B", "a", "b"), ("A", "x", "a"), ("D", "a", "d")):
+    for name, takes, gives in (("C", "b", "a"), ("B", "a", "b"), ("A", "x", "a"), ("D", "a", "a")):
         world.put(plan(key=PlanKey(KEY.tenant, name), compiled=in_memory(name, takes, gives)))
     found = flow(world)
     joined = {(one.source, one.target) for one in found.edges if one.source.startswith("sink")}
@@ -101,6 +101,15 @@ def test_sinks_and_sources_of_a_topic_are_joined_and_a_circle_begins_somewhere()
         ("sink:B:Out:0", "source:C:In:0"),
         ("sink:C:Out:0", "source:B:In:0"),
         ("sink:C:Out:0", "source:D:In:0"),
+        ("sink:D:Out:0", "source:B:In:0"),
+        ("sink:D:Out:0", "source:D:In:0"),
     }
     assert {one.label: one.layer for one in found.nodes if one.kind == "plan"} == {"A": 2, "B": 7, "C": 12, "D": 17}
     assert not any(one.target.startswith("imported") for one in found.edges if one.source.startswith("exported"))
+
+
+def test_a_plan_that_feeds_itself_stands_in_front_of_those_that_it_feeds() -> None:
+    world = World()
+    for name, takes, gives in (("Aggregate", "x", "z"), ("Loop", "x", "x")):
+        world.put(plan(key=PlanKey(KEY.tenant, name), compiled=in_memory(name, takes, gives)))
+    assert {one.label: one.layer for one in flow(world).nodes if one.kind == "plan"} == {"Loop": 2, "Aggregate": 7}

@@ -97,7 +97,7 @@ def test_a_batch_that_can_never_be_taken_is_dropped_counted_and_told_of(desk: De
     desk.route.refusal = BatchTooLargeError("larger than a segment")
     desk.give(4)
     assert (desk.delivered, desk.publisher.dropped_events) == (1, 4)
-    assert desk.topics.error(KEY) == "4 events of Late/Alerts dropped: larger than a segment"
+    assert desk.topics.problems() == {KEY: "4 events of Late/Alerts dropped: larger than a segment"}
     (trouble,) = desk.topics.troubles()
     assert (trouble.key, trouble.code, trouble.dropped_events) == (KEY, "feed", 4)
     desk.topics.end_subscription(desk.subscription)
@@ -123,8 +123,33 @@ def test_a_route_to_other_inflows_is_joined_and_the_former_one_left(desk: Desk) 
     assert third.told == ["join"]
 
 
+def test_what_waits_for_a_stream_that_is_defined_anew_goes_to_the_new_one(desk: Desk) -> None:
+    route = desk.route
+    assert route is not None
+    route.refusal = SpoolFullError("full")
+    desk.give(2)
+    desk.topics.end_subscription(desk.subscription)
+    desk.topics.subscribe(TOPIC, desk.subscription.stream)
+    desk.route = FakeRoute(("new",))
+    desk.topics.reroute(1)
+    assert desk.delivered == 0
+    desk.topics.retry(2)
+    assert (desk.delivered, desk.route.rows) == (1, 2)
+
+
+def test_a_problem_is_over_when_events_go_their_way_again(desk: Desk) -> None:
+    assert desk.route is not None
+    desk.route.refusal = BatchTooLargeError("larger than a segment")
+    desk.give(4)
+    desk.route.refusal = None
+    desk.give(1)
+    assert desk.topics.problems() == {}
+
+
 @pytest.mark.parametrize("end", ["subscription", "publisher"])
-def test_whoever_ends_leaves_and_what_waited_is_given_up(desk: Desk, end: str) -> None:
+def test_whoever_ends_leaves_and_what_waited_is_given_up(
+    desk: Desk, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
     route = desk.route
     assert route is not None
     route.refusal = SpoolFullError("full")
@@ -135,6 +160,7 @@ def test_whoever_ends_leaves_and_what_waited_is_given_up(desk: Desk, end: str) -
         desk.topics.end_subscription(desk.subscription)
         desk.topics.reroute(1)
     assert (desk.delivered, route.told, desk.publisher.has_room()) == (1, ["join", "leave"], True)
+    assert "events lost, their way has ended: topic late from Late/Alerts to=Next/In events=1" in caplog.text
     desk.give()
     assert desk.delivered == 2
 
