@@ -17,7 +17,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from cep_cli.errors import RefusedError, with_readable_errors
-from cep_cli.events import as_events, watermark_of
+from cep_cli.events import watermark_of
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
 from cep_common.clock import SystemClock
@@ -25,6 +25,7 @@ from cep_common.errors import CepError
 from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import count_events, read_events
 from topology.event_listener import EventListener
+from topology.frames import event_rows
 
 DEPLOY_TIMEOUT_S = 60.0
 RESULT_TIMEOUT_S = 120.0
@@ -152,7 +153,7 @@ class Demo:
                 batch = listener.receive(LISTEN_MS)
                 if batch is not None:
                     self._counts[stream] += batch.num_rows
-                    for event in as_events(batch):
+                    for event in event_rows(batch):
                         say(f"{stream} {_in_words(event)}")
 
     def _await_results(self, plan: str, sent: int) -> None:

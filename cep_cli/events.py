@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -20,8 +19,9 @@ from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
 from cep_worker.client import EventSender, fetch_schema
 from cep_worker.readers import count_events, read_events
+from siddhi.column_names import TIMESTAMP
 from topology.event_listener import EventListener
-from topology.frames import KIND, TIMESTAMP
+from topology.frames import event_rows
 
 KEYS_OPTION = click.option(
     "--keys",
@@ -93,7 +93,7 @@ def listen_command(
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
     printed = 0
     with EventListener(endpoint(address["egress"]), stream, client.tenant, security=SecurityConfig(keys)) as listener:
-        for event in (event for batch in listener.batches(timeout_ms) for event in as_events(batch)):
+        for event in (event for batch in listener.batches(timeout_ms) for event in event_rows(batch)):
             click.echo(json.dumps(event))
             printed += 1
             if printed == count:
@@ -118,8 +118,3 @@ def endpoint(address: Any) -> Endpoint:
 def watermark_of(batch: pa.RecordBatch) -> int:
     """What the sender of a file in time order may promise after `batch`: nothing older will follow."""
     return int(batch.column(TIMESTAMP)[batch.num_rows - 1].as_py())
-
-
-def as_events(batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
-    """The rows as JSON objects, event time first."""
-    yield from batch.drop_columns([KIND]).to_pylist()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from topology.frames import KIND
+from topology.frames import event_rows
 
 logger = logging.getLogger("cep.trace")
 
@@ -38,7 +38,7 @@ class EventTrace:
                 logger.info("%s %s: %d further events in that second", self._what, self._moment, self._omitted)
             self._second, self._written, self._omitted = now_ms // SECOND_MS, 0, 0
         shown = batch.slice(0, EVENTS_A_SECOND - self._written)
-        for event in shown.drop_columns([KIND]).to_pylist():
+        for event in event_rows(shown):
             logger.info("%s %s: %s", self._what, self._moment, json.dumps(event, default=repr))
         self._written += shown.num_rows
         self._omitted += batch.num_rows - shown.num_rows

@@ -28,7 +28,8 @@ from cep_worker.spool.age import OldestAge
 from cep_worker.spool.identity import Former
 from cep_worker.spool.log import Log
 from cep_worker.watermarks import InflowWatermark
-from topology.frames import TIMESTAMP, arrow_schema
+from siddhi.column_names import TIMESTAMP
+from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
+from cep_worker.event_times import usual_timestamp
 from cep_worker.object_values import WRONG_OBJECT, unreadable_object
-from topology.frames import CURRENT, TIMESTAMP, arrow_schema
+from siddhi.column_names import TIMESTAMP
+from topology.frames import CURRENT, arrow_schema
 
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -69,8 +71,8 @@ class JsonEvents:
     """Reads JSON events of `schema`.
 
     The time of an event stands under `timestamp_key` (an attribute of type long or int, or a key of its own) or,
-    without one, under `_timestamp`; an event that has no `_timestamp` is of now. `lenient` takes a
-    missing attribute for null.
+    without one, under `_timestamp`, which may also be an attribute of type long; an event without a `_timestamp` is of
+    now. `lenient` takes a missing attribute for null.
     """
 
     def __init__(self, schema: StreamSchema, timestamp_key: str | None = None, lenient: bool = False) -> None:
@@ -78,10 +80,13 @@ class JsonEvents:
         self._arrow_schema = arrow_schema(schema)
         self._types = dict(schema.attributes)
         self._lenient = lenient
-        self._timestamp_key = timestamp_key or TIMESTAMP
-        kind = self._types.get(self._timestamp_key)
+        named = timestamp_key or usual_timestamp(schema)
+        kind = None if named is None else self._types.get(named)
         if kind not in (None, "int", "long"):
-            raise InputError("wrong-timestamp", f"{self._timestamp_key} is {kind}; a timestamp must be long or int")
+            raise InputError("wrong-timestamp", f"{named} is {kind}; a timestamp must be long or int")
+        self._time_attribute = named if named in self._types else None
+        self._time_key = named if named not in self._types else None
+        """A key of its own; where there is neither, every event is of now."""
         event: Any = self._event_type()
         self._event_class = event
         envelope: Any = msgspec.defstruct("Envelope", [("event", event)], forbid_unknown_fields=True)
@@ -127,10 +132,10 @@ class JsonEvents:
             keys[f"a{position}"] = name
             value = JSON_TYPES[kind] | None
             fields.append((f"a{position}", value, None) if self._lenient else (f"a{position}", value))
-        if self._timestamp_key not in self._types:
-            keys["t"] = self._timestamp_key
+        if self._time_key is not None:
+            keys["t"] = self._time_key
             # A key of the user's own choice must be there; `_timestamp` may be left out.
-            fields.append(("t", Long | UnsetType, UNSET) if self._timestamp_key == TIMESTAMP else ("t", Long))
+            fields.append(("t", Long | UnsetType, UNSET) if self._time_key == TIMESTAMP else ("t", Long))
         return msgspec.defstruct("Event", fields, rename=keys, forbid_unknown_fields=True, kw_only=True, gc=False)
 
     def _read_typed(self, body: bytes) -> list[Any]:
@@ -141,14 +146,9 @@ class JsonEvents:
 
     def _batch(self, events: list[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         columns = [list(map(getter, events)) for getter in self._getters]
-        if self._timestamp_key in self._types:
-            times = columns[list(self._types).index(self._timestamp_key)]
-            self._refuse_null_times(times, first_index)
-        else:
-            times = [now_ms if time is UNSET else time for time in map(attrgetter("t"), events)]
         try:
             arrays = [
-                pa.array(times, pa.int64()),
+                pa.array(self._times(events, columns, now_ms, first_index), pa.int64()),
                 pa.array(np.full(len(events), CURRENT, np.int8)),
                 *(
                     pa.array(column, field.type)
@@ -163,10 +163,24 @@ class JsonEvents:
             raise self._refusal([Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)], len(events))
         return batch
 
-    def _refuse_null_times(self, times: list[int | None], first_index: int) -> None:
+    def _times(
+        self, events: list[Any], columns: list[list[Any]], now_ms: int, first_index: int
+    ) -> Sequence[int | None]:
+        """The time of each event, whose attributes are in `columns`."""
+        if self._time_key is not None:
+            return [now_ms if time is UNSET else time for time in map(attrgetter("t"), events)]
+        if self._time_attribute is None:
+            return [now_ms] * len(events)
+        times = columns[list(self._types).index(self._time_attribute)]
+        if self._time_attribute == TIMESTAMP:
+            return [now_ms if time is None else time for time in times]
+        self._refuse_null_times(times, self._time_attribute, first_index)
+        return times
+
+    def _refuse_null_times(self, times: list[int | None], attribute: str, first_index: int) -> None:
         if None in times:
             index = times.index(None)
-            misfit = Misfit(first_index + index, self._timestamp_key, "is the event's timestamp and may not be null")
+            misfit = Misfit(first_index + index, attribute, "is the event's timestamp and may not be null")
             raise self._refusal([misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
@@ -194,8 +208,8 @@ class JsonEvents:
                     yield Misfit(index, name, problem)
             elif not self._lenient:
                 yield Misfit(index, name, f"is missing ({kind})")
-        time_key = self._timestamp_key
-        if time_key not in self._types and (time_key in event or time_key != TIMESTAMP):
+        time_key = self._time_key
+        if time_key is not None and (time_key in event or time_key != TIMESTAMP):
             problem = _value_problem("long", event[time_key]) if time_key in event else "is missing (milliseconds)"
             if event.get(time_key, 0) is None:
                 problem = "is the event's timestamp and may not be null"

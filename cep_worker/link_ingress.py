@@ -22,7 +22,8 @@ from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream, check_schema
-from topology.frames import CURRENT, KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP
+from topology.frames import CURRENT
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)

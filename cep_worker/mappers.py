@@ -19,7 +19,8 @@ from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.options import read_options
-from topology.frames import KIND, TIMESTAMP
+from siddhi.column_names import TIMESTAMP
+from topology.frames import event_rows
 
 Row = dict[str, Any]
 
@@ -28,22 +29,26 @@ _TEXT_DELIMITER = b"\n~~~~~~~~~~\n"
 
 
 class SinkMapperOptions(msgspec.Struct, frozen=True):
-    """`payload` is a template in which `{{attribute}}` stands for a value (`{{_timestamp}}` for the time)."""
+    """`payload` is a template in which `{{attribute}}` stands for a value (`{{_timestamp}}`, unless there is such an
+    attribute, for the time)."""
 
     payload: str = ""
 
 
 class SinkMapper:
-    """How the events of one stream are written."""
+    """How the events of one stream are written: their attributes, and their times as `_timestamp` if `timed`."""
 
-    def __init__(self, content_type: str, write: Callable[[Row], bytes], join: Callable[[list[bytes]], bytes]) -> None:
+    def __init__(
+        self, content_type: str, write: Callable[[Row], bytes], join: Callable[[list[bytes]], bytes], timed: bool
+    ) -> None:
         self.content_type = content_type
         self._write = write
         self._join = join
+        self._timed = timed
 
     def events(self, batch: pa.RecordBatch) -> list[bytes]:
         """Each event by itself."""
-        return [self._write(row) for row in batch.drop_columns([KIND]).to_pylist()]
+        return [self._write(row) for row in event_rows(batch, self._timed)]
 
     def joined(self, batch: pa.RecordBatch) -> bytes:
         """All events of `batch` (not empty) as one payload."""
@@ -62,10 +67,10 @@ def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> Sin
             raise ConfigError(f"{where}: payload does not go with ndjson; use json or text")
         return _templated(kind, Template(options.payload, schema, where, escape=kind == "json"))
     if kind == "json":
-        return SinkMapper("application/json", _enveloped, _join_json)
+        return SinkMapper("application/json", _enveloped, _join_json, timed=False)
     if kind == "ndjson":
-        return SinkMapper("application/x-ndjson", msgspec.json.encode, _join_lines)
-    return SinkMapper("text/plain; charset=utf-8", _as_text, _TEXT_DELIMITER.join)
+        return SinkMapper("application/x-ndjson", msgspec.json.encode, _join_lines, timed=True)
+    return SinkMapper("text/plain; charset=utf-8", _as_text, _TEXT_DELIMITER.join, timed=False)
 
 
 class Template:
@@ -90,12 +95,11 @@ class Template:
 
 def _templated(kind: str, template: Template) -> SinkMapper:
     if kind == "json":
-        return SinkMapper("application/json", template.fill, _join_json)
-    return SinkMapper("text/plain; charset=utf-8", template.fill, _join_lines)
+        return SinkMapper("application/json", template.fill, _join_json, timed=True)
+    return SinkMapper("text/plain; charset=utf-8", template.fill, _join_lines, timed=True)
 
 
 def _enveloped(row: Row) -> bytes:
-    del row[TIMESTAMP]
     return msgspec.json.encode({"event": row})
 
 
@@ -108,7 +112,6 @@ def _join_lines(events: list[bytes]) -> bytes:
 
 
 def _as_text(row: Row) -> bytes:
-    del row[TIMESTAMP]
     lines = (
         f'{name}:"{value}"' if isinstance(value, str) else f"{name}:{_plain_text(value)}" for name, value in row.items()
     )

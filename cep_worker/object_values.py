@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from siddhi.column_names import attribute_name
 from siddhi.nesting import DEEPEST, ObjectError, read_object
 
 WRONG_JSON = f"must be JSON with at most {DEEPEST} lists and maps within each other"
@@ -26,5 +27,5 @@ def unreadable_object(batch: pa.RecordBatch) -> tuple[int, str] | None:
         if pa.types.is_binary(field.type):
             for row, value in enumerate(column.to_pylist()):
                 if value is not None and not is_readable(value):
-                    return row, field.name
+                    return row, attribute_name(field.name)
     return None

@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
+from cep_worker.event_times import USUAL_TIMESTAMP, timestamp_among
 from cep_worker.json_events import EventsRefusedError, JsonEvents
 from cep_worker.table_readers import read_csv, read_parquet
-from topology.frames import TIMESTAMP
 
 CHUNK_BYTES = 1_048_576
 LONGEST_LINE_BYTES = 16_777_216
-USUAL_TIMESTAMP = "ts"
 
 Now = Callable[[], int]
 """Gives the time for events that have none, in milliseconds."""
@@ -116,7 +115,7 @@ def _line_reader(text: bytes, schema: StreamSchema, timestamp_field: str | None)
 
 
 def _usual_timestamp(first_event: bytes, schema: StreamSchema) -> str | None:
-    """`ts` when the first event has such a key and the stream no such attribute."""
+    """`ts` when that is where the first event has its time."""
     try:
         event = msgspec.json.decode(first_event)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -125,8 +124,8 @@ def _usual_timestamp(first_event: bytes, schema: StreamSchema) -> str | None:
         event = event[0]
     if isinstance(event, dict) and isinstance(event.get("event"), dict):
         event = event["event"]
-    has_own = isinstance(event, dict) and USUAL_TIMESTAMP in event and TIMESTAMP not in event
-    return USUAL_TIMESTAMP if has_own and USUAL_TIMESTAMP not in dict(schema.attributes) else None
+    has_usual = isinstance(event, dict) and timestamp_among(event, schema) == USUAL_TIMESTAMP
+    return USUAL_TIMESTAMP if has_usual else None
 
 
 def _read_json(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str | None) -> Iterator[pa.RecordBatch]:

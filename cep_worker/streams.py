@@ -15,7 +15,7 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
-from topology.frames import KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP, column_name
 
 Attributes = tuple[tuple[str, str], ...]
 
@@ -97,7 +97,7 @@ def column_order(offered: Attributes, wanted: Attributes) -> list[str] | None:
     The attributes are the same but for their order."""
     if offered == wanted:
         return None
-    return [TIMESTAMP, KIND, *(name for name, _ in wanted)]
+    return [TIMESTAMP, KIND, *(column_name(name) for name, _ in wanted)]
 
 
 def check_schema(offered: StreamSchema, defined: StreamSchema) -> None:

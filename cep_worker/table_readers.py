@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from topology.frames import ARROW_TYPES, CURRENT, TIMESTAMP, arrow_schema
+from cep_worker.event_times import timestamp_among
+from siddhi.column_names import TIMESTAMP
+from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
 
 Now = Callable[[], int]
 
@@ -81,9 +83,7 @@ def _time_column(names: Sequence[str], schema: StreamSchema, asked: str | None, 
         if asked not in names:
             raise InputError("wrong-timestamp", f"{file}: there is no column {asked} for the timestamp")
         return asked
-    if TIMESTAMP in names:
-        return TIMESTAMP
-    return "ts" if "ts" in names and "ts" not in dict(schema.attributes) else None
+    return timestamp_among(names, schema)
 
 
 def _wanted(names: Sequence[str], schema: StreamSchema, time_column: str | None, file: Path) -> list[str]:
@@ -105,7 +105,9 @@ def _event_batch(
         times = pa.array(np.full(count, now_ms, np.int64))
     else:
         times = _fitted(rows, time_column, "long", file, first_row)
-        if times.null_count:
+        if time_column == TIMESTAMP and TIMESTAMP in dict(schema.attributes):
+            times = times.fill_null(now_ms)  # it is there for itself, and may be null
+        elif times.null_count:
             row = first_row + pc.index(times.is_null(), True).as_py()
             raise InputError("bad-events", f"{file}: row {row}: {time_column} is the timestamp and may not be null")
     kinds = pa.array(np.full(count, CURRENT, np.int8))

@@ -21,7 +21,7 @@ import pyarrow as pa
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp, Schema
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.batch import KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.column import ARROW_TYPES
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
@@ -213,7 +213,7 @@ def record_batch(schema: Schema, events: Sequence[Mapping[str, Any]]) -> pa.Reco
     for place, (_, type_) in enumerate(schema.attributes):
         items = [_value(event["data"][place], type_) for event in events]
         arrays.append(pa.array(items, ARROW_TYPES[type_]))
-    return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *schema.names()])
+    return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *map(column_name, schema.names())])
 
 
 def _value(item: Any, type_: AttributeType) -> Any:

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from cep_common.errors import DecodeError
 from cep_common.link_messages import StreamSchema
+from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
 
-TIMESTAMP = "_timestamp"
-KIND = "_kind"
 CURRENT = 0
 """`_kind` of an ordinary event; the others stay inside the engine."""
 
@@ -31,9 +30,9 @@ ARROW_TYPES = {
 
 
 def arrow_schema(stream: StreamSchema) -> pa.Schema:
-    """`_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes by name."""
+    """`_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes (`column_name`)."""
     fields = [pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False)]
-    fields += [pa.field(name, ARROW_TYPES[kind]) for name, kind in stream.attributes]
+    fields += [pa.field(column_name(name), ARROW_TYPES[kind]) for name, kind in stream.attributes]
     return pa.schema(fields)
 
 
@@ -84,6 +83,15 @@ def _field(metadata: Any, table: int, place: int) -> int:
         return 0
     offset: int = struct.unpack_from("<H", metadata, vtable + entry)[0]
     return table + offset if offset else 0
+
+
+def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]]:
+    """The events as people know them: attributes by name, and the time first, under `_timestamp`, if `timed`. An
+    attribute that is called so stands there instead."""
+    dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
+    shown = batch.drop_columns(dropped)
+    rows: list[dict[str, Any]] = shown.rename_columns(list(map(attribute_name, shown.schema.names))).to_pylist()
+    return rows
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

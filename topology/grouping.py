@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from query_plan.model import Grouping, GroupingKind
+from siddhi.column_names import column_name
 from topology.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")
@@ -77,7 +78,9 @@ def share_rows(
         case GroupingKind.SHUFFLE | GroupingKind.ORIGIN:
             return [(turn, batch)]
         case GroupingKind.FIELDS:
-            owners = key_hashes(batch.column(grouping.key)) % instances
+            if grouping.key is None:
+                raise ValueError("fields are grouped by a key")
+            owners = key_hashes(batch.column(column_name(grouping.key))) % instances
             masks: Iterable[tuple[int, BoolArray]] = ((index, owners == index) for index in range(instances))
         case GroupingKind.EXPRESSION | GroupingKind.RANGES:
             if keys is None:

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from siddhi.column_names import TIMESTAMP
 from topology.bundle import Bundle
 from topology.errors import TopologyError
-from topology.frames import TIMESTAMP, concatenate, decode_batch, encode_batch
+from topology.frames import concatenate, decode_batch, encode_batch
 from topology.link import END_OF_TIME, NO_WATERMARK
 
 Order = npt.NDArray[np.int64]

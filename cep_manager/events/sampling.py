@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import EventFilter
-from topology.frames import ARROW_TYPES, KIND
+from siddhi.column_names import KIND, column_name
+from topology.frames import ARROW_TYPES, event_rows
 
 LARGEST_WHOLE = 2**53
 LONGEST_TEXT = 1_000
@@ -35,9 +36,11 @@ class Filter:
     def __init__(self, wanted: EventFilter, schema: pa.Schema) -> None:
         """Raises BadRequestError for an attribute that is none, or a value that is none of its type."""
         self._wanted = wanted
-        if wanted.attribute not in schema.names or wanted.attribute == KIND:
+        own = column_name(wanted.attribute)
+        self._column = own if own in schema.names else wanted.attribute  # the time, where no attribute is called so
+        if self._column not in schema.names or self._column == KIND:
             raise BadRequestError(f"the stream has no attribute {wanted.attribute[:80]!r} to filter by")
-        type_ = schema.field(wanted.attribute).type
+        type_ = schema.field(self._column).type
         name = _NAMES[type_]
         if pa.types.is_binary(type_) or (wanted.operator == "contains" and not pa.types.is_string(type_)):
             raise BadRequestError(
@@ -50,7 +53,7 @@ class Filter:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The events that pass; null never does."""
-        column = batch.column(self._wanted.attribute)
+        column = batch.column(self._column)
         if self._wanted.operator == "contains":
             return batch.filter(pc.match_substring(column, self._wanted.value, ignore_case=True))
         return batch.filter(_COMPARE[self._wanted.operator](column, self._value))
@@ -83,7 +86,7 @@ def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
 
 def as_events(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
-    return [{name: _told(value) for name, value in row.items()} for row in batch.drop_columns([KIND]).to_pylist()]
+    return [{name: _told(value) for name, value in row.items()} for row in event_rows(batch)]
 
 
 def _told(value: Any) -> Any:

@@ -22,7 +22,8 @@ from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
-from topology.frames import KIND, TIMESTAMP, arrow_schema
+from siddhi.column_names import KIND, TIMESTAMP, attribute_name
+from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 
@@ -158,9 +159,9 @@ class _RdbmsWriter:
 
     def _rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         column = self._options.timestamp_column
-        names = [column if name == TIMESTAMP else name for name in batch.schema.names]
-        kept = [name for name in names if name not in ("", KIND)]
-        rows: list[dict[str, Any]] = batch.rename_columns(names).select(kept).to_pylist()
+        shown = batch.drop_columns([KIND] if column else [KIND, TIMESTAMP])
+        names = [column if name == TIMESTAMP else attribute_name(name) for name in shown.schema.names]
+        rows: list[dict[str, Any]] = shown.rename_columns(names).to_pylist()
         return rows
 
     def _try(self, call: Callable[[Connection], T], stopping: threading.Event) -> T:
@@ -197,6 +198,9 @@ def rdbms_sink(context: SinkContext) -> Sink:
     options = read_options(RdbmsOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
         raise ConfigError(f"{context.where()}: attributes are columns; leave @map out")
+    if options.timestamp_column in dict(context.schema.attributes):
+        advice = "is an attribute, which has that column itself; choose another name"
+        raise ConfigError(f"{context.where()}: timestamp.column: {options.timestamp_column} {advice}")
     try:
         url = sqlalchemy.make_url(options.url)
         if options.password_file:

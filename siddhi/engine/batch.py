@@ -13,8 +13,6 @@ from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
-TIMESTAMP = "_timestamp"
-KIND = "_kind"
 _CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
 """The kinds of current rows, cut to size."""
 

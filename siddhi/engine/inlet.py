@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from siddhi.column_names import TIMESTAMP, column_name
 from siddhi.engine.arrays import Int64Array, filled
-from siddhi.engine.batch import TIMESTAMP, EventBatch
+from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import ARROW_TYPES, Column, viewed_numbers
 from siddhi.engine.record_reader import FEW, RecordReader, null_timestamp
 from siddhi.engine.string_demand import StringDemand
@@ -149,8 +150,8 @@ class Inlet:
         self._reader: RecordReader | None = None
 
     def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
-        """The columns of `records` for the attributes of the stream, found by name, and the rows' `_timestamp`, or
-        `now_ms` for all when there is none.
+        """The columns of `records` for the attributes of the stream, found by name (`column_name`), and the rows'
+        `_timestamp`, or `now_ms` for all when there is none.
 
         `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
         type, `null-timestamp` when an event has no time.
@@ -226,10 +227,12 @@ class Inlet:
         return self._layout
 
     def _found(self, schema: pa.Schema, name: str, type_: AttributeType) -> _Place:
-        place = schema.get_field_index(name)
+        column = column_name(name)
+        place = schema.get_field_index(column)
         if place < 0:
+            hint = None if column == name else f"its column is called {column}"
             raise SiddhiRuntimeError(
-                Problem("missing-attribute", f"a batch for stream '{self.stream}' has no attribute '{name}'")
+                Problem("missing-attribute", f"a batch for stream '{self.stream}' has no attribute '{name}'", hint)
             )
         actual, target = schema.field(place).type, ARROW_TYPES[type_]
         if actual != target and not _castable(actual, target):

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import KIND, TIMESTAMP, EventBatch
+from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import ARROW_TYPES, numpy_buffer, viewed
 from siddhi.engine.record_kernels import (
     ARROW_ARRAY_FIELDS,
@@ -31,15 +32,16 @@ _import_from_c = pa.RecordBatch._import_from_c
 
 
 class Outlet:
-    """Makes record batches of one schema: `_timestamp`, `_kind`, then `attributes` in this order."""
+    """Makes record batches of one schema: `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`."""
 
     def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._pool = pool
         fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
-        self.schema = pa.schema([*fields, *(pa.field(name, ARROW_TYPES[type_]) for name, type_ in attributes.items())])
+        fields += [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()]
+        self.schema = pa.schema(fields)
         self._written = AttributeType.OBJECT not in attributes.values()
         self._columns = [
-            (name, type_, line * PLAN_BYTES) for line, (name, type_) in enumerate(attributes.items(), start=len(fields))
+            (name, type_, line * PLAN_BYTES) for line, (name, type_) in enumerate(attributes.items(), start=2)
         ]
         size = len(self.schema)
         self._plan = bytearray(size * PLAN_BYTES)

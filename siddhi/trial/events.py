@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from siddhi.analysis.model import Schema
-from siddhi.engine.batch import TIMESTAMP
+from siddhi.column_names import TIMESTAMP, column_name
 from siddhi.engine.column import ARROW_TYPES
 from siddhi.errors import did_you_mean
 from siddhi.language.ast import AttributeType
@@ -30,7 +30,7 @@ def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBat
     arrays = [pa.array([timestamp], pa.int64())]
     for (name, type_), value in zip(schema.attributes, values, strict=True):
         arrays.append(pa.array([_value(value, type_, name)], ARROW_TYPES[type_]))
-    return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *schema.names()])
+    return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *map(column_name, schema.names())])
 
 
 def _by_name(data: dict[str, Any], schema: Schema) -> list[Any]:

@@ -15,7 +15,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery, Schema, StateMachine
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.batch import KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime, HeldState
 from siddhi.errors import SiddhiError, did_you_mean
@@ -240,7 +240,7 @@ def _state(held: HeldState) -> TrialState:
 
 
 def _rows(batch: pa.RecordBatch, schema: Schema, after: int) -> Iterator[TrialRow]:
-    columns = [_told(batch.column(name)) for name in schema.names()]
+    columns = [_told(batch.column(column_name(name))) for name in schema.names()]
     kinds = batch.column(KIND).to_pylist()
     for place, stamp in enumerate(batch.column(TIMESTAMP).to_pylist()):
         yield TrialRow(after, stamp, [column[place] for column in columns], kinds[place] != CURRENT)

@@ -105,6 +105,32 @@ def test_ndjson_and_json_are_read_with_their_own_or_the_usual_timestamp(tmp_path
     assert rows(text(tmp_path, "b.json", f'[{{"event":{own}}}]')) == [[(5, "UA", 1, 1.0)]]
 
 
+STAMPED = StreamSchema("S", (("_timestamp", "long"), ("a", "int")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("s.csv", "a,_timestamp\n1,5\n2,\n"),
+        ("s.ndjson", '{"_timestamp":5,"a":1}\n{"_timestamp":null,"a":2}'),
+        ("s.json", '[{"_timestamp":5,"a":1},{"_timestamp":null,"a":2}]'),
+    ],
+)
+def test_an_attribute_called_timestamp_is_also_the_time_of_its_event(tmp_path: Path, name: str, content: str) -> None:
+    batches = read_events(str(text(tmp_path, name, content)), STAMPED, lambda: NOW)
+    assert [row for batch in batches for row in values(batch)] == [(5, 5, 1), (NOW, None, 2)]
+
+
+def test_the_time_may_stand_elsewhere_than_in_an_attribute_called_so(tmp_path: Path) -> None:
+    file = parquet(tmp_path, _timestamp=[5], a=[1], at=[9])
+    assert [values(batch) for batch in read_events(str(file), STAMPED, lambda: NOW, "at")] == [[(9, 5, 1)]]
+    named = StreamSchema("S", (("_timestamp", "string"), ("a", "int")))
+    lines = text(tmp_path, "s.ndjson", '{"_timestamp":"five","a":1,"ts":9}')
+    assert [values(batch) for batch in read_events(str(lines), named, lambda: NOW)] == [[(9, "five", 1)]]
+    table = text(tmp_path, "s.csv", "_timestamp,a\nfive,1\n")
+    assert [values(batch) for batch in read_events(str(table), named, lambda: NOW)] == [[(NOW, "five", 1)]]
+
+
 def test_a_wrong_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
     good = '{"carrier":"UA","delay":1,"price":1}'
     file = text(tmp_path, "a.ndjson", f"{good}\n\n\n{good}\n" + good.replace("1", '"1"', 1))

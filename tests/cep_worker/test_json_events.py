@@ -69,6 +69,26 @@ def test_the_time_comes_from_the_event_or_from_now(body: bytes, key: str | None,
 
 
 @pytest.mark.parametrize(
+    ("kind", "key", "value", "row"),
+    [
+        ("long", None, b"5", (5, 5)),
+        ("long", None, b"null", (9, None)),
+        ("long", "_timestamp", b"5", (5, 5)),
+        ("int", None, b"5", (9, 5)),
+        ("int", "_timestamp", b"5", (5, 5)),
+        ("string", None, b'"5"', (9, "5")),
+    ],
+)
+def test_a_long_attribute_called_timestamp_is_also_the_time(
+    kind: str, key: str | None, value: bytes, row: tuple[Any, ...]
+) -> None:
+    schema = StreamSchema("Stamped", (("_timestamp", kind),))
+    assert read(b'{"_timestamp":' + value + b"}", schema, timestamp_key=key) == [row]
+    assert refused(b"{}", schema, timestamp_key=key).details == (Misfit(0, "_timestamp", f"is missing ({kind})"),)
+    assert read(b"{}", schema, lenient=True, timestamp_key=key)[0] == (9, None)
+
+
+@pytest.mark.parametrize(
     ("body", "misfit"),
     [
         (b'{"n":1}', Misfit(0, "t", "is missing (long)")),

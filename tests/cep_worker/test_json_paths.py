@@ -66,6 +66,12 @@ def test_any_value_is_a_string_or_an_object_and_texts_are_what_they_read_as() ->
     assert read(nulls, "$", paths, schema) == [(9, None, None, None, None, None)]
 
 
+def test_an_attribute_called_timestamp_is_also_the_time() -> None:
+    schema = StreamSchema("S", (("_timestamp", "long"), ("_kind", "string")))
+    paths = (("_timestamp", "at"), ("_kind", "what"))
+    assert read(b'{"at": "5", "what": "x"}', "$", paths, schema) == [(5, 5, "x")]
+
+
 def test_the_time_may_stand_in_an_attribute() -> None:
     assert read(ONE, timestamp_key="volume") == [(100, "wso2", 56.5, 100)]
 

@@ -50,6 +50,25 @@ def test_a_payload_is_filled_for_each_event() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "options", "text"),
+    [
+        ("json", {}, b'{"event":{"_timestamp":77,"_kind":"k"}}'),
+        ("ndjson", {}, b'{"_timestamp":77,"_kind":"k"}\n'),
+        ("text", {}, b'_timestamp:77,\n_kind:"k"'),
+        ("text", {"payload": "{{_kind}} at {{_timestamp}}"}, b"k at 77\n"),
+    ],
+)
+def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
+    kind: str, options: dict[str, str], text: bytes
+) -> None:
+    schema = StreamSchema("Alerts", (("_timestamp", "long"), ("_kind", "string")))
+    columns = {"_timestamp": 5, "_kind": 0, "`_timestamp`": 77, "`_kind`": "k"}
+    batch = pa.RecordBatch.from_pylist([columns], schema=arrow_schema(schema))
+    connector = Connector("Alerts", "file", {}, kind, options)
+    assert sink_mapper(connector, schema, default="json").joined(batch) == text
+
+
+@pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
         ("xml", {}, "unknown type of mapper; known for sinks: json, ndjson, text"),

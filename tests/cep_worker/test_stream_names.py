@@ -91,6 +91,8 @@ def test_every_event_stream_is_listed_once() -> None:
 def test_columns_are_chosen_by_name_only_when_their_order_differs() -> None:
     assert column_order(AB, AB) is None
     assert column_order(AB, BA) == ["_timestamp", "_kind", "b", "a"]
+    named = (("a", "int"), ("_timestamp", "long"))
+    assert column_order(named, named[::-1]) == ["_timestamp", "_kind", "`_timestamp`", "a"]
 
 
 def test_a_schema_in_another_order_fits() -> None:

@@ -19,6 +19,7 @@ from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
 from cep_worker.client import EventSender, fetch_schema
 from query_plan.examination import Compiled, examine
+from siddhi.column_names import KIND, TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language import ast
@@ -26,7 +27,7 @@ from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 from siddhi.testing import Case, record_batch
 from topology.event_listener import EventListener
-from topology.frames import CURRENT, KIND, TIMESTAMP
+from topology.frames import CURRENT
 
 DEPLOY_TIMEOUT_S = 60.0
 RESULT_TIMEOUT_MS = 20_000

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from flights_reference import FLIGHTS, Row
 
-from topology.frames import KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP
 
 PLAN_FILE = FLIGHTS / "KnockOnDelays.siddhiql"
 PLAN = "KnockOnDelays"

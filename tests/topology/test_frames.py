@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cep_common.errors import DecodeError
 from cep_common.link_messages import StreamSchema
-from topology.frames import ARROW_TYPES, arrow_schema, concatenate, decode_batch, encode_batch
+from topology.frames import ARROW_TYPES, arrow_schema, concatenate, decode_batch, encode_batch, event_rows
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(max_size=5),
@@ -43,6 +43,28 @@ def test_a_streams_schema_begins_with_time_and_kind_and_knows_every_type() -> No
     assert [field.nullable for field in SCHEMA] == [False, False] + [True] * len(ARROW_TYPES)
     with pytest.raises(KeyError, match="decimal"):
         arrow_schema(StreamSchema("S", (("a", "decimal"),)))
+
+
+def test_attributes_called_as_the_columns_of_every_batch_stand_beside_these() -> None:
+    schema = arrow_schema(StreamSchema("S", (("_timestamp", "string"), ("_kind", "long"), ("a", "int"))))
+    rows = [
+        {"_timestamp": 5, "_kind": 0, "`_timestamp`": "five", "`_kind`": 7, "a": 1},
+        {"_timestamp": 6, "_kind": 0, "`_timestamp`": None, "`_kind`": None, "a": 2},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+    assert decode_batch(encode_batch(batch), schema, 2, trusted=False).to_pylist() == rows
+    assert event_rows(batch) == event_rows(batch, timed=False)
+    assert event_rows(batch) == [
+        {"_timestamp": "five", "_kind": 7, "a": 1},
+        {"_timestamp": None, "_kind": None, "a": 2},
+    ]
+
+
+def test_events_are_told_with_their_times_or_without_and_never_with_their_kinds() -> None:
+    schema = arrow_schema(StreamSchema("S", (("a", "int"),)))
+    batch = pa.RecordBatch.from_pylist([{"_timestamp": 5, "_kind": 0, "a": 1}], schema=schema)
+    assert event_rows(batch) == [{"_timestamp": 5, "a": 1}]
+    assert event_rows(batch, timed=False) == [{"a": 1}]
 
 
 @given(ROWS)

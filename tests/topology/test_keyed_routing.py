@@ -16,7 +16,7 @@ from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.frames import ARROW_TYPES, CURRENT
+from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
 from topology.stages.settings import StageSettings
 
 PLAN = """@Plan:name('P') @Plan:dist(publisherParallelism='2')
@@ -112,6 +112,36 @@ def test_each_key_has_one_owner_and_its_events_stay_in_order(type_: str, key: st
 
     check()
     assert len(set().union(*owners.values())) > 1, "the keys are spread"
+
+
+STAMPED = """@Plan:name('P')
+@Import('S:1.0.0') define stream S (_timestamp long, _kind string);
+@Export('Out:1.0.0') define stream Out (_timestamp long, _kind string, n long);
+@name('filter') from S[_timestamp > 0] select * insert into Filtered;
+@name('keyed') @dist(parallel='3') partition with ({key} of Filtered) begin
+from Filtered select _timestamp, _kind, count() as n insert into Out; end;"""
+
+
+@pytest.mark.parametrize(
+    "key", ["_timestamp", "_kind", "_timestamp % 5", "_timestamp < 5 as 'a' or _timestamp > 4 as 'b'"]
+)
+def test_keys_may_be_called_as_the_columns_of_batches(key: str) -> None:
+    running = InProcessTopology(write_xml(build(analyse(parse(STAMPED.format(key=key))))), StageSettings())
+    running.open(0)
+    schema = running.topology.streams["S"]
+    events = [
+        {"_timestamp": 100 + number, "_kind": CURRENT, "`_timestamp`": number, "`_kind`": f"k{number}"}
+        for number in range(10)
+    ]
+    for start in (0, 5):
+        batch = pa.RecordBatch.from_pylist(events[start : start + 5], schema=arrow_schema(schema))
+        running.send("S", batch, 100 + start)
+    running.finish(200)
+    assert len([name for name in running.taken if name.startswith("keyed#")]) > 1
+    out = sorted(row for _, row in running.out)
+    assert [row[:3] for row in out] == [(100 + number, number, f"k{number}") for number in range(1, 10)]
+    if key in ("_timestamp", "_kind"):
+        assert {row[3] for row in out} == {1}
 
 
 def test_of_a_hundred_thousand_keys_each_is_seen_by_exactly_one_instance_and_none_is_lost() -> None:

@@ -8,9 +8,10 @@ from topology_builders import KEY
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
+from siddhi.column_names import KIND, TIMESTAMP
 from siddhi.language.parser import parse
 from topology.bundle import Bundle
-from topology.frames import CURRENT, KIND, TIMESTAMP
+from topology.frames import CURRENT
 from topology.model import Topology
 from topology.stages.processor import Processor
 from topology.stages.settings import StageSettings

@@ -39,6 +39,16 @@ def test_what_is_told_says_where_when_and_what_without_the_event_kind() -> None:
     assert sampler.take() == ()
 
 
+def test_an_attribute_called_as_the_time_is_told_in_its_place() -> None:
+    schema = arrow_schema(StreamSchema("Late", (("_timestamp", "string"), ("_kind", "int"))))
+    row = {"_timestamp": NOW_MS, "_kind": CURRENT, "`_timestamp`": "five", "`_kind`": 7}
+    batch = pa.RecordBatch.from_pylist([row], schema=schema)
+    sampler = sampling()
+    sampler.note("lateness#1", "in", Bundle("a#0", "a#0", 0, batches=(("Late", batch),)), NOW_MS, 0)
+    (event,) = sampler.take()
+    assert json.loads(event.event) == {"_timestamp": "five", "_kind": 7}
+
+
 def test_a_share_is_kept_over_many_small_bundles() -> None:
     sampler = sampling(percent=10)
     for second in range(50):

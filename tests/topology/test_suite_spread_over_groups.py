@@ -17,12 +17,13 @@ from in_process_topology import InProcessTopology, Row, rows
 from query_plan.examination import Compiled, examine
 from query_plan.members import Member, members
 from siddhi.analysis.analyser import analyse
+from siddhi.column_names import KIND
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 from siddhi.testing import Case, load_cases, record_batch
-from topology.frames import CURRENT, KIND
+from topology.frames import CURRENT
 from topology.stages.settings import StageSettings
 
 SUITE = Path(__file__).parents[1] / "conformance" / "cases.jsonl.xz"

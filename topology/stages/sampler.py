@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cep_common.task_messages import SampledEvent, SampleOrder
 from topology.bundle import Bundle
-from topology.frames import KIND
+from topology.frames import event_rows
 
 Direction = Literal["in", "out"]
 
@@ -98,7 +98,7 @@ class Sampler:
 def _told(batch: pa.RecordBatch, count: int) -> list[str]:
     """`count` events from all over `batch`, as JSON."""
     places = pa.array([place * batch.num_rows // count for place in range(count)], pa.int64())
-    rows = batch.take(places).drop_columns([KIND]).to_pylist()
+    rows = event_rows(batch.take(places))
     return [_cut(json.dumps(row, ensure_ascii=False, default=_as_text)) for row in rows]
 
 

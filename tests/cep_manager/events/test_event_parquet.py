@@ -47,6 +47,14 @@ def test_values_are_told_as_the_stream_types_them() -> None:
     ]
 
 
+def test_an_attribute_may_be_called_as_the_time_is() -> None:
+    file = file_of(_timestamp=["five", None], _kind=[1, 2])
+    assert rows(file, ("_timestamp", "string"), ("_kind", "int")) == [
+        {"_timestamp": "five", "_kind": 1},
+        {"_timestamp": None, "_kind": 2},
+    ]
+
+
 def test_a_file_without_an_attribute_names_it_and_what_there_is() -> None:
     with pytest.raises(EventFileError, match="no column delay; its columns are tailnum, late"):
         read_parquet(file_of(tailnum=["N1"], late=[1]), ATTRIBUTES)

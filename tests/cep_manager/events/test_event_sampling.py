@@ -57,6 +57,17 @@ def test_a_filter_that_cannot_be_is_refused(attribute: str, operator: str, value
         Filter(EventFilter(attribute, operator, value), SCHEMA)  # type: ignore[arg-type]
 
 
+def test_an_attribute_called_as_the_time_is_shown_and_filtered_in_its_place() -> None:
+    schema = arrow_schema(StreamSchema("S", (("_timestamp", "string"), ("_kind", "long"))))
+    columns = ("_timestamp", "_kind", "`_timestamp`", "`_kind`")
+    rows = pa.RecordBatch.from_pylist(
+        [dict(zip(columns, row, strict=True)) for row in ((1, 0, "a", 7), (2, 0, "b", 8))], schema=schema
+    )
+    for attribute, value in (("_timestamp", "b"), ("_kind", "8")):
+        passed = Filter(EventFilter(attribute, "eq", value), schema).apply(rows)
+        assert as_events(passed) == [{"_timestamp": "b", "_kind": 8}]
+
+
 def test_an_allowance_grows_with_time_and_never_beyond_a_second() -> None:
     allowance = Allowance(10, 0)
     assert [allowance.take(100, 0), allowance.take(1, 99), allowance.take(5, 300), allowance.take(100, 60_000)] == [

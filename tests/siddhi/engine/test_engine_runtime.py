@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.batch import KIND, TIMESTAMP
+from siddhi.column_names import KIND, TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.seal import sealed, unsealed
 from siddhi.engine.snapshot import read_snapshot

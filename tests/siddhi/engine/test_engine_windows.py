@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.batch import TIMESTAMP
+from siddhi.column_names import TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 

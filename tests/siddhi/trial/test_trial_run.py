@@ -53,6 +53,16 @@ def test_every_row_tells_after_which_event_it_came() -> None:
     assert (row.after, row.timestamp, row.values) == (3, START_MS + 2_000, [1, 9])
 
 
+def test_attributes_may_be_called_as_the_time_and_the_kind_of_events() -> None:
+    text = """@Plan:name('Trial') define stream S (_timestamp long, _kind string); define table T (_timestamp long);
+    from S select _timestamp + 1 as _timestamp, _kind insert into O; from S select _timestamp insert into T;"""
+    result = tried(TrialEvent("S", {"_timestamp": 5, "_kind": "x"}), TrialEvent("S", [6, "y"]), text=text)
+    (first, second) = output(result, "stream", "O").rows
+    assert (first.timestamp, first.values) == (START_MS, [6, "x"])
+    assert (second.timestamp, second.values) == (START_MS + 1_000, [7, "y"])
+    assert [row.values for row in output(result, "table", "T").rows] == [[5], [6]]
+
+
 def test_partial_matches_are_told_whenever_their_number_changes() -> None:
     result = tried(a("x", 1), a("y", 2), b("z", 0), b("x", 9), wait_ms=120_000)
     told = [(change.after, change.query, change.count) for change in result.partial_matches]

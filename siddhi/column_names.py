@@ -1,0 +1,27 @@
+"""The columns of record batches: what each is called, inside the engine, on the wire and in files of results.
+
+A batch has a column with the times of its events, one with their kinds, and one for each attribute of the stream.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TIMESTAMP: Final = "_timestamp"
+"""int64: the time of each event in milliseconds."""
+KIND: Final = "_kind"
+"""int8: `siddhi.engine.kinds`; 0 for events outside of an app."""
+
+# A name in back-quotes may hold anything but those, so that no attribute is called like one of these columns.
+_COLUMNS: Final = {name: f"`{name}`" for name in (TIMESTAMP, KIND)}
+_ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
+
+
+def column_name(attribute: str) -> str:
+    """The column of `attribute`: called as it is, but in back-quotes where every batch has such a column anyway."""
+    return _COLUMNS.get(attribute, attribute)
+
+
+def attribute_name(column: str) -> str:
+    """The attribute that stands in `column`, which is neither the times nor the kinds; undoes `column_name`."""
+    return _ATTRIBUTES.get(column, column)
