@@ -51,7 +51,6 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
     PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),
-    PlanCheck(bindings.attributes_leave_room, (bindings.RESERVED_ATTRIBUTE,)),
     PlanCheck(groups.names_are_not_reserved, (groups.RESERVED_NAME,)),
     PlanCheck(groups.element_names_are_unique, (groups.DUPLICATE_NAME,)),
     PlanCheck(groups.stage_names_are_unique, (groups.DUPLICATE_NAME,)),

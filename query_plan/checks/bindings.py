@@ -14,7 +14,6 @@ from siddhi.analysis import model
 from siddhi.language import ast
 
 _EVENT_STREAM = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+\.[0-9]+\.[0-9]+", re.ASCII)
-_RESERVED_ATTRIBUTES = ("_timestamp", "_kind")
 
 IMPORT_EMPTY = error_rule("import-empty", "`@Import` names no event stream", "write `@Import('Name:1.0.0')`")
 EXPORT_EMPTY = error_rule("export-empty", "`@Export` names no event stream", "write `@Export('Name:1.0.0')`")
@@ -44,9 +43,6 @@ READ_UNPRODUCED = error_rule(
 )
 EXPORTED_UNPRODUCED = error_rule(
     "exported-stream-not-produced", "a stream is exported that nobody writes", "let a query insert into it"
-)
-RESERVED_ATTRIBUTE = error_rule(
-    "reserved-attribute", "an attribute is called `_timestamp` or `_kind`, which every event has", "rename it"
 )
 IMPORTED_UNREAD = warning_rule(
     "imported-stream-unread", "a stream is imported that no query reads", "take the annotation out"
@@ -194,18 +190,6 @@ def results_go_somewhere(plan: Survey) -> Iterator[Finding]:
             )
 
 
-def attributes_leave_room(plan: Survey) -> Iterator[Finding]:
-    """Event batches carry columns of their own."""
-    for name, stream in plan.app.streams.items():
-        for attribute in _RESERVED_ATTRIBUTES:
-            if attribute in stream.schema:
-                yield RESERVED_ATTRIBUTE.broken(
-                    f"{name} has an attribute {attribute}, which every event has already",
-                    "rename the attribute",
-                    _attribute_span(stream, attribute) or _selected_span(plan, name, attribute),
-                )
-
-
 def _cep4_annotations(app: ast.App) -> Iterator[tuple[ast.StreamDefinition, ast.Annotation]]:
     for definition in app.definitions:
         if isinstance(definition, ast.StreamDefinition):
@@ -235,23 +219,3 @@ def _definition_span(plan: Survey, stream: str) -> ast.Span | None:
 def _annotated(plan: Survey, stream: str, names: tuple[str, ...]) -> str:
     binding = _binding(plan, stream, names)
     return f"@{binding.name}" if binding else "the annotation"
-
-
-def _selected_span(plan: Survey, stream: str, attribute: str) -> ast.Span | None:
-    """Where the query that defines `stream` selects the attribute; its output where it selects all there are."""
-    for query in (query for element in plan.app.elements for query in queries_of(element)):
-        if (query.output.kind, query.output.target) == (model.TargetKind.STREAM, stream):
-            selected = (query.syntax.selection.attributes if query.syntax.selection else None) or ()
-            return next((one.span for one in selected if _output_name(one) == attribute), query.syntax.output.span)
-    return None
-
-
-def _output_name(selected: ast.OutputAttribute) -> str | None:
-    if selected.name is None and isinstance(selected.expression, ast.Attribute):
-        return selected.expression.name
-    return selected.name
-
-
-def _attribute_span(stream: model.AnalysedStream, attribute: str) -> ast.Span | None:
-    attributes = stream.syntax.attributes if stream.syntax else ()
-    return next((one.span for one in attributes if one.name == attribute), None)

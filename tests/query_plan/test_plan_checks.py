@@ -107,6 +107,15 @@ def test_a_type_that_no_worker_has_is_told_what_may_be_meant(written: str, hint:
     assert [one.hint for one in findings] == [hint]
 
 
+def test_attributes_may_be_called_as_the_columns_of_batches() -> None:
+    text = """@Plan:name('X') @Import('S:1.0.0') define stream S (_timestamp long, a int);
+    @Export('O:1.0.0') define stream O (_timestamp long, a int, _kind string);
+    from S[a > 1] select _timestamp, a insert into M; from M select _timestamp, a, 'x' as _kind insert into O;"""
+    assert examine(text).findings == ()
+    plan = build(analyse(parse(text)))
+    assert [one.name for one in plan.publisher.streams[0].attributes] == ["_timestamp", "a", "_kind"]
+
+
 def test_a_plan_with_warnings_only_is_built() -> None:
     plan = build(analyse(parse("@Plan:name('P') define stream A (k int); from A select * insert into B;")))
     assert [stream.id for stream in plan.receiver.streams] == ["A"]
