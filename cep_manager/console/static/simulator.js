@@ -18,7 +18,7 @@ const single = document.getElementById("single");
 single.addEventListener("submit", async (submitted) => {
   submitted.preventDefault();
   const event = Object.fromEntries([...single.querySelectorAll("[data-name]")].map((field) => [field.dataset.name, typed(field)]));
-  const time = document.getElementById("field-time").value;
+  const time = document.getElementById("field-time")?.value; // an attribute may be called as the time is
   if (time) {
     event._timestamp = Date.parse(`${time}Z`);
   }

@@ -14,6 +14,7 @@ const value = document.getElementById("tail-value");
 const attribute = document.getElementById("tail-attribute");
 const operator = document.getElementById("tail-operator");
 const attributes = JSON.parse(rows.dataset.attributes);
+const timed = attributes.every(([name]) => name !== "_timestamp"); // an attribute that is called so stands in its place
 let wanted = true; // until somebody stops it
 let source = null; // the server-sent events
 let looking = 0; // counts up whenever asking again must end
@@ -130,7 +131,8 @@ function show(report) {
 }
 
 function rowOf(event) {
-  return html("tr", "", html("td", "nowrap", timeElement(event._timestamp)), ...attributes.map(([name, type]) => cell(event[name], type)));
+  const time = timed ? [html("td", "nowrap", timeElement(event._timestamp))] : [];
+  return html("tr", "", ...time, ...attributes.map(([name, type]) => cell(event[name], type)));
 }
 
 function cell(content, type) {

@@ -6,19 +6,20 @@ const FRACTION = new Set(["float", "double"]);
 
 /**
  * The events in `text`, a JSON object a line: {stream, data, timestamp?}, or flat with the attributes beside `stream`; without
- * `stream` it is for the stream `otherwise`. Throws Error that names the line.
+ * `stream` it is for the stream `otherwise`. `streams` ({name, attributes}) tell whose attribute `_timestamp` is. Throws Error that
+ * names the line.
  */
-export function readEvents(text, otherwise) {
+export function readEvents(text, otherwise, streams) {
   const events = [];
   text.split("\n").forEach((line, at) => {
     if (line.trim()) {
-      events.push(readEvent(line, at + 1, otherwise));
+      events.push(readEvent(line, at + 1, otherwise, streams));
     }
   });
   return events;
 }
 
-function readEvent(line, number, otherwise) {
+function readEvent(line, number, otherwise, streams) {
   let written;
   try {
     written = JSON.parse(line);
@@ -28,21 +29,25 @@ function readEvent(line, number, otherwise) {
   if (written === null || typeof written !== "object" || Array.isArray(written)) {
     throw new Error(`Line ${number} must be a JSON object such as {"stream": "…", "data": {…}}`);
   }
-  const { stream = otherwise, data, timestamp, _timestamp, ...rest } = written;
-  const event = { stream: String(stream ?? ""), data: data ?? rest };
-  const time = timestamp ?? _timestamp;
+  const { stream = otherwise, data, timestamp, ...rest } = written;
+  const flat = apart(rest, streams.find((one) => one.name === stream));
+  const event = { stream: String(stream ?? ""), data: data ?? flat.data };
+  const time = timestamp ?? flat.timestamp;
   return time === undefined || time === null ? event : { ...event, timestamp: time };
 }
 
 /** `count` events of `stream` ({name, attributes}) as lines; texts are of few, so that they meet again. */
-export function generate(stream, count, random = Math.random) {
+export function generate(stream, count, random = Math.random, now = Date.now()) {
   return Array.from({ length: count }, () => {
-    const data = Object.fromEntries(stream.attributes.map(([name, type]) => [name, valueOf(name, type, random)]));
+    const data = Object.fromEntries(stream.attributes.map(([name, type]) => [name, valueOf(name, type, random, now)]));
     return JSON.stringify({ stream: stream.name, data });
   });
 }
 
-function valueOf(name, type, random) {
+function valueOf(name, type, random, now) {
+  if (name === "_timestamp" && type === "long") {
+    return now; // it is the event's time as well
+  }
   if (type === "string") {
     return `${name}-${1 + Math.floor(random() * 3)}`;
   }
@@ -58,7 +63,7 @@ function valueOf(name, type, random) {
 /** The events of a file, as lines: CSV by the name's end, with a line of names first, else JSON, an object a line or a list. */
 export function fromFile(name, text, stream) {
   const rows = eventsOf(name, text, stream);
-  const lines = rows.slice(0, MOST_FROM_FILE).map((row) => JSON.stringify(stream && row.stream === undefined ? { stream: stream.name, ...apart(row) } : row));
+  const lines = rows.slice(0, MOST_FROM_FILE).map((row) => JSON.stringify(stream && row.stream === undefined ? { stream: stream.name, ...apart(row, stream) } : row));
   return { lines, count: rows.length };
 }
 
@@ -74,9 +79,12 @@ function fromJson(text) {
   return text.split("\n").filter((line) => line.trim()).map((line) => JSON.parse(line));
 }
 
-function apart(row) {
-  const { _timestamp, ...data } = row;
-  return _timestamp === undefined ? { data } : { data, timestamp: _timestamp };
+/** The attributes of `row` and the event's time, which is under `_timestamp`; an attribute of `stream` may be called so. */
+function apart(row, stream) {
+  const { _timestamp, ...others } = row;
+  const type = stream?.attributes.find(([name]) => name === "_timestamp")?.[1];
+  const data = type === undefined ? others : row;
+  return _timestamp === undefined || (type ?? "long") !== "long" ? { data } : { data, timestamp: _timestamp };
 }
 
 function fromCsv(text, stream) {

@@ -78,7 +78,7 @@ export class TryOut {
     const { events, stream, wait, run, results } = this.#parts;
     let read;
     try {
-      read = readEvents(events.value, stream.value);
+      read = readEvents(events.value, stream.value, this.#streams());
     } catch (error) {
       this.#tell("bad", error.message);
       return;
