@@ -23,6 +23,13 @@ EVENTS = [
     {"carrier": None, "dep_delay": 62},
     {"carrier": "AA", "dep_delay": None},
 ]
+STAMPED = """@Plan:name('Stamped')
+@Import('S:1.0.0') define stream S (_timestamp long, a int);
+@Export('O:1.0.0') define stream O (_timestamp long, a int, at long);
+@name('kept') from S[a > 1] select _timestamp, a insert into Kept;
+@name('keyed') partition with (_timestamp of Kept) begin
+from Kept select _timestamp, a, eventTimestamp() as at insert into O; end;
+"""
 
 
 def cep(system: LocalSystem, *arguments: str, stdin: str | None = None) -> Result:
@@ -77,6 +84,28 @@ def test_events_from_a_file_and_from_standard_input_come_out_of_listen(system: L
     heard = [json.loads(line) for line in printed.splitlines()]
     assert [(event["carrier"], event["dep_delay"]) for event in heard] == [("UA", 61), (None, 62)] * 2
     assert all(isinstance(event["_timestamp"], int) for event in heard)
+
+
+def test_events_of_a_plan_with_an_attribute_timestamp_come_out_with_it(system: LocalSystem, tmp_path: Path) -> None:
+    (tmp_path / "stamped.siddhiql").write_text(STAMPED, encoding="utf-8")
+    (tmp_path / "events.csv").write_text("a,_timestamp\n1,1000\n2,2000\n3,3000\n", encoding="utf-8")
+    deployed = cep(system, "deploy", str(tmp_path / "stamped.siddhiql"), "--wait", "60")
+    assert deployed.exit_code == 0, deployed.stderr
+    command = [sys.executable, "-m", "cep_cli", "listen", "Stamped/O", "--count", "2", "--timeout", "20"]
+    listener = subprocess.Popen(  # noqa: S603 - our own command
+        [*command, "--manager", system.client.url], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        _until_subscribed(system, 0, "Stamped/O")
+        sent = cep(system, "send", "S", str(tmp_path / "events.csv"))
+        printed, _ = listener.communicate(timeout=30)
+    finally:
+        listener.kill()
+        listener.wait()
+
+    assert sent.exit_code == 0, sent.stderr
+    heard = [json.loads(line) for line in printed.splitlines()]
+    assert heard == [{"_timestamp": at, "a": at // 1000, "at": at} for at in (2000, 3000)]
 
 
 def test_a_file_with_a_wrong_line_is_refused_by_line_and_attribute(system: LocalSystem, tmp_path: Path) -> None:
@@ -135,14 +164,14 @@ def test_what_is_not_there_is_said(system: LocalSystem) -> None:
         assert "no plan named Nothing" in result.stderr
 
 
-def _until_subscribed(system: LocalSystem, before: int) -> None:
+def _until_subscribed(system: LocalSystem, before: int, stream: str = f"{PLAN}/Late") -> None:
     deadline = time.monotonic() + 20
-    while _subscriptions(system) == before:
+    while _subscriptions(system, stream) == before:
         assert time.monotonic() < deadline, "the listener did not subscribe"
         time.sleep(0.05)
 
 
-def _subscriptions(system: LocalSystem) -> int:
-    """How many listeners of late flights the worker's log tells of."""
+def _subscriptions(system: LocalSystem, stream: str = f"{PLAN}/Late") -> int:
+    """How many listeners of the stream the worker's log tells of."""
     log = (system.folder / "worker.log").read_text(encoding="utf-8")
-    return log.count(f"listener subscribed: stream={PLAN}/Late")
+    return log.count(f"listener subscribed: stream={stream}")
