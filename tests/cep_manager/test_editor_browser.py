@@ -149,6 +149,18 @@ def test_tabs_are_moved_by_keyboard(page: Browser) -> None:
     assert page.evaluate("document.getElementById('panel-problems').hidden")
 
 
+def test_events_may_have_an_attribute_called_as_their_time(page: Browser) -> None:
+    selection = "select _timestamp, eventTimestamp() as at"
+    write(page, f"@Plan:name('T') define stream S (_timestamp long); from S {selection} insert into T;")
+    page.until("document.getElementById('verdict').textContent.startsWith('T can be deployed')")
+    page.evaluate("document.getElementById('tab-try').click()")
+    page.evaluate('document.getElementById(\'try-events\').value = \'{"stream": "S", "_timestamp": 86400005}\'')
+    page.evaluate("document.getElementById('try-run').click()")
+    page.until("document.getElementById('try-told').textContent.startsWith('1 events ran through')", within_s=40)
+    results = str(page.evaluate("document.getElementById('try-results').textContent"))
+    assert results.count("86400005") + results.count("86,400,005") >= 2
+
+
 def test_a_plan_is_tried_out_and_what_users_write_stays_text(page: Browser) -> None:
     text = "@Plan:name('T') define stream S (a string); from every x=S -> y=S select x.a as a insert into T;"
     write(page, text)

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from browser import CHROMIUM, Browser
 from free_ports import free_port
 from manager_world import FakeView, World
 
+from cep_common.ids import SUPER_TENANT
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
 from cep_manager.web import create_app
@@ -80,6 +82,41 @@ def test_one_event_is_sent_as_its_stream_types_it(chromium: Browser, address: st
     ((name, body, kind, _),) = view.sent
     assert (name, kind) == ("Arrivals:1.0.0", "application/x-ndjson")
     assert body == b'{"tailnum":"N1","delay":12345678901234567,"_timestamp":1767225600250}'
+    assert chromium.problems == []
+
+
+STAMPED = (("_timestamp", "long"), ("tailnum", "string"))
+
+
+@pytest.fixture
+def stamped(view: FakeView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stream has an attribute that is called as the time of its events."""
+    streams = tuple(msgspec.structs.replace(one, attributes=STAMPED) for one in view.event_streams(SUPER_TENANT))
+    monkeypatch.setattr(view, "event_streams", lambda _: streams)
+
+
+@pytest.mark.usefixtures("stamped")
+def test_an_attribute_called_as_the_time_is_sent_and_shown_in_its_place(
+    chromium: Browser, address: str, view: FakeView
+) -> None:
+    chromium.problems.clear()
+    chromium.open(f"{address}/events/imported/Arrivals:1.0.0")
+    chromium.evaluate("document.getElementById('single-example').click()")
+    now_ms = int(str(chromium.evaluate("document.querySelector('[data-name=_timestamp]').value")))
+    assert now_ms > 1_700_000_000_000
+    chromium.evaluate("document.querySelector('[data-name=_timestamp]').value = '5'")
+    chromium.evaluate("document.querySelector('[data-name=tailnum]').value = 'N1'")
+    chromium.evaluate("document.querySelector('#single .primary').click()")
+    chromium.until("document.getElementById('single-told').textContent.startsWith('Accepted by worker-1')")
+    ((_, body, _, _),) = view.sent
+    assert body == b'{"_timestamp":5,"tailnum":"N1"}'
+    chromium.open(f"{address}/events/exported/KnockOns:1.0.0")
+    chromium.until("document.getElementById('tail-told').textContent === 'that was all'")
+    heads = "[...document.querySelectorAll('.tail th')].map((one) => one.textContent).join()"
+    assert chromium.evaluate(heads) == "_timestamp long,tailnum string"
+    cells = "[...document.querySelector('#tail-rows tr').cells].map((one) => one.textContent).join()"
+    assert "<b>x</b>" in str(chromium.evaluate(cells))
+    assert chromium.evaluate("document.querySelector('#tail-rows tr').cells.length") == 2
     assert chromium.problems == []
 
 
