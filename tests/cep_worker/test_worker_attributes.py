@@ -146,3 +146,13 @@ def test_a_sink_feeds_the_same_stream_of_another_worker(world: World) -> None:
     publisher.send("O", RESULTS)
     until(lambda: len(receiver.rows()) >= len(IN), receiver, publisher)
     assert receiver.rows() == [(70, 5, "x", 1), (71, None, None, 2)]
+
+
+def test_a_plan_feeds_another_one_with_the_time_and_the_attribute(world: World) -> None:
+    fed = (StreamBinding("Fed", "O:1.0.0", ATTRIBUTES[::-1]),)
+    world.start(STAMPED, msgspec.structs.replace(STAMPED, key=PlanKey(-1234, "Other"), imported=fed, exported=()))
+    receiver = world.connected_receiver("Fed")
+    publisher = world.publisher(STAMPED).open()
+    publisher.send("O", RESULTS)
+    until(lambda: len(receiver.rows()) >= len(IN), receiver, publisher)
+    assert receiver.rows() == [(70, 1, "x", 5), (71, 2, None, None)]
