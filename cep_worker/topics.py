@@ -88,7 +88,9 @@ class Feed:
         former, self._route = self._route, self._find()
         if former is not None and (self._route is None or self._route.inflows != former.inflows):
             former.leave()
-        if self._route is not None and (former is None or self._route.inflows != former.inflows):
+        if self._route is None:
+            self._give_up()
+        elif former is None or self._route.inflows != former.inflows:
             self._route.join(now_ms)
 
     def has_room(self) -> bool:
@@ -110,7 +112,7 @@ class Feed:
 
     def retry(self, now_ms: int) -> None:
         """There may be room again."""
-        while self._waiting and (self._route is None or self._route.has_room()):
+        while self._waiting and self._route is not None and self._route.has_room():
             if not self._take(*self._waiting[0], now_ms):
                 return
             self._waiting.popleft()
@@ -130,11 +132,7 @@ class Feed:
         if self._route is not None:
             self._route.leave()
             self._route = None
-        if self._waiting:
-            logger.error("events lost, their way has ended: %s to=%s events=%d", self.part,
-                         self.subscription.stream.schema.stream, self.waiting_events())  # fmt: skip
-        while self._waiting:
-            self._waiting.popleft()[2].settle()
+        self._give_up()
 
     def _fit(self) -> bool:
         """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
@@ -163,6 +161,13 @@ class Feed:
             return self._make_route(self._source, self._offered, self.subscription.stream)
         except InputError:  # its plan is not active
             return None
+
+    def _give_up(self) -> None:
+        if self._waiting:
+            logger.error("events lost, their way has ended: %s to=%s events=%d", self.part,
+                         self.subscription.stream.schema.stream, self.waiting_events())  # fmt: skip
+        while self._waiting:
+            self._waiting.popleft()[2].settle()
 
     def _take(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> bool:
         """True when the batch has been dealt with; False when it must wait."""

@@ -146,7 +146,7 @@ def test_a_problem_is_over_when_events_go_their_way_again(desk: Desk) -> None:
     assert desk.topics.problems() == {}
 
 
-@pytest.mark.parametrize("end", ["subscription", "publisher"])
+@pytest.mark.parametrize("end", ["subscription", "publisher", "activity"])
 def test_whoever_ends_leaves_and_what_waited_is_given_up(
     desk: Desk, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,6 +156,9 @@ def test_whoever_ends_leaves_and_what_waited_is_given_up(
     desk.give()
     if end == "publisher":
         desk.topics.end_publisher(desk.publisher)
+    elif end == "activity":
+        desk.route = None
+        desk.topics.reroute(1)
     else:
         desk.topics.end_subscription(desk.subscription)
         desk.topics.reroute(1)

@@ -84,6 +84,12 @@ from Counts select key, events update or insert into Totals set Totals.events = 
 @info(name='telling') @dist(execGroup='counting') from Counts select key, number, events insert into Answers;
 """
 
+RELAYED = """@Import('Passed:1.0.0') define stream Passed (key string, number long);
+@Export('Relayed:1.0.0') @sink(type='file', file.uri='Relayed.ndjson') define stream Answers (key string, number long);
+@info(name='relaying')
+from Passed[number > 0] select key, number insert into Answers;
+"""
+
 PLANS = (
     ChaosPlan("Passed", PASSED, answer=lambda row: row["number"], answers=list),
     ChaosPlan("Windowed", WINDOWED, answer=lambda row: row["total"], answers=_sums),
@@ -91,3 +97,11 @@ PLANS = (
     ChaosPlan("Joined", JOINED, answer=lambda row: row["number"], answers=list),
     ChaosPlan("Counted", COUNTED, lambda row: row["events"], answers=lambda numbers: list(range(1, len(numbers) + 1))),
 )
+
+FED = (ChaosPlan("Relayed", RELAYED, answer=lambda row: row["number"], answers=list),)
+"""What another plan gives comes at least once, whatever both promise."""
+
+
+def plans_of(delivery: str) -> tuple[ChaosPlan, ...]:
+    """All plans that can keep what `delivery` promises."""
+    return PLANS if delivery == "exactly-once" else PLANS + FED

@@ -22,7 +22,7 @@ from pathlib import Path
 from chaos_faults import FAULTS, Fault
 from chaos_feeder import Feeder, merged
 from chaos_ledger import Verdict, judge, rates
-from chaos_plans import PLANS, ChaosPlan
+from chaos_plans import ChaosPlan, plans_of
 from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
 from two_hosts import two_hosts
@@ -68,17 +68,22 @@ class Chaos:
     kinds: tuple[Fault, ...] = FAULTS
     times_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
+    @property
+    def plans(self) -> tuple[ChaosPlan, ...]:
+        """Those that chaos is let loose on."""
+        return plans_of(self.delivery)
+
     def run(self) -> Outcome:
         """Everything has been done, and judged."""
         chance = random.Random(self.seed)  # noqa: S311 - repeatable, nothing secret
         with two_hosts() as network, ChaosSystem(self.folder, network, Ports.free()) as system:
-            for plan in PLANS:
+            for plan in self.plans:
                 system.client().deploy(plan.deployed(self.delivery), replace=False)
             system.until(lambda: self._all_connected(system))
             feeders = {name: Feeder(name, url, system.token) for name, url in system.worker_urls().items()}
             for feeder in feeders.values():
                 feeder.start()
-            progress = Progress([system.folder / name for name in feeders], [plan.name for plan in PLANS])
+            progress = Progress([system.folder / name for name in feeders], [plan.name for plan in self.plans])
             self._flowing_since_s(progress, feeders)
             for number in range(self.faults):
                 time.sleep(chance.uniform(*QUIET_S))
@@ -123,7 +128,7 @@ class Chaos:
             # For each plan and worker the time up to which its events have been answered.
             reached_s = [
                 feeder.accepted_s(progress.newest(plan.name, name))
-                for plan in PLANS
+                for plan in self.plans
                 for name, feeder in feeders.items()
             ]
             if now_s - min(reached_s) > late_s:
@@ -137,7 +142,7 @@ class Chaos:
         deadline_s = time.monotonic() + SETTLE_S
         while True:
             verdicts = [judge(plan, both if plan.name == "Joined" else ticks, system.results(plan.name))
-                        for plan in PLANS]  # fmt: skip
+                        for plan in self.plans]  # fmt: skip
             if not sum(one.lost for one in verdicts) or time.monotonic() > deadline_s:
                 break
             time.sleep(1)
@@ -152,7 +157,7 @@ class Chaos:
         def connected(plan: ChaosPlan) -> bool:
             return bool(system.answer(lambda client: client.plan(plan.name)["status"]["connected"]))
 
-        return all(connected(plan) for plan in PLANS)
+        return all(connected(plan) for plan in self.plans)
 
 
 def say(text: str) -> None:
