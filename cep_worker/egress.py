@@ -32,7 +32,7 @@ from cep_worker.config import EgressConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
-from cep_worker.streams import EventStream, StreamDirectory, column_order
+from cep_worker.streams import EventStream, StreamDirectory, column_order, reordered
 from cep_worker.waiting import WaitingBatch, WaitingQueue
 from topology.link import NO_WATERMARK, Outbox, PendingFrame
 
@@ -130,8 +130,10 @@ class _Tap:
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._order is None:
             self._listener.append(batch, body, receipt)
+        elif (ordered := reordered(batch, self._order)) is not None:
+            self._listener.append(ordered, None, receipt)
         else:
-            self._listener.append(batch.select(self._order), None, receipt)
+            receipt.settle()
         self._egress.pump_later(self._listener)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:

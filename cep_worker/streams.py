@@ -8,14 +8,19 @@ streams of the tenant who says it, never those of another one.
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from siddhi.column_names import KIND, TIMESTAMP, column_name
+
+logger = logging.getLogger(__name__)
 
 Attributes = tuple[tuple[str, str], ...]
 
@@ -98,6 +103,16 @@ def column_order(offered: Attributes, wanted: Attributes) -> list[str] | None:
     if offered == wanted:
         return None
     return [TIMESTAMP, KIND, *(column_name(name) for name, _ in wanted)]
+
+
+def reordered(batch: pa.RecordBatch, order: list[str]) -> pa.RecordBatch | None:
+    """`batch` with its columns in `order`; None, and a word in the log, for one that lacks some of them: it is of a
+    topology whose plan has been edited since, and has nowhere to go."""
+    if set(order) <= set(batch.schema.names):
+        return batch.select(order)
+    logger.error("results have nowhere to go, their plan has changed: events=%d columns=%s", batch.num_rows,
+                 ",".join(batch.schema.names))  # fmt: skip
+    return None
 
 
 def check_schema(offered: StreamSchema, defined: StreamSchema) -> None:

@@ -12,6 +12,7 @@ from cep_worker.in_memory import topic_of
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.topics import Publisher, Topics
+from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ class InMemorySink:
         self._topics = topics
         self._publisher = publisher
         self._where = where
+        self._schema = arrow_schema(publisher.offered)
         self._closed = False
         self._given_up = 0
         self.dropped_events = 0
@@ -31,10 +33,13 @@ class InMemorySink:
         return self._closed or self._publisher.has_room()
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
-        if self._closed:
-            self._given_up += batch.num_rows
-            logger.error("events lost, their sink has ended: %s events=%d", self._where, batch.num_rows)
-        self._publisher.offer(batch, body, receipt, frame)
+        if not self._closed and batch.schema.equals(self._schema):
+            self._publisher.offer(batch, body, receipt, frame)
+            return
+        why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
+        logger.error("events lost, %s: %s events=%d", why, self._where, batch.num_rows)
+        self._given_up += batch.num_rows
+        receipt.settle()
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         self._publisher.commit(group, receipt)

@@ -19,7 +19,7 @@ from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
-from cep_worker.streams import column_order
+from cep_worker.streams import column_order, reordered
 from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble
 
@@ -42,8 +42,10 @@ class _Tap:
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._order is None:
             self._sink.offer(batch, body, receipt, frame)
+        elif (ordered := reordered(batch, self._order)) is not None:
+            self._sink.offer(ordered, None, receipt, frame)
         else:
-            self._sink.offer(batch.select(self._order), None, receipt, frame)
+            receipt.settle()
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         self._sink.commit(group, receipt)

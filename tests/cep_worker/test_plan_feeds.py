@@ -287,6 +287,22 @@ def test_attributes_at_places_of_other_types_do_not_meet(world: World) -> None:
     assert last_error(world, "KnockOnDelays") == "", "who publishes has done nothing wrong"
 
 
+def test_a_sink_in_memory_survives_results_of_the_plan_before_it_was_edited(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = StreamBinding("Alerts", "Alerts", (*ALERTS, ("origin", "string")))
+    edited = msgspec.structs.replace(publishing(in_memory("late")), epoch=8, exported=(more,))
+    world.start(publishing(in_memory("late")), subscribing(in_memory("late", stream="In")))
+    former = world.publisher(PLAN).open()
+    world.manager.deploy(edited, subscribing(in_memory("late", stream="In"), more.attributes))
+    until(lambda: any(report.epoch == 8 for report in world.reports()), former)
+    former.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: not former.link.outbox.pending, former)
+    assert "events lost, the attributes of their stream have changed: @sink(type='inMemory')" in caplog.text
+    assert world.worker is not None
+    assert world.worker.failure is None
+
+
 @pytest.mark.parametrize(
     ("sink", "problem"),
     [
@@ -318,3 +334,22 @@ def test_a_full_disk_holds_events_back_until_there_is_room(make_world: Callable[
     assert "Escalation" in {one["plan"] for one in world.health()["plans"] if one["last_error"]}
     world.manager.deploy(PLAN)
     until(lambda: not publisher.link.outbox.pending, publisher)
+
+
+def test_a_listener_of_plans_in_several_orders_survives_results_of_one_before_it_was_edited(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both plans define the same attributes, each in its own order; one of them had fewer before."""
+    more = (*ALERTS, ("origin", "string"))
+    first = DeployedPlan(PlanKey(KEY.tenant, "A"), 1, (), (StreamBinding("Out", "Alerts:1.0.0", more[::-1]),))
+    second = msgspec.structs.replace(PLAN, epoch=8, exported=(StreamBinding("Alerts", "Alerts:1.0.0", more),))
+    world.start(first, PLAN)
+    former = world.publisher().open()
+    world.manager.deploy(first, second)
+    until(lambda: {report.epoch for report in world.reports()} == {1, 8}, former)
+    world.listener("Alerts:1.0.0")  # in the order of the first plan
+    former.send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: not former.link.outbox.pending, former)
+    assert "results have nowhere to go, their plan has changed: events=1" in caplog.text
+    assert world.worker is not None
+    assert world.worker.failure is None
