@@ -221,8 +221,7 @@ class DataPlane:
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
         self._topics.tick(now_ms)
-        if self._plan_feeds.tick(now_ms):
-            self._topics.reroute(now_ms)
+        self._plan_feeds.tick(now_ms)
         self._retry(now_ms)
         self._snapshot(now_ms)
         if now_ms - self._given_back_ms >= GIVE_BACK_MS:

@@ -71,30 +71,29 @@ class PlanFeeds:
         holds after the next reroute of the topics."""
         imported = {(plan.key, bound): None for plan in importing for bound in plan.imported if _named(bound)}
         exported = {(plan.key, bound): None for plan in exporting for bound in plan.exported if _named(bound)}
-        for gone in self._subscriptions.keys() - imported.keys():
+        for gone in [one for one in self._subscriptions if one not in imported]:
             self._topics.end_subscription(self._subscriptions.pop(gone))
-        for left in self._publishers.keys() - exported.keys():
+        for left in [one for one in self._publishers if one not in exported]:
             publisher = self._publishers.pop(left)
             publisher.former = True
             self._former[left] = (publisher, now_ms)
-        for key, bound in imported.keys() - self._subscriptions.keys():
+        for key, bound in [one for one in imported if one not in self._subscriptions]:
             stream = EventStream(_schema(key, bound), (PlanStream(key, bound),))
             self._subscriptions[key, bound] = self._topics.subscribe(_topic(key, bound), stream)
-        for key, bound in exported.keys() - self._publishers.keys():
+        for key, bound in [one for one in exported if one not in self._publishers]:
             kept = self._former.pop((key, bound), None)
             made = kept[0] if kept else self._topics.publish(_topic(key, bound), _schema(key, bound), (key,))
             made.former = False
             self._publishers[key, bound] = made
         self._tap()
 
-    def tick(self, now_ms: int) -> bool:
-        """Time passes; True when publishers have ended."""
+    def tick(self, now_ms: int) -> None:
+        """Time passes: publishers of which nothing can come any more end."""
         ended = [bound for bound, (_, since_ms) in self._former.items() if now_ms - since_ms >= FINISHING_MS]
         for bound in ended:
             self._topics.end_publisher(self._former.pop(bound)[0])
         if ended:
             self._tap()
-        return bool(ended)
 
     def taps(self, key: PlanKey, stream: str) -> tuple[_Tap, ...]:
         """What takes the events of an exported stream for other plans."""

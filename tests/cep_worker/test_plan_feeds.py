@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from worker_world import ALERTS, KEY, PLAN, FakeReceiver, World, alerts, until
+from worker_world import ALERTS, KEY, PLAN, FakeReceiver, World, alerts, lonely_topics, until
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamBinding, TenantLimit
 from cep_worker.config import InflowConfig, SpoolConfig
+from cep_worker.plan_feeds import FINISHING_MS, PlanFeeds
+from cep_worker.receipts import Receipt
 
 NEXT = DeployedPlan(
     key=PlanKey(KEY.tenant, "Escalation"),
@@ -161,6 +163,29 @@ def test_a_plan_that_waits_for_another_says_for_which(
     )
     receiver = linked(world, "LateOnes")
     until(lambda: not last_error(world, "KnockOnDelays"), receiver, publisher)
+
+
+def test_the_way_of_a_former_definition_ends_when_nothing_can_come_of_it_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = lonely_topics()
+    feeds = PlanFeeds(topics)
+    more = StreamBinding("Alerts", "Alerts:1.0.0", (*ALERTS, ("origin", "string")))
+    feeds.apply([PLAN], [NEXT], 0)
+    feeds.apply([msgspec.structs.replace(PLAN, exported=(more,))], [NEXT], 1_000)
+    settled: list[int] = []
+
+    def give() -> str:
+        caplog.clear()
+        (tap,) = feeds.taps(KEY, "Alerts")
+        tap.offer(alerts((1, "UA", 10)), None, Receipt(1, lambda: settled.append(1)))
+        return caplog.text
+
+    feeds.tick(1_000 + FINISHING_MS - 1)
+    assert give() == ""
+    feeds.tick(1_000 + FINISHING_MS)
+    assert "results have nowhere to go, the plan has changed: of=KnockOnDelays[-1234]/Alerts events=1" in give()
+    assert settled == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 import sqlalchemy
 import zmq
-from worker_world import ALERTS, KEY, alerts, lonely_topics, now_ms, until
+from worker_world import KEY, alerts, now_ms, sink_context, until
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import Sink
 from cep_worker.sinks.registry import make_sink
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
@@ -40,21 +39,7 @@ class Desk:
 
     def sink(self, **options: str) -> Sink:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
-        schema = StreamSchema("Alerts", ALERTS)
-        context = SinkContext(
-            connector,
-            "Plan",
-            schema,
-            "Alerts:1.0.0",
-            "worker-1",
-            100,
-            self._reactor,
-            self._context,
-            lambda: None,
-            KEY.tenant,
-            lonely_topics(),
-        )
-        self._sinks.append(make_sink(context))
+        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
         return self._sinks[-1]
 
     def offer(self, sink: Sink, *late: int, frame: FrameId | None = None) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import zmq
-from worker_world import ALERTS, KEY, alerts, lonely_topics, until
+from worker_world import KEY, alerts, sink_context, until
 
-from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
-from cep_worker.sinks.base import SinkContext
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
@@ -50,20 +48,7 @@ class Desk:
         self._reactor = Reactor()
         self._unsettled = 0
         connector = Connector("Alerts", "file", {}, "", {})
-        schema = StreamSchema("Alerts", ALERTS)
-        surroundings = SinkContext(
-            connector,
-            "Plan",
-            schema,
-            "Alerts:1.0.0",
-            "worker-1",
-            100,
-            self._reactor,
-            context,
-            lambda: None,
-            KEY.tenant,
-            lonely_topics(),
-        )
+        surroundings = sink_context(connector, self._reactor, context)
         self.where = surroundings.where()
         self.sink = ThreadedSink(surroundings, self.writer)
 

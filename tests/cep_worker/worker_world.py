@@ -19,6 +19,7 @@ from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.messages import (
+    Connector,
     DeployedPlan,
     EndpointAssigned,
     EndpointRegistered,
@@ -49,7 +50,9 @@ from cep_worker.config import (
     WorkerConfig,
 )
 from cep_worker.main import Worker
+from cep_worker.reactor import Reactor
 from cep_worker.route import Route
+from cep_worker.sinks.base import SinkContext
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.tenant_limits import RateLimit
 from cep_worker.topics import Topics
@@ -78,8 +81,25 @@ def now_ms() -> int:
 
 
 def lonely_topics() -> Topics:
-    """Topics to which nobody subscribes."""
+    """Topics whose subscribers have no inflows."""
     return Topics(lambda source, offered, _: Route(source, offered.attributes, (), RateLimit()), Upkeep(), now_ms)
+
+
+def sink_context(connector: Connector, reactor: Reactor, context: zmq.Context[Any]) -> SinkContext:
+    """What a sink of the stream `Alerts` gets that has no worker around it."""
+    return SinkContext(
+        connector=connector,
+        plan="Plan",
+        schema=StreamSchema("Alerts", ALERTS),
+        event_stream="Alerts:1.0.0",
+        worker="worker-1",
+        waiting_rows=100,
+        reactor=reactor,
+        zmq_context=context,
+        room=lambda: None,
+        tenant=KEY.tenant,
+        topics=lonely_topics(),
+    )
 
 
 def departures(
