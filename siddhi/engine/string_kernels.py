@@ -44,8 +44,9 @@ def _word(address, size, end):  # type: ignore[no-untyped-def]
 @kernel_part
 def _tag(address, size, end, head):  # type: ignore[no-untyped-def]
     """What stands above the code in the slot of the `size` bytes at `address`, of which `head` are the first eight."""
-    mixed = (head ^ (np.uint64(size) * _MIX_B)) * _MIX_A
+    mixed = head * _MIX_A
     if size > _SHORT:
+        mixed ^= np.uint64(size) * _MIX_B
         for done in range(_SHORT, size, 8):
             mixed ^= mixed >> _HALF
             mixed = (mixed ^ _word(address + done, size - done, end)) * _MIX_A
@@ -101,6 +102,36 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
     return np.int64(count)
 
 
+@kernel_part
+def _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slots_at, mask, codes_at):  # type: ignore[no-untyped-def]
+    """Writes the codes of the strings from `row` on, up to the first that is null, long, empty, or neither in its first
+    place of the table nor in the one behind; returns its row, or `rows`.
+
+    A loop of its own, because it is where nearly all strings pass: what is seldom would take its registers.
+    """
+    last = data_end - _SHORT
+    stop = np.int64(offset_at(offsets_at + 4 * (first + row)))
+    while row < rows:
+        place = first + row
+        start, stop = stop, np.int64(offset_at(offsets_at + 4 * place + 4))
+        address, size = data_at + start, stop - start
+        null = valid_at != 0 and not (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1
+        if null or size <= 0 or size > _SHORT or address > last:
+            break
+        head = word_at(address) & _ALL_BYTES >> np.uint64(64 - 8 * size)
+        tag = _mixed_tag(head * _MIX_A, size)
+        slot_at = slots_at + 16 * _place_of(tag, mask)
+        told = np.int64(word_at(slot_at))
+        if told >> 32 != tag or word_at(slot_at + 8) != head:
+            slot_at = slots_at + 16 * ((_place_of(tag, mask) + 1) & mask)
+            told = np.int64(word_at(slot_at))
+            if told >> 32 != tag or word_at(slot_at + 8) != head:
+                break
+        set_word(codes_at + 8 * row, told & _CODE_BITS)
+        row += 1
+    return row
+
+
 @state_kernel
 def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots, starts, heap, count, codes):  # type: ignore[no-untyped-def]
     """Writes the codes of the strings from row `begin` on into `codes`; returns (rows done, strings in the pool).
@@ -112,42 +143,35 @@ def encode_strings(offsets_at, data_at, data_end, valid_at, first, begin, slots,
     slots_at, codes_at = np.int64(slots.ctypes.data), np.int64(codes.ctypes.data)  # an index costs more each time
     mask = len(slots) - 1
     far = len(slots) > _NEAR
-    for block in range(begin, len(codes), _BLOCK):
-        rows = min(block + _BLOCK, len(codes))
+    together = _BLOCK if far else max(len(codes), 1)
+    for block in range(begin, len(codes), together):
+        rows = min(block + together, len(codes))
         if far:
             for row in range(block, rows):
                 start = np.int64(offset_at(offsets_at + 4 * (first + row)))
                 size = np.int64(offset_at(offsets_at + 4 * (first + row) + 4)) - start
                 tag = _tag(data_at + start, size, data_end, _word(data_at + start, size, data_end))
                 fetch(slots_at + 16 * _place_of(tag, mask))
-        stop = np.int64(offset_at(offsets_at + 4 * (first + block)))
-        for row in range(block, rows):
+        row, size = block, np.int64(0)
+        while True:
+            if size <= _SHORT:  # behind a long string comes another one
+                row = _encode_known(offsets_at, data_at, data_end, valid_at, first, row, rows, slots_at, mask, codes_at)
+            if row == rows:
+                break
             place = first + row
-            start, stop = stop, np.int64(offset_at(offsets_at + 4 * place + 4))
+            start = np.int64(offset_at(offsets_at + 4 * place))
+            address, size = data_at + start, np.int64(offset_at(offsets_at + 4 * place + 4)) - start
             if valid_at != 0 and not (byte_at(valid_at + (place >> 3)) >> (place & 7)) & 1:
                 set_word(codes_at + 8 * row, -1)
-                continue
-            address, size = data_at + start, stop - start
-            if 0 < size <= _SHORT and address + _SHORT <= data_end:
-                head = word_at(address) & _ALL_BYTES >> np.uint64(64 - 8 * size)
-                tag = _mixed_tag((head ^ (np.uint64(size) * _MIX_B)) * _MIX_A, size)
-                slot_at = slots_at + 16 * _place_of(tag, mask)
-                told = np.int64(word_at(slot_at))
-                if told >> 32 == tag and word_at(slot_at + 8) == head:
-                    set_word(codes_at + 8 * row, told & _CODE_BITS)
-                    continue
-                slot_at = slots_at + 16 * ((_place_of(tag, mask) + 1) & mask)
-                told = np.int64(word_at(slot_at))
-                if told >> 32 == tag and word_at(slot_at + 8) == head:
-                    set_word(codes_at + 8 * row, told & _CODE_BITS)
-                    continue
-            head = _word(address, size, data_end)
-            tag = _tag(address, size, data_end, head)
-            code = _code_of(address, size, data_end, np.int64(head), tag, slots, starts, heap, count)
-            if code < 0:
-                return row, count
-            count += code == count
-            set_word(codes_at + 8 * row, code)
+            else:
+                head = _word(address, size, data_end)
+                tag = _tag(address, size, data_end, head)
+                code = _code_of(address, size, data_end, np.int64(head), tag, slots, starts, heap, count)
+                if code < 0:
+                    return row, count
+                count += code == count
+                set_word(codes_at + 8 * row, code)
+            row += 1
     return len(codes), count
 
 

@@ -27,6 +27,7 @@ aggregates are written."""
 ROW_SHIFT, GROUP_SHIFT = 4, 34
 """A move is `group << GROUP_SHIFT | row << ROW_SHIFT | what it does`."""
 ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
+DOING_MASK = (1 << ROW_SHIFT) - 1
 
 SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, BEST = range(8)
 KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)

@@ -9,24 +9,46 @@ from siddhi.engine.aggregators.moves import (
     AVERAGE,
     CELL,
     CLEAR,
+    DOING_MASK,
     FORM,
     GROUP_SHIFT,
     KIND,
     LINE,
     MASK,
+    REAL,
     REAL_RESULT,
     REMOVE,
     ROW_MASK,
     ROW_SHIFT,
     VALUES,
+    WIDE,
     WRITE,
     is_null,
     real_at,
     value_at,
 )
 from siddhi.engine.bits import as_bits, as_real
-from siddhi.engine.kernels import state_kernel
+from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.memory import set_word, word_at
+
+
+@kernel_part
+def _add_all(moves, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
+    """Follows the moves up to the first that does more than add a row, whose value is the float64 or int64 at the
+    address `values`; returns its place, or `count`.
+
+    A loop of its own: of windows that let out batches nearly all moves are such ones.
+    """
+    place = np.int64(0)
+    while place < count and moves[place] & DOING_MASK == ADD:
+        move = moves[place]
+        total_at = cells_at + width * (move >> GROUP_SHIFT)
+        total = np.int64(word_at(total_at))
+        value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
+        set_word(total_at, as_bits(as_real(total) + as_real(value)) if real else total + value)
+        set_word(total_at + 8, np.int64(word_at(total_at + 8)) + 1)
+        place += 1
+    return place
 
 
 @state_kernel
@@ -39,8 +61,13 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
     mean = plan[number, KIND] == AVERAGE
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
     cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # an index costs more each time
+    first = np.int64(0)
+    if mask == 0 and form == (REAL if real else WIDE):
+        first = _add_all(moves, count, cells_at, width, values, real)
+        if first == count:
+            return False
     nulls = False
-    for place in range(count):
+    for place in range(first, count):
         move = moves[place]
         total_at, row = cells_at + width * (move >> GROUP_SHIFT), (move >> ROW_SHIFT) & ROW_MASK
         size_at = total_at + 8

@@ -39,7 +39,7 @@ from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
-from siddhi.engine.fused.group_table import give_back, group_of
+from siddhi.engine.fused.group_table import BY_CODE, HOW, give_back, group_of
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import grown, kernel_part, state_kernel
 from siddhi.engine.memory import set_word, word_at
@@ -72,6 +72,28 @@ def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-unty
         valid[number, place] = not is_null(lines[line, MASK], row)
 
 
+@kernel_part
+def _add_known(keys, row, stop, index, cells_at, width, moves_at, planned):  # type: ignore[no-untyped-def]
+    """Plans the moves of the rows from `row` on, whose keys are codes, up to the first whose group is not yet among
+    those of the batch in progress; returns its row, or `stop`.
+
+    A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
+    """
+    while row < stop:
+        code = keys[row]
+        if code < 0 or code >= len(index):
+            break
+        group = np.int64(index[code])
+        newest_at = cells_at + width * group + 8 * NEWEST
+        if group < 0 or np.int64(word_at(newest_at)) == NOT_OPEN:
+            break
+        set_word(newest_at, FIRST_ROW + row)
+        set_word(moves_at + 8 * planned, group << GROUP_SHIFT | row << ROW_SHIFT | ADD)
+        planned += 1
+        row += 1
+    return row
+
+
 @state_kernel
 def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
     count, cuts, state, keys, lines, cells, group_state, index, group_keys, unused, moves, opened, kept_lines, kept,
@@ -90,6 +112,7 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
     lack = np.int64(0)
     moves_at, cells_at = np.int64(moves.ctypes.data), np.int64(cells.ctypes.data)  # an index costs more each time
     room, width = len(moves), 8 * cells.shape[1]
+    by_code = group_state[HOW] == BY_CODE
     while lack == 0:
         if state[CUT] < cuts.shape[1] and cuts[ROWS, state[CUT]] == row:
             place = state[FLUSHED]
@@ -119,6 +142,12 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
             break
         stop = cuts[ROWS, state[CUT]] if state[CUT] < cuts.shape[1] else count
         while row < stop:
+            if by_code:
+                enough = min(stop, row + room - planned)
+                known = _add_known(keys, row, enough, index, cells_at, width, moves_at, planned)
+                planned, row = planned + known - row, known
+                if row == stop:
+                    break
             if planned == room:
                 lack = np.int64(NO_MOVE_LEFT)
                 break
