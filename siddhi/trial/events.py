@@ -33,6 +33,19 @@ def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, names=[TIMESTAMP, *map(column_name, schema.names())])
 
 
+def own_time(event: TrialEvent, schema: Schema) -> int | None:
+    """When the event is: its `timestamp`, else what its attribute `_timestamp` says if that is a long, as it is of a
+    deployed plan; None when it does not say."""
+    if event.timestamp is not None or dict(schema.attributes).get(TIMESTAMP) is not AttributeType.LONG:
+        return event.timestamp
+    if isinstance(event.data, dict):
+        value = event.data.get(TIMESTAMP)
+    else:
+        value = dict(zip(schema.names(), event.data, strict=False)).get(TIMESTAMP)
+    whole: int | None = _fitted(value, AttributeType.LONG)
+    return whole
+
+
 def _by_name(data: dict[str, Any], schema: Schema) -> list[Any]:
     for name in data:
         if name not in schema:

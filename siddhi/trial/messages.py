@@ -11,7 +11,8 @@ MOST_EVENTS = 5_000
 
 class TrialEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An event for `stream`. `data` is its attributes by name (one that is missing is null) or all of them in order;
-    without `timestamp` it comes a second after the one before."""
+    without `timestamp`, or an attribute `_timestamp` of type long that says it, it comes a second after the one before.
+    """
 
     stream: str
     data: dict[str, Any] | list[Any]

@@ -21,7 +21,7 @@ from siddhi.engine.runtime import AppRuntime, HeldState
 from siddhi.errors import SiddhiError, did_you_mean
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import ScriptPolicy
-from siddhi.trial.events import MisfitError, record_of
+from siddhi.trial.events import MisfitError, own_time, record_of
 from siddhi.trial.messages import (
     PartialMatches,
     TrialAnswer,
@@ -160,8 +160,9 @@ class _Trial:
         """The time of each event: its own, or a second after the one before."""
         stamps: list[int] = []
         following = self._request.start_ms
-        for number, event in enumerate(self._request.events, 1):
-            stamp = following if event.timestamp is None else event.timestamp
+        for place, event in enumerate(self._request.events):
+            number, time = place + 1, own_time(event, self._schema_at(place))
+            stamp = following if time is None else time
             if not 0 <= stamp <= MOST_TIME_MS:
                 raise _BadEventError(number, f"timestamp must be milliseconds since 1970, not {stamp}")
             stamps.append(stamp)
@@ -169,9 +170,15 @@ class _Trial:
         return stamps
 
     def _record(self, place: int, stamp: int) -> pa.RecordBatch:
-        event = self._request.events[place]
         try:
-            return record_of(event, self._schema(event.stream), stamp)
+            return record_of(self._request.events[place], self._schema_at(place), stamp)
+        except MisfitError as misfit:
+            raise _BadEventError(place + 1, str(misfit)) from misfit
+
+    def _schema_at(self, place: int) -> Schema:
+        """The schema of the stream of the event in that place. Raises _BadEventError when there is none."""
+        try:
+            return self._schema(self._request.events[place].stream)
         except MisfitError as misfit:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 

@@ -58,9 +58,27 @@ def test_attributes_may_be_called_as_the_time_and_the_kind_of_events() -> None:
     from S select _timestamp + 1 as _timestamp, _kind insert into O; from S select _timestamp insert into T;"""
     result = tried(TrialEvent("S", {"_timestamp": 5, "_kind": "x"}), TrialEvent("S", [6, "y"]), text=text)
     (first, second) = output(result, "stream", "O").rows
-    assert (first.timestamp, first.values) == (START_MS, [6, "x"])
-    assert (second.timestamp, second.values) == (START_MS + 1_000, [7, "y"])
+    assert (first.timestamp, first.values) == (5, [6, "x"])
+    assert (second.timestamp, second.values) == (6, [7, "y"])
     assert [row.values for row in output(result, "table", "T").rows] == [[5], [6]]
+
+
+def test_an_event_is_of_the_time_that_its_attribute_says_unless_it_has_another() -> None:
+    text = "define stream S (a int, _timestamp long); from S select a insert into O;"
+    events = [
+        TrialEvent("S", {"a": 1, "_timestamp": 5_000}),
+        TrialEvent("S", {"a": 2, "_timestamp": None}),
+        TrialEvent("S", {"a": 3, "_timestamp": 7_000}, timestamp=9_000),
+        TrialEvent("S", [4, 11_000]),
+    ]
+    rows = output(tried(*events, text=f"@Plan:name('Trial') {text}"), "stream", "O").rows
+    assert [row.timestamp for row in rows] == [5_000, 6_000, 9_000, 11_000]
+
+
+def test_an_attribute_that_is_no_long_says_no_time() -> None:
+    text = "@Plan:name('Trial') define stream S (_timestamp string); from S select _timestamp insert into O;"
+    rows = output(tried(TrialEvent("S", {"_timestamp": "5000"}), text=text), "stream", "O").rows
+    assert [row.timestamp for row in rows] == [START_MS]
 
 
 def test_partial_matches_are_told_whenever_their_number_changes() -> None:
