@@ -25,8 +25,9 @@ from cep_common.metric_families import Metrics
 from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS
 from cep_worker.figures import WorkerFigures
-from cep_worker.json_events import EventsRefusedError, JsonEvents
-from cep_worker.json_paths import JsonMapping, JsonPathEvents
+from cep_worker.mappers.json_paths import JsonFormat
+from cep_worker.mappers.refusals import EventsRefusedError
+from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
 from cep_worker.metrics import worker_metrics
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
@@ -49,7 +50,8 @@ STATUS = {
 }
 """Refusals that are not simply 400."""
 
-_Reader = JsonEvents | JsonPathEvents
+
+PLAIN_JSON = JsonFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,7 @@ class HttpSource:
     source: Hashable
     stream: EventStream
     timestamp_key: str | None = None
-    lenient: bool = False
-    mapping: JsonMapping | None = None
+    form: SourceFormat = PLAIN_JSON
 
 
 class Gateway(Protocol):
@@ -152,8 +153,8 @@ def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     """All events of the request are taken, or none."""
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
-    reader = _reader(source.stream.schema, source.timestamp_key, source.lenient, source.mapping)
-    if request.mimetype in NDJSON:
+    reader = _reader(source.form, source.stream.schema, source.timestamp_key)
+    if request.mimetype in NDJSON and isinstance(reader, LineReader):
         batch = _read_lines(reader, gateway.now_ms())
     else:
         batch = reader.read(request.get_data(cache=False), gateway.now_ms())
@@ -183,7 +184,7 @@ def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
     return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 
-def _read_lines(reader: _Reader, now_ms: int) -> pa.RecordBatch:
+def _read_lines(reader: LineReader, now_ms: int) -> pa.RecordBatch:
     batches: list[pa.RecordBatch] = []
     count = 0
     for chunk in _line_chunks():
@@ -204,10 +205,8 @@ def _line_chunks() -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=256)
-def _reader(schema: StreamSchema, timestamp_key: str | None, lenient: bool, mapping: JsonMapping | None) -> _Reader:
-    if mapping is not None:
-        return JsonPathEvents(mapping, schema, timestamp_key, lenient)
-    return JsonEvents(schema, timestamp_key, lenient)
+def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None) -> EventReader:
+    return form.reader(schema, timestamp_key)
 
 
 def _tenant() -> int:

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.event_times import USUAL_TIMESTAMP, timestamp_among
-from cep_worker.json_events import EventsRefusedError, JsonEvents
+from cep_worker.mappers.json_events import JsonEvents
+from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.table_readers import read_csv, read_parquet
 
 CHUNK_BYTES = 1_048_576

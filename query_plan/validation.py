@@ -47,7 +47,9 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     ),
     SyntaxCheck(bindings.no_arbitrary_data, (bindings.ARBITRARY_DATA,)),
     SyntaxCheck(bindings.no_stream_is_imported_and_exported, (bindings.IMPORTED_AND_EXPORTED,)),
-    SyntaxCheck(connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE)),
+    SyntaxCheck(
+        connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE, connectors.UNKNOWN_MAPPER)
+    ),
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
     PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),

@@ -36,7 +36,11 @@ from cep_manager.config import ManagerConfig, QuotasConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.plan_record import PlanToRun
 from cep_worker.config import WorkerConfig
-from cep_worker.json_events import JsonEvents
+from cep_worker.mappers.csv_events import CsvFormat
+from cep_worker.mappers.json_events import JsonEvents
+from cep_worker.mappers.sources import SourceFormat
+from cep_worker.mappers.text_events import TextFormat
+from cep_worker.mappers.xml_events import XmlFormat
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
@@ -213,18 +217,34 @@ _JSON_STREAM = StreamSchema(
 
 
 def run_http(data: bytes) -> None:
-    """The body of a request with events: as JSON, and as lines of JSON."""
-    for reader in (_reader(None, lenient=False), _reader("a_long", lenient=True)):
-        for read in (reader.read, reader.read_lines):
-            try:
-                read(data, NOW_MS).validate(full=True)
-            except InputError as error:
-                msgspec.json.encode(error.message)
+    """The body of a request with events: as JSON, as lines of JSON, and as each further mapper of sources reads it."""
+    readers = [_reader(None, lenient=False), _reader("a_long", lenient=True)]
+    for read in [read for reader in readers for read in (reader.read, reader.read_lines)] + _mapped():
+        try:
+            read(data, NOW_MS).validate(full=True)
+        except InputError as error:
+            msgspec.json.encode(error.message)
 
 
 @cache
 def _reader(timestamp_key: str | None, lenient: bool) -> JsonEvents:
     return JsonEvents(_JSON_STREAM, timestamp_key, lenient)
+
+
+@cache
+def _mapped() -> list[Callable[[bytes, int], pa.RecordBatch]]:
+    paths = tuple(f"{name}|@{name}" for name, _ in _JSON_STREAM.attributes)
+    forms: list[SourceFormat] = [
+        CsvFormat(),
+        CsvFormat(";", header=True, lenient=True, places=(5, 4, 3, 2, 1, 0)),
+        XmlFormat(lenient=True),
+        XmlFormat(paths, "//event", as_event=True),
+        TextFormat(),
+        TextFormat(
+            "~~", lenient=True, patterns=("(?P<g0>(?P<g1>[a-z]+) (?P<g2>[-0-9.]+))",), groups=((0, 1), *[(0, 2)] * 5)
+        ),
+    ]
+    return [form.reader(_JSON_STREAM, None).read for form in forms]
 
 
 def http_seeds() -> Iterator[bytes]:
@@ -234,6 +254,12 @@ def http_seeds() -> Iterator[bytes]:
     for body in (event, stamped, [event, stamped], {"event": event}, [{"event": event}]):
         yield json.dumps(body).encode()
     yield b"\n".join(json.dumps(one).encode() for one in (event, stamped, {"event": event}))
+    yield 'é,1,2,1.5,-1e300,true\r\n"a""\n",,,,,\n'.encode()
+    yield b"head\nx;1;1.5;2;1;true\n7\n"
+    tags = "".join(f"<{name}>{value}</{name}>" for name, value in event.items())
+    yield f"<events><event>{tags}</event><event a_int='1'/></events>".encode()
+    yield b",\n".join(f"{name}:{value!r}".encode() for name, value in event.items())
+    yield b"abc 17\n~~\nx -1.5\n"
 
 
 def run_xml(data: bytes) -> None:

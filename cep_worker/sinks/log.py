@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.mappers import SinkMapper, sink_mapper
+from cep_worker.mappers.sinks import SinkMapper, sink_mapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink

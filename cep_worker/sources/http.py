@@ -1,4 +1,4 @@
-"""Source `http`: JSON events posted to a path, on the built-in server or on an address of its own."""
+"""Source `http`: events posted to a path, on the built-in server or on an address of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from cep_common.ids import SUPER_TENANT
 from cep_worker.connectors import Declared
 from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
-from cep_worker.json_events import JsonEvents
-from cep_worker.json_paths import WHOLE, json_mapping, split_paths
+from cep_worker.mappers.sources import source_format
 from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
 
@@ -30,18 +29,6 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     receiver_url: str = ""
     timestamp: str = ""
     basic_auth_enabled: Literal["true", "false"] = "false"
-
-
-class JsonSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={"fail_on_missing_attribute": "fail.on.missing.attribute", "enclosing_element": "enclosing.element"},
-):
-    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
-    in a body, or to a list of events."""
-
-    fail_on_missing_attribute: Literal["true", "false"] = "true"
-    enclosing_element: str = WHOLE
 
 
 SCHEMES = ("http", "https")
@@ -80,24 +67,16 @@ def http_source(context: SourceContext) -> HttpPathSource:
     if options.basic_auth_enabled == "true":
         advice = "who may send is settled by tokens in the worker's configuration; leave it out"
         raise ConfigError(f"{context.where()}: basic.auth.enabled: {advice}")
-    if connector.mapper not in ("", "passThrough", "json"):
-        raise ConfigError(f"{context.where()}: unknown type of mapper {connector.mapper}; known for sources: json")
-    where = f"@map of {context.where()}"
-    paths, others = split_paths(connector.mapper_options)
-    mapper = read_options(JsonSourceOptions, others, where)
-    mapping = json_mapping(paths, mapper.enclosing_element, declared.stream.schema, where)
-    if paths and options.timestamp not in ("", *dict(declared.stream.schema.attributes)):
-        raise ConfigError(f"{context.where()}: timestamp: with @attributes it must be one of them")
+    form = source_format(connector, declared.stream.schema, f"@map of {context.where()}")
     address, path = _receiver(options.receiver_url, context)
     source = HttpSource(
         source=("http-source", *address, path),
         stream=declared.stream,
         timestamp_key=options.timestamp or None,
-        lenient=mapper.fail_on_missing_attribute == "false",
-        mapping=mapping,
+        form=form,
     )
     try:
-        JsonEvents(declared.stream.schema, source.timestamp_key, source.lenient)
+        form.reader(declared.stream.schema, source.timestamp_key)
         return HttpPathSource(context.fronts, address, path, source)
     except InputError as error:
         raise ConfigError(f"{context.where()}: timestamp: {error.message}") from error

@@ -1,4 +1,4 @@
-"""Rules about `@source` and `@sink`: what a plan asks for that no worker has is told before it is deployed."""
+"""Rules about `@source`, `@sink` and `@map`: what a plan asks for that no worker has is told before it is deployed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ CONNECTOR_TYPES = {
 }
 """What workers have."""
 
+MAPPER_TYPES: dict[str, dict[str, tuple[str, ...]]] = {
+    "source": {"http": ("csv", "json", "text", "xml")},
+    "sink": dict.fromkeys(("file", "http", "log"), ("json", "ndjson", "text")),
+}
+"""The mappers of those that turn events into texts or back. The others have none of their own."""
+
+_ANY_MAPPER = "passThrough"
+"""Siddhi's name for none: the type's own mapper is taken."""
+
 WITHOUT_TYPE = error_rule(
     "connector-without-type",
     "`@source` or `@sink` does not say its type",
@@ -24,6 +33,11 @@ UNKNOWN_TYPE = warning_rule(
     "connector-type-unknown",
     "no worker has sources or sinks of such a type; the plan runs without it",
     "use a type that there is, or bring events in and results out by HTTP or ZeroMQ, which needs no declaration",
+)
+UNKNOWN_MAPPER = warning_rule(
+    "mapper-type-unknown",
+    "no worker has a mapper of such a type for the source or sink; the plan runs without it",
+    "use a mapper that there is",
 )
 
 
@@ -43,10 +57,33 @@ def connectors_are_known(app: ast.App) -> Iterator[Finding]:
                     annotation.span,
                 )
             elif written.value not in known:
-                near = difflib.get_close_matches(written.value.casefold(), [one.casefold() for one in known], n=1)
-                meant = next((one for one in known if near and one.casefold() == near[0]), None)
                 yield UNKNOWN_TYPE.broken(
                     f"no worker has a {kind} of type '{written.value}'; {definition.id} goes without it",
-                    f"did you mean '{meant}'?" if meant else f"known types: {', '.join(known)}",
+                    _meant(written.value, known),
                     written.span,
                 )
+            else:
+                yield from _mappers_are_known(definition, annotation, written.value)
+
+
+def _mappers_are_known(
+    definition: ast.StreamDefinition, annotation: ast.Annotation, connector_type: str
+) -> Iterator[Finding]:
+    kind = annotation.name.casefold()
+    known = MAPPER_TYPES[kind].get(connector_type)
+    for mapper in named(annotation.annotations, "map"):
+        written = next((one for one in mapper.elements if one.key == "type"), None)
+        if known is not None and written is not None and written.value not in ("", _ANY_MAPPER, *known):
+            yield UNKNOWN_MAPPER.broken(
+                f"no worker has a mapper of type '{written.value}' for the {kind} {connector_type}; "
+                f"{definition.id} goes without it",
+                _meant(written.value, known),
+                written.span,
+            )
+
+
+def _meant(written: str, known: tuple[str, ...]) -> str:
+    """Which of the `known` words may be meant, or all of them."""
+    near = difflib.get_close_matches(written.casefold(), [one.casefold() for one in known], n=1)
+    meant = next((one for one in known if near and one.casefold() == near[0]), None)
+    return f"did you mean '{meant}'?" if meant else f"known types: {', '.join(known)}"

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cep_worker.mappers import SinkMapperOptions
+from cep_worker.mappers.sinks import SinkMapperOptions
+from cep_worker.mappers.sources import SOURCE_MAPPERS
 from cep_worker.sinks.registry import SINK_TYPES
-from cep_worker.sources.http import JsonSourceOptions
 from cep_worker.sources.running import SOURCE_TYPES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ SECTIONS = dict(re.findall(r"^##+ (.+?)\n(.*?)(?=^##+ |\Z)", TEXT, re.MULTILINE 
 DOCUMENTED = [
     *((f"Source `{name}`", options) for name, (options, _) in SOURCE_TYPES.items()),
     *((f"Sink `{name}`", options) for name, (options, _) in SINK_TYPES.items()),
-    ("Source `http`", JsonSourceOptions),
+    *((f"Source mapper `{name}`", options) for name, (options, _) in SOURCE_MAPPERS.items()),
     ("Mappers of sinks", SinkMapperOptions),
 ]
 

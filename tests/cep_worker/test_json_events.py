@@ -14,7 +14,8 @@ from worker_world import values
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.json_events import EventsRefusedError, JsonEvents, Misfit
+from cep_worker.mappers.json_events import JsonEvents
+from cep_worker.mappers.refusals import EventsRefusedError, Misfit
 from cep_worker.object_values import WRONG_OBJECT
 
 SCHEMA = StreamSchema(

@@ -10,8 +10,9 @@ from worker_world import values
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.json_events import EventsRefusedError
-from cep_worker.json_paths import JsonMapping, JsonPathEvents, json_mapping, split_paths
+from cep_worker.mappers.attribute_paths import split_paths
+from cep_worker.mappers.json_paths import JsonMapping, JsonPathEvents, json_mapping
+from cep_worker.mappers.refusals import EventsRefusedError
 
 STOCKS = StreamSchema("Stocks", (("symbol", "string"), ("price", "float"), ("volume", "long")))
 PATHS = (("symbol", "stock.company.symbol"), ("price", "$.stock.price"), ("volume", "stock.volume"))

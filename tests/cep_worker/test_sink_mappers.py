@@ -9,7 +9,7 @@ from worker_world import ALERTS, alerts
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.mappers import SinkMapper, sink_mapper
+from cep_worker.mappers.sinks import SinkMapper, sink_mapper
 from topology.frames import arrow_schema
 
 SCHEMA = StreamSchema("Alerts", ALERTS)
@@ -71,7 +71,7 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("xml", {}, "unknown type of mapper; known for sinks: json, ndjson, text"),
+        ("avro", {}, "unknown type of mapper; known for sinks: json, ndjson, text"),
         ("json", {"payload": "{{late}} {{nothing}}"}, "no such attribute: nothing"),
         ("ndjson", {"payload": "{{late}}"}, "payload does not go with ndjson"),
         ("json", {"paylod": "x"}, "unknown option paylod; did you mean payload?"),

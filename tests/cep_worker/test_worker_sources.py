@@ -63,6 +63,34 @@ def test_an_http_source_finds_events_by_paths(world: World) -> None:
     assert answer.status_code == 400
 
 
+PATHS = {f"attributes.{name}": f"{name}/@v" for name, _ in DEPARTURES}
+
+
+@pytest.mark.parametrize(
+    ("mapper", "options", "body", "broken"),
+    [
+        ("csv", {"header.present": "true"}, "carrier,dep_delay,price\nUA,5,1.5\n", '"'),
+        ("text", {}, 'carrier:"UA",\ndep_delay:5,\nprice:1.5', None),
+        ("xml", PATHS, "<f><carrier v='UA'/><dep_delay v='5'/><price v='1.5'/></f>", "<f>"),
+    ],
+)
+def test_an_http_source_takes_what_its_mapper_reads(
+    world: World, mapper: str, options: dict[str, str], body: str, broken: str | None
+) -> None:
+    world.start(with_source("http", {"timestamp": "dep_delay"}, mapper, **options))
+    receiver = world.connected_receiver()
+    url = world.url("/KnockOnDelays/Departures")
+    answer = requests.post(url, data=body, headers={"Content-Type": "application/x-ndjson"}, timeout=5)
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 1})
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [(5, *ROW[1:])]
+    answer = requests.post(url, data=body.replace("1.5", "dear"), timeout=5)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-events")
+    assert answer.json()["details"] == [{"index": 0, "attribute": "price", "problem": "must be double, not 'dear'"}]
+    answer = requests.post(url, data=b"\xff" if broken is None else broken.encode(), timeout=5)
+    assert (answer.status_code, answer.json()["code"]) == (400, f"broken-{mapper}")
+
+
 def test_a_source_goes_on_when_its_plan_is_deployed_anew(world: World) -> None:
     plan = with_source("http", {})
     world.start(plan)
@@ -112,7 +140,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
-        ("http", {}, "xml", "unknown type of mapper xml; known for sources: json"),
+        ("http", {}, "avro", "unknown type of mapper avro; known for sources: csv, json, text, xml"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required field `endpoint`"),
         ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),

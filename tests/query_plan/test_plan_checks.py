@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cep_worker.mappers.sinks import SINK_MAPPERS
+from cep_worker.mappers.sources import SOURCE_MAPPERS
 from cep_worker.sinks.registry import SINK_TYPES
 from cep_worker.sources.running import SOURCE_TYPES
 from query_plan.builder import build
-from query_plan.checks.connectors import CONNECTOR_TYPES
+from query_plan.checks.connectors import CONNECTOR_TYPES, MAPPER_TYPES
 from query_plan.errors import QueryPlanError
 from query_plan.examination import examine
 from query_plan.findings import Severity
@@ -91,6 +93,21 @@ def test_building_refuses_with_all_errors_at_once() -> None:
 
 def test_the_types_of_sources_and_sinks_that_pass_are_those_that_workers_have() -> None:
     assert {"source": tuple(SOURCE_TYPES), "sink": tuple(SINK_TYPES)} == CONNECTOR_TYPES
+
+
+def test_the_mappers_that_pass_are_those_that_workers_have() -> None:
+    assert MAPPER_TYPES["source"] == {"http": tuple(SOURCE_MAPPERS)}
+    assert set(MAPPER_TYPES["sink"].values()) == {tuple(SINK_MAPPERS)}
+
+
+@pytest.mark.parametrize(
+    ("mapper", "hint"), [("XML", "did you mean 'xml'?"), ("avro", "known types: csv, json, text, xml")]
+)
+def test_a_mapper_that_no_worker_has_is_told_what_may_be_meant(mapper: str, hint: str) -> None:
+    source = f"@source(type='http', @map(type='{mapper}'))"
+    text = f"@app:name('P') {source} define stream A (v int); from A select v insert into B;"
+    findings = [one.problem for one in examine(text).findings if one.problem.code == "mapper-type-unknown"]
+    assert [one.hint for one in findings] == [hint]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from topology.frames import event_rows
 
 Row = dict[str, Any]
 
+SINK_MAPPERS = ("json", "ndjson", "text")
+
 _TEMPLATE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 _TEXT_DELIMITER = b"\n~~~~~~~~~~\n"
 
@@ -59,8 +61,8 @@ def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> Sin
     """The mapper that a sink asks for, or its type's `default` one. ConfigError when it asks for the impossible."""
     kind = default if connector.mapper in ("", "passThrough") else connector.mapper
     where = f"@map(type='{kind}') of stream {connector.stream}"
-    if kind not in ("json", "ndjson", "text"):
-        raise ConfigError(f"{where}: unknown type of mapper; known for sinks: json, ndjson, text")
+    if kind not in SINK_MAPPERS:
+        raise ConfigError(f"{where}: unknown type of mapper; known for sinks: {', '.join(SINK_MAPPERS)}")
     options = read_options(SinkMapperOptions, connector.mapper_options, where)
     if options.payload:
         if kind == "ndjson":

@@ -8,25 +8,36 @@ volume    stock.volume           symbol = 'a', volume = 100
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 
-from cep_common.errors import ConfigError
+from cep_common.errors import ConfigError, InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.json_events import JSON_TYPES, EventsRefusedError, JsonEvents, Misfit, decoded, decoded_lines
+from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
+from cep_worker.mappers.json_events import JSON_TYPES, JsonEvents, decoded, decoded_lines
+from cep_worker.mappers.refusals import EventsRefusedError, Misfit
+from cep_worker.options import read_options
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 WHOLE = "$"
 """The path to all of a body."""
 
-_PREFIX = "attributes"
-_TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
+
+class JsonSourceOptions(
+    msgspec.Struct,
+    frozen=True,
+    rename={"fail_on_missing_attribute": "fail.on.missing.attribute", "enclosing_element": "enclosing.element"},
+):
+    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
+    in a body, or to a list of events."""
+
+    fail_on_missing_attribute: Literal["true", "false"] = "true"
+    enclosing_element: str = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +49,27 @@ class JsonMapping:
     paths: tuple[tuple[str, str], ...]
 
 
-def split_paths(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What `@attributes` says, by attribute or number, and the other options of a mapper."""
-    paths = {name.partition(".")[2]: text for name, text in options.items() if name.partition(".")[0] == _PREFIX}
-    return paths, {name: text for name, text in options.items() if name.partition(".")[0] != _PREFIX}
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """JSON in which events stand as `mapping` says, or as JsonEvents expects them. `lenient` takes a missing attribute
+    for null."""
+
+    lenient: bool = False
+    mapping: JsonMapping | None = None
+
+    def reader(self, schema: StreamSchema, timestamp: str | None) -> JsonEvents | JsonPathEvents:
+        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        if self.mapping is None:
+            return JsonEvents(schema, timestamp, self.lenient)
+        return JsonPathEvents(self.mapping, schema, timestamp, self.lenient)
+
+
+def json_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> JsonFormat:
+    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    paths, others = split_paths(given)
+    options = read_options(JsonSourceOptions, others, where)
+    mapping = json_mapping(paths, options.enclosing_element, schema, where)
+    return JsonFormat(options.fail_on_missing_attribute == "false", mapping)
 
 
 def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema, where: str) -> JsonMapping | None:
@@ -50,28 +78,14 @@ def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema,
     if not given and enclosing == WHOLE:
         return None
     names = [name for name, _ in schema.attributes]
-    paths = _by_name(given, names, where) if given else {}
+    paths = by_attribute(given, names, where) if given else {}
     for what, text in {"enclosing.element": enclosing, **paths}.items():
-        if _TRANSPORT.match(text):
-            raise ConfigError(f"{where}: {what}: properties of the transport ({text.strip()}) are not supported")
+        refuse_transport(what, text, where)
         try:
             json_path(text.strip())
         except PathError as error:
             raise ConfigError(f"{where}: {what}: {error}") from error
     return JsonMapping(enclosing.strip(), tuple((name, paths[name].strip()) for name in names if name in paths))
-
-
-def _by_name(given: Mapping[str, str], names: list[str], where: str) -> dict[str, str]:
-    """The paths of `@attributes` by attribute; without names they stand in the order of the attributes."""
-    if all(name == "" or name.isdigit() for name in given):
-        if len(given) != len(names):
-            raise ConfigError(f"{where}: @attributes has {len(given)} paths, the stream {len(names)} attributes")
-        return dict(zip(names, given.values(), strict=True))
-    if unknown := [name for name in given if name not in names]:
-        raise ConfigError(f"{where}: @attributes: no such attribute: {', '.join(unknown)}")
-    if missing := [name for name in names if name not in given]:
-        raise ConfigError(f"{where}: @attributes: no path for {', '.join(missing)}")
-    return dict(given)
 
 
 class JsonPathEvents:
@@ -82,6 +96,8 @@ class JsonPathEvents:
     """
 
     def __init__(self, mapping: JsonMapping, schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> None:
+        if mapping.paths and timestamp_key is not None and timestamp_key not in dict(schema.attributes):
+            raise InputError("wrong-timestamp", "with @attributes it must be one of them")
         self._events = JsonEvents(schema, timestamp_key, lenient)
         self._types = dict(schema.attributes)
         self._mapping = mapping

@@ -19,6 +19,7 @@ from msgspec import UNSET, Meta, UnsetType
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.event_times import usual_timestamp
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.object_values import WRONG_OBJECT, unreadable_object
 from siddhi.column_names import TIMESTAMP
 from topology.frames import CURRENT, arrow_schema
@@ -38,7 +39,6 @@ JSON_TYPES: dict[str, Any] = {
 }
 """What a value must be in JSON; `object` is JSON in base64."""
 
-MOST_DETAILS = 100
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
 _JSON_NAMES = {
     bool: "true or false",
@@ -48,23 +48,6 @@ _JSON_NAMES = {
     list: "a list",
     dict: "an object",
 }
-
-
-class Misfit(msgspec.Struct, frozen=True):
-    """What is wrong with one value: `index` counts events (or lines) from 0; `attribute` is empty when the event as a
-    whole is wrong."""
-
-    index: int
-    attribute: str
-    problem: str
-
-
-class EventsRefusedError(InputError):
-    """Events that do not fit their stream; `details` names each problem, up to a hundred."""
-
-    def __init__(self, reason_code: str, message: str, details: Sequence[Misfit] = ()) -> None:
-        super().__init__(reason_code, message)
-        self.details = tuple(details)
 
 
 class JsonEvents:
@@ -160,7 +143,8 @@ class JsonEvents:
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
         unreadable = unreadable_object(batch)
         if unreadable is not None:
-            raise self._refusal([Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)], len(events))
+            misfit = Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)
+            raise events_refused(self._schema.stream, [misfit], len(events))
         return batch
 
     def _times(
@@ -181,7 +165,7 @@ class JsonEvents:
         if None in times:
             index = times.index(None)
             misfit = Misfit(first_index + index, attribute, "is the event's timestamp and may not be null")
-            raise self._refusal([misfit], len(times))
+            raise events_refused(self._schema.stream, [misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
         """The events, when they fit after all (such as a list of bare and enveloped ones); else what is wrong."""
@@ -191,7 +175,7 @@ class JsonEvents:
             if len(misfits) >= MOST_DETAILS:
                 break
         if misfits:
-            raise self._refusal(misfits[:MOST_DETAILS], len(events))
+            raise events_refused(self._schema.stream, misfits, len(events))
         try:
             return [msgspec.convert(event, self._event_class) for event in events]
         except msgspec.ValidationError as error:
@@ -218,12 +202,6 @@ class JsonEvents:
         for name in event:
             if name not in self._types and name != time_key:
                 yield Misfit(index, str(name)[:100], "is not an attribute of the stream")
-
-    def _refusal(self, misfits: Sequence[Misfit], count: int) -> EventsRefusedError:
-        wrong = len({misfit.index for misfit in misfits})
-        several = f"{wrong} of {count} events do" if count > 1 else "the event does"
-        message = f"{several} not fit stream {self._schema.stream}; none was accepted"
-        return EventsRefusedError("bad-events", message, misfits)
 
 
 def _value_problem(kind: str, value: Any) -> str:

@@ -1,0 +1,41 @@
+"""`@attributes` of a source: where the value of each attribute stands. What a path is, each mapper says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from cep_common.errors import ConfigError
+
+_TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
+
+
+def split_options(options: Mapping[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The options `<prefix>` and `<prefix>.<name>` by name (or number), and the others."""
+    chosen = {name.partition(".")[2]: text for name, text in options.items() if name.partition(".")[0] == prefix}
+    return chosen, {name: text for name, text in options.items() if name.partition(".")[0] != prefix}
+
+
+def split_paths(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What `@attributes` says, by attribute or number, and the other options of a mapper."""
+    return split_options(options, "attributes")
+
+
+def by_attribute(given: Mapping[str, str], names: Sequence[str], where: str) -> dict[str, str]:
+    """The paths of `@attributes` for the attributes `names`; without names they stand in the order of the attributes.
+    ConfigError for attributes that are unknown or left out."""
+    if all(name == "" or name.isdigit() for name in given):
+        if len(given) != len(names):
+            raise ConfigError(f"{where}: @attributes has {len(given)} paths, the stream {len(names)} attributes")
+        return dict(zip(names, given.values(), strict=True))
+    if unknown := [name for name in given if name not in names]:
+        raise ConfigError(f"{where}: @attributes: no such attribute: {', '.join(unknown)}")
+    if missing := [name for name in names if name not in given]:
+        raise ConfigError(f"{where}: @attributes: no path for {', '.join(missing)}")
+    return {name: given[name] for name in names}
+
+
+def refuse_transport(what: str, path: str, where: str) -> None:
+    """ConfigError when `path` asks for a property of the transport."""
+    if _TRANSPORT.match(path):
+        raise ConfigError(f"{where}: {what}: properties of the transport ({path.strip()}) are not supported")

@@ -1,0 +1,37 @@
+"""What is said about events that do not fit their stream. All events of a body are taken, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cep_common.errors import InputError
+
+MOST_DETAILS = 100
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What is wrong with one value: `index` counts events (or lines) from 0; `attribute` is empty when the event as a
+    whole is wrong."""
+
+    index: int
+    attribute: str
+    problem: str
+
+
+class EventsRefusedError(InputError):
+    """Events that do not fit their stream; `details` names each problem, up to a hundred."""
+
+    def __init__(self, reason_code: str, message: str, details: Sequence[Misfit] = ()) -> None:
+        super().__init__(reason_code, message)
+        self.details = tuple(details)
+
+
+def events_refused(stream: str, misfits: Sequence[Misfit], count: int) -> EventsRefusedError:
+    """The refusal of `count` events of `stream` for `misfits` (not empty)."""
+    wrong = len({misfit.index for misfit in misfits})
+    several = f"{wrong} of {count} events do" if count > 1 else "the event does"
+    return EventsRefusedError(
+        "bad-events", f"{several} not fit stream {stream}; none was accepted", misfits[:MOST_DETAILS]
+    )

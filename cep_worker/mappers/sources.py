@@ -1,0 +1,68 @@
+"""The mappers that `@map` of a source may name, and what they have in common.
+
+options of @map ──▶ format (plain data) ──▶ reader of a stream's events ──▶ body → record batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
+from cep_worker.mappers.csv_events import CsvSourceOptions, csv_format
+from cep_worker.mappers.json_paths import JsonSourceOptions, json_format
+from cep_worker.mappers.text_events import TextSourceOptions, text_format
+from cep_worker.mappers.xml_events import XmlSourceOptions, xml_format
+
+DEFAULT = "json"
+
+
+class EventReader(Protocol):
+    """Reads bodies of one format for one stream. Any thread may call it."""
+
+    def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of `body`; those without a time are of `now_ms`. Raises EventsRefusedError when one of them does
+        not fit, or `body` is not of the format."""
+
+
+@runtime_checkable
+class LineReader(EventReader, Protocol):
+    """Reads also bodies of which each line stands for itself, in pieces."""
+
+    def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events of whole lines; problems are numbered from `first_index`. Raises EventsRefusedError."""
+
+
+class SourceFormat(Protocol):
+    """How the bodies of a source are written: plain data, which is hashable and compares by value."""
+
+    def reader(self, schema: StreamSchema, timestamp: str | None) -> EventReader:
+        """What reads the events of `schema`, with the time in `timestamp`. InputError when that cannot hold it."""
+
+    def __hash__(self) -> int: ...
+
+
+MakeFormat = Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]
+
+SOURCE_MAPPERS: dict[str, tuple[type[msgspec.Struct], MakeFormat]] = {
+    "csv": (CsvSourceOptions, csv_format),
+    "json": (JsonSourceOptions, json_format),
+    "text": (TextSourceOptions, text_format),
+    "xml": (XmlSourceOptions, xml_format),
+}
+"""Each with its options."""
+
+
+def source_format(connector: Connector, schema: StreamSchema, where: str) -> SourceFormat:
+    """The format that the mapper of `connector` asks for. ConfigError, which says `where`, for what cannot be used."""
+    kind = DEFAULT if connector.mapper in ("", "passThrough") else connector.mapper
+    if kind not in SOURCE_MAPPERS:
+        known = ", ".join(SOURCE_MAPPERS)
+        raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
+    _, make = SOURCE_MAPPERS[kind]
+    return make(connector.mapper_options, schema, where)
