@@ -107,6 +107,13 @@ class ResultsConfig(msgspec.Struct, frozen=True):
     undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
 
 
+class FileSourcesConfig(msgspec.Struct, frozen=True):
+    """Sources of type `file`: the folders whose files plans may read, and where it is kept how far they are read."""
+
+    folders: tuple[str, ...] = ()
+    positions: Annotated[str, Meta(min_length=1)] = "var/cep/positions"
+
+
 class ArtefactConfig(msgspec.Struct, frozen=True):
     """Directories of sources and sinks that are declared outside of plans."""
 
@@ -132,6 +139,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     spool: SpoolConfig = SpoolConfig()
     results: ResultsConfig = ResultsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
+    file_sources: FileSourcesConfig = FileSourcesConfig()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

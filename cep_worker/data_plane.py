@@ -336,12 +336,15 @@ class DataPlane:
             declared=declaration,
             ingress=self._config.ingress,
             http=self._config.http,
+            files=self._config.file_sources,
             reactor=self._reactor,
             upkeep=self._upkeep,
             zmq_context=self._context,
             fronts=self._fronts,
             make_route=self._make_route,
+            submit=self._intake.submit,
             topics=self._topics,
+            now_ms=self._clock.now_ms,
         )
 
     def _consumers(self, key: PlanKey) -> Callable[[str], list[Consumer]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
 import zmq
 
 from cep_common.link_messages import StreamSchema
-from cep_worker.config import HttpConfig, IngressConfig
+from cep_worker.config import FileSourcesConfig, HttpConfig, IngressConfig
 from cep_worker.connectors import Declared
 from cep_worker.http_fronts import HttpFronts
 from cep_worker.reactor import Reactor
@@ -28,6 +30,10 @@ class MakeRoute(Protocol):
 class Source(Protocol):
     """Brings events of one stream. All methods are called on the reactor's thread and none blocks."""
 
+    @property
+    def error(self) -> str:
+        """What is wrong with it since it runs, or nothing."""
+
     def retry(self, now_ms: int) -> None:
         """There is room again for what waited."""
 
@@ -43,17 +49,21 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every source gets: its declaration and its surroundings."""
+    """What every source gets: its declaration and its surroundings. `submit` as of `Intake`, `now_ms` the time of day;
+    any thread may call both."""
 
     declared: Declared
     ingress: IngressConfig
     http: HttpConfig
+    files: FileSourcesConfig
     reactor: Reactor
     upkeep: Upkeep
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     fronts: HttpFronts
     make_route: MakeRoute
+    submit: Callable[[Hashable, EventStream, pa.RecordBatch], Future[None]]
     topics: Topics
+    now_ms: Callable[[], int]
 
     def where(self) -> str:
         """The source as errors name it."""

@@ -38,6 +38,8 @@ SCHEMES = ("http", "https")
 class HttpPathSource:
     """A path of one of the worker's HTTP servers."""
 
+    error = ""
+
     def __init__(self, fronts: HttpFronts, address: Address, path: str, source: HttpSource) -> None:
         self._fronts = fronts
         self._address = address

@@ -11,6 +11,8 @@ from cep_worker.topics import Subscription, Topics
 class InMemorySource:
     """A subscription to a topic."""
 
+    error = ""
+
     def __init__(self, topics: Topics, subscription: Subscription) -> None:
         self._topics = topics
         self._subscription = subscription

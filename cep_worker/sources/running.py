@@ -14,6 +14,7 @@ from cep_worker.connectors import Declared
 from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.in_memory import InMemoryOptions
 from cep_worker.sources.base import Source, SourceContext
+from cep_worker.sources.file import FileOptions, file_source
 from cep_worker.sources.http import HttpOptions, http_source
 from cep_worker.sources.in_memory import in_memory_source
 from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
@@ -22,6 +23,7 @@ from cep_worker.troubles import Trouble
 logger = logging.getLogger(__name__)
 
 SOURCE_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SourceContext], Source]]] = {
+    "file": (FileOptions, file_source),
     "http": (HttpOptions, http_source),
     "inMemory": (InMemoryOptions, in_memory_source),
     "zeromq": (ZeromqOptions, zeromq_source),
@@ -33,7 +35,12 @@ SOURCE_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SourceContext], So
 class _Running:
     declared: Declared
     source: Source | None
-    error: str
+    failure: str
+
+    @property
+    def error(self) -> str:
+        """Why it could not be made, or what is wrong with it since."""
+        return self.failure if self.source is None else self.source.error
 
 
 class RunningSources:

@@ -24,6 +24,8 @@ class ZeromqOptions(msgspec.Struct, frozen=True, rename={"window_rows": "window.
 class ZeromqSource:
     """A link server for one stream."""
 
+    error = ""
+
     def __init__(self, context: SourceContext, options: ZeromqOptions) -> None:
         endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._tenant = context.declared.tenant()

@@ -10,13 +10,13 @@ from query_plan.findings import Finding, error_rule, warning_rule
 from siddhi.language import ast
 
 CONNECTOR_TYPES = {
-    "source": ("http", "inMemory", "zeromq"),
+    "source": ("file", "http", "inMemory", "zeromq"),
     "sink": ("file", "http", "inMemory", "log", "rdbms", "zeromq"),
 }
 """What workers have."""
 
 MAPPER_TYPES: dict[str, dict[str, tuple[str, ...]]] = {
-    "source": {"http": ("csv", "json", "text", "xml")},
+    "source": dict.fromkeys(("file", "http"), ("csv", "json", "text", "xml")),
     "sink": dict.fromkeys(("file", "http", "log"), ("json", "ndjson", "text")),
 }
 """The mappers of those that turn events into texts or back. The others have none of their own."""

@@ -96,7 +96,7 @@ def test_the_types_of_sources_and_sinks_that_pass_are_those_that_workers_have() 
 
 
 def test_the_mappers_that_pass_are_those_that_workers_have() -> None:
-    assert MAPPER_TYPES["source"] == {"http": tuple(SOURCE_MAPPERS)}
+    assert MAPPER_TYPES["source"] == dict.fromkeys(("file", "http"), tuple(SOURCE_MAPPERS))
     assert set(MAPPER_TYPES["sink"].values()) == {tuple(SINK_MAPPERS)}
 
 
@@ -115,7 +115,7 @@ def test_a_mapper_that_no_worker_has_is_told_what_may_be_meant(mapper: str, hint
     [
         ("inmemory", "did you mean 'inMemory'?"),
         ("Http", "did you mean 'http'?"),
-        ("kafka", "known types: http, inMemory, zeromq"),
+        ("kafka", "known types: file, http, inMemory, zeromq"),
     ],
 )
 def test_a_type_that_no_worker_has_is_told_what_may_be_meant(written: str, hint: str) -> None:

@@ -1,0 +1,58 @@
+"""How far a source has read its file, kept on disk, and which of the workers of a host reads it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from cep_worker.sources.file_lines import Position
+
+
+class ReadPosition:
+    """A file in `folder` that belongs to what `names` say. Workers that share the folder share it: one at a time."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        self._folder = folder
+        self._path = folder / f"{sha256('/'.join(names).encode()).hexdigest()[:32]}.json"
+        self._lock: BinaryIO | None = None
+
+    def take(self) -> bool:
+        """True when nobody else has it, nor will until `release` or the end of this process. OSError when the folder
+        cannot be written to."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = self._path.with_suffix(".lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            return False
+        self._lock = lock
+        return True
+
+    def release(self) -> None:
+        """Others may have it."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def load(self) -> Position | None:
+        """What was kept last, None when nothing was. ValueError when it is damaged."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return msgspec.json.decode(data, type=Position)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{self._path} is damaged; without it the file is read from its beginning") from error
+
+    def save(self, position: Position) -> None:
+        """It is kept, whatever becomes of this process; of the machine, as soon as its files are on the disk."""
+        new = self._path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(position))
+        os.replace(new, self._path)

@@ -1,0 +1,152 @@
+"""Sources of type `file` in front of a real worker: what comes in, what is left out, and where reading goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from worker_world import PLAN, World, until
+
+from cep_common.messages import Connector, DeployedPlan
+from cep_worker.config import ArtefactConfig, FileSourcesConfig
+
+LINE = '{"_timestamp": %d, "carrier": "UA", "dep_delay": 5, "price": 1.5}\n'
+
+
+def row(number: int) -> tuple[int, str, int, float]:
+    return (number, "UA", 5, 1.5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in" / "departures.log"
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World], path: Path) -> World:
+    return make_world(file_sources=config(path))
+
+
+def config(path: Path) -> FileSourcesConfig:
+    return FileSourcesConfig((str(path.parent),), str(path.parents[1] / "positions"))
+
+
+def with_file(path: Path, mapper: str = "json", options: dict[str, str] | None = None, **mapped: str) -> DeployedPlan:
+    given = {"file.uri": f"file://{path}", "file.polling.interval": "10", **(options or {})}
+    return msgspec.structs.replace(PLAN, sources=(Connector("Departures", "file", given, mapper, mapped),))
+
+
+def append(path: Path, *texts: str) -> None:
+    with path.open("a") as file:
+        file.writelines(texts)
+
+
+def problem(world: World) -> str:
+    return str(world.health()["plans"][0]["last_error"])
+
+
+def test_each_line_is_an_event_also_of_lines_that_come_later(world: World, path: Path) -> None:
+    append(path, LINE % 1, "\n", LINE % 2)
+    world.start(with_file(path))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    append(path, LINE % 3)
+    until(lambda: len(receiver.rows()) == 3, receiver)
+    assert receiver.rows() == [row(1), row(2), row(3)]
+
+
+def test_another_worker_process_goes_on_where_the_former_stopped(make_world: Callable[..., World], path: Path) -> None:
+    first = make_world(file_sources=config(path))
+    append(path, LINE % 1)
+    first.start(with_file(path))
+    receiver = first.connected_receiver()
+    until(receiver.rows, receiver)
+    positions = path.parents[1] / "positions"
+    until(lambda: any(b'"lines":1' in kept.read_bytes() for kept in positions.glob("*.json")), receiver)
+    assert first.worker is not None
+    first.worker.stop()
+    first.worker = None
+    append(path, LINE % 2)
+    second = make_world(file_sources=config(path))
+    second.start(with_file(path))
+    receiver = second.connected_receiver()
+    until(lambda: row(2) in receiver.rows(), receiver)
+    assert receiver.rows().count(row(1)) <= 1, "it may be in the spool, but is not read again"
+
+
+def test_lines_that_do_not_fit_are_left_out_and_told(world: World, path: Path) -> None:
+    append(path, LINE % 1, "nonsense\n", LINE % 3, '{"carrier": 1, "dep_delay": 5, "price": 1.5}\n')
+    world.start(with_file(path))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert receiver.rows() == [row(1), row(3)]
+    until(lambda: "lines left out so far: 2" in problem(world), receiver)
+    assert f"{path}, line 2: " in problem(world)
+
+
+def test_a_csv_file_may_have_a_header_and_is_read_once(world: World, path: Path) -> None:
+    append(path, "carrier,dep_delay,price\n", "UA,5,1.5\n", '"AA, too",6,2.5')
+    options = {"header.present": "true", "tailing": "false", "timestamp": "dep_delay"}
+    world.start(with_file(path, "csv", options))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert receiver.rows() == [(5, "UA", 5, 1.5), (6, "AA, too", 6, 2.5)]
+
+
+def test_a_header_of_the_mapper_is_the_first_line_of_the_file_alone(world: World, path: Path) -> None:
+    append(path, "carrier,dep_delay,price\n", "UA,5,1.5\n")
+    world.start(with_file(path, "csv", {"timestamp": "dep_delay"}, **{"header.present": "true"}))
+    receiver = world.connected_receiver()
+    until(receiver.rows, receiver)
+    append(path, "UA,6,1.5\n")
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert [row[0] for row in receiver.rows()] == [5, 6]
+
+
+def test_a_line_may_be_matched_by_regular_expressions(world: World, path: Path) -> None:
+    append(path, "UA late by 5 for 1.5\n", "something else\n")
+    groups = {"carrier": "A[1]", "dep_delay": "A[2]", "price": "A[3]"}
+    mapped = {"regex.A": r"(\w+) late by (\d+) for ([\d.]+)", **{f"attributes.{k}": v for k, v in groups.items()}}
+    world.start(with_file(path, "text", {"timestamp": "dep_delay"}, **mapped))
+    receiver = world.connected_receiver()
+    until(lambda: receiver.rows() and "line 2" in problem(world), receiver)
+    assert receiver.rows() == [(5, "UA", 5, 1.5)]
+
+
+def test_a_plan_reads_no_file_that_the_worker_does_not_name(make_world: Callable[..., World], path: Path) -> None:
+    append(path, LINE % 1)
+    (path.parent / "secret").symlink_to("/etc")
+    world = make_world(file_sources=config(path))
+    world.start(with_file(path.parent / "secret" / "passwd"))
+    until(lambda: "name them in file_sources.folders" in problem(world))
+
+
+def test_an_artefact_may_name_any_file(make_world: Callable[..., World], path: Path, tmp_path: Path) -> None:
+    append(path, LINE % 1)
+    artefacts = tmp_path / "artefacts"
+    artefacts.mkdir()
+    text = f"stream: Departures:1.0.0\ntype: file\noptions: {{file.uri: {path}}}\nmap: {{type: json}}\n"
+    (artefacts / "in.yaml").write_text(text)
+    positions = FileSourcesConfig(positions=str(tmp_path / "positions"))
+    world = make_world(artefacts=ArtefactConfig(sources=str(artefacts)), file_sources=positions)
+    world.start(PLAN)
+    receiver = world.connected_receiver()
+    until(receiver.rows, receiver)
+    assert receiver.rows() == [row(1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "TEXT.FULL"}, "mode: must be LINE"),
+        ({"action.after.process": "DELETE"}, "action.after.process: must be keep"),
+        ({"timestamp": "carrier"}, "timestamp: carrier is string"),
+        ({"file.polling.interval": "0"}, "file.polling.interval: expected"),
+    ],
+)
+def test_options_that_cannot_be_used_are_told(world: World, path: Path, options: dict[str, str], message: str) -> None:
+    world.start(with_file(path, options=options))
+    until(lambda: message in problem(world))
