@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Tests of one file share what they start, so a file stays in one process.
 SPREAD := -n 2 --dist loadfile
+# pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo up test check lint unit tour chaos soak simulate lock clean
 

@@ -14,7 +14,7 @@ from cep_manager.election import Claim, Look, Manager
 from cep_manager.lease_store import LeaseStore
 from cep_manager.plan_store import PlanStore, WriteRight
 
-KINDS = ("sqlite", "postgresql")
+KINDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.cluster))
 LEASE_MS = 2_000
 IDLE_MS = 10_000
 

@@ -112,6 +112,7 @@ def test_a_server_that_does_not_answer_is_an_error_without_the_password() -> Non
     assert "geheim" not in caught.value.message
 
 
+@pytest.mark.cluster
 def test_managers_that_start_together_make_the_tables_once(postgresql: PostgresqlServer) -> None:
     url = postgresql.emptied()
     made: list[Database] = []
@@ -125,6 +126,7 @@ def test_managers_that_start_together_make_the_tables_once(postgresql: Postgresq
         database.close()
 
 
+@pytest.mark.cluster
 def test_a_manager_that_hangs_in_a_transaction_does_not_keep_the_lease_from_others(
     postgresql: PostgresqlServer,
 ) -> None:

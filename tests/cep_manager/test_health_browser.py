@@ -14,7 +14,10 @@ from cep_common.web_server import WebServer
 from cep_manager.config import HttpConfig
 from cep_manager.web import create_app
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 PAGES = (
     "/checkpoints",

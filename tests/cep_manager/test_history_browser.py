@@ -16,7 +16,10 @@ from cep_common.web_server import WebServer
 from cep_manager.metric_tables.model import PlanPoint
 from cep_manager.web import create_app
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 PLOT = "document.querySelector('#history figure .plot')"
 

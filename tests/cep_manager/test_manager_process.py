@@ -413,6 +413,7 @@ def test_health_tells_when_the_control_loop_is_gone(manager: ManagerProcess, add
     assert (refused.status_code, refused.json()["code"]) == (503, "manager-unavailable")
 
 
+@pytest.mark.cluster
 def test_the_process_says_when_it_is_ready_and_leaves_in_order_on_sigterm(config: ManagerConfig) -> None:
     script = (
         "import logging,sys,msgspec\n"

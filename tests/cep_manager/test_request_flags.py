@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World
-
-from cep_manager.web import create_app
+from shared_apps import shared_client
 
 
 @pytest.fixture
@@ -18,7 +17,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return create_app(view, 1_000).test_client()
+    return shared_client(view, 1_000)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ from cep_manager.control_plane import ControlPlane
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 
+pytestmark = pytest.mark.cluster
+
 ELECTION = ElectionConfig(heartbeat_ms=750, retries=2, poll_ms=200)
 NOTICED_S = 0.5
 """What this test may need to see it, on a loaded machine."""

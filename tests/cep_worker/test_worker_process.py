@@ -30,6 +30,7 @@ run(msgspec.convert(json.loads(sys.argv[1]), WorkerConfig))
 """
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_worker_leave_in_order(world: World, number: signal.Signals) -> None:
     config = json.dumps(msgspec.to_builtins(world.config))

@@ -24,7 +24,7 @@ def writer_of(store: CheckpointStore) -> PartWriter:
     return PartWriter(store, KEY, 1, 0, 0, None)
 
 
-@pytest.fixture(params=[*KINDS, "postgresql", *SERVERS])
+@pytest.fixture(params=[*KINDS, pytest.param("postgresql", marks=pytest.mark.cluster), *SERVERS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CheckpointStore]:
     """An empty store of each kind."""
     if request.param in SERVERS:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey
 from topology.checkpoint.runs import RunId
@@ -39,6 +41,7 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
     assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [Action.CANCEL_JOB]
 
 
+@pytest.mark.cluster
 def test_a_driver_does_not_load_the_engine() -> None:
     """More than half of what its Python takes to start, and of its memory, would be what only executors need."""
     names = ("numba", "siddhi.engine.runtime")

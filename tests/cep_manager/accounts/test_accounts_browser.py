@@ -14,7 +14,10 @@ from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 SEND = "document.querySelector('form').requestSubmit()"
 

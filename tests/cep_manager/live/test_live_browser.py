@@ -17,7 +17,10 @@ from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.live.broadcaster import Broadcaster
 from cep_manager.web import create_app
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 GRAPH = "document.getElementById('graph').textContent"
 DRAWN = "document.querySelectorAll('#graph [data-node]').length > 0"

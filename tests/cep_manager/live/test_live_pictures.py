@@ -15,6 +15,7 @@ from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from manager_world import KEY, FakeView, World, driver, task, topology
+from shared_apps import shared_client
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
@@ -220,7 +221,7 @@ def view() -> Iterator[FakeView]:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return create_app(view, 10_000).test_client()
+    return shared_client(view, 10_000)
 
 
 def events(stream: Iterator[bytes]) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -18,6 +20,7 @@ def compiled_by_a_deployment() -> list[str]:
     return names
 
 
+@pytest.mark.cluster
 def test_a_plan_that_was_deployed_once_compiles_nothing_in_the_next_process() -> None:
     compiled_by_a_deployment()
     assert compiled_by_a_deployment() == []

@@ -130,6 +130,7 @@ def test_every_declaration_of_a_pack_has_an_implementation_and_none_is_undeclare
     assert made == declared
 
 
+@pytest.mark.cluster
 def test_declarations_are_read_without_numpy_numba_and_arrow() -> None:
     program = (
         "import sys, siddhi.extensions.packs;"
