@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import zmq
 from postgresql_server import NoServerError, PostgresqlServer, postgresql_server
+from quick_flask import make_quickly
 
 Drive = Callable[..., None]
+
+make_quickly()
 
 
 @pytest.fixture

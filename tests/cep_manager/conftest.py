@@ -1,4 +1,4 @@
-"""What tests of the manager share: one Chromium, and applications without accounts."""
+"""What tests in a browser share: one Chromium for all of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 from browser import Browser
-from shared_apps import APPS
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +24,3 @@ def chromium(one_chromium: Browser) -> Iterator[Browser]:
     one_chromium.open("about:blank")
     one_chromium.call("Emulation.setEmulatedMedia", features=[])
     one_chromium.problems.clear()
-
-
-@pytest.fixture(autouse=True)
-def shared_apps() -> Iterator[None]:
-    """Applications that a test has borrowed are the next one's."""
-    yield
-    APPS.take_back()

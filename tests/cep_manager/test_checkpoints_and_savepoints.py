@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, DEPLOYED_MS, KEY, FakeView, World, driver, plan, topology
-from shared_apps import shared_client
 
 from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
 from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
@@ -15,6 +14,7 @@ from cep_common.messages import CheckpointSpan
 from cep_manager.checkpoint_commands import require_free_name
 from cep_manager.errors import BadRequestError, NoDriverError
 from cep_manager.instructions import NoteBegun, PushToDriver, RaiseEpoch
+from cep_manager.web import create_app
 
 CHECKPOINTS = (
     CheckpointReport(11, "complete", 1_000, 20, 5_000, 300, 2),
@@ -50,7 +50,7 @@ def view(world: World) -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 2_000)
+    return create_app(view, 2_000).test_client()
 
 
 def pushed(world: World) -> list[object]:

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, topology
-from shared_apps import shared_client
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.console.plan_list_texts import present_plans
 from cep_manager.console.text import FILTERS, coded, latency, percent, rate, sentence, short, size
+from cep_manager.web import create_app
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 2_000)
+    return create_app(view, 2_000).test_client()
 
 
 def test_plans_at_work_stand_apart_from_those_that_are_not_with_the_reason(view: FakeView) -> None:

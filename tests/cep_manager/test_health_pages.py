@@ -9,7 +9,6 @@ import pytest
 from ailing_world import HOSTILE, NOW_MS, ailing_world
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, task
-from shared_apps import shared_client
 
 from cep_common.clock import ManualClock
 from cep_common.messages import RegisterWorker
@@ -40,7 +39,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 2_000)
+    return create_app(view, 2_000).test_client()
 
 
 def text_of(client: FlaskClient, path: str) -> str:
@@ -79,7 +78,7 @@ def test_a_failure_of_the_manager_is_told_in_place(client: FlaskClient, view: Fa
     ],
 )
 def test_where_there_is_nothing_the_page_says_what_would_be_there(path: str, words: str) -> None:
-    assert words in text_of(shared_client(FakeView(World()), 2_000), path)
+    assert words in text_of(create_app(FakeView(World()), 2_000).test_client(), path)
 
 
 @pytest.mark.parametrize("path", ["/plans/No/checkpoints", "/plans/No/exceptions", "/workers/nobody"])
@@ -160,7 +159,7 @@ def test_a_plans_history_tells_how_each_checkpoint_ended_and_why(client: FlaskCl
 def test_a_plan_without_checkpoints_says_why() -> None:
     world = World()
     world.active()
-    client = shared_client(FakeView(world), 2_000)
+    client = create_app(FakeView(world), 2_000).test_client()
     assert "No checkpoints yet No driver is known" in text_of(client, "/plans/Storms/checkpoints")
 
 

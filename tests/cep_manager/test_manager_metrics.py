@@ -11,7 +11,6 @@ from flask import Flask
 from manager_world import COMPILED, KEY, FakeView, World, counts, plan, task
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from shared_apps import shared_client
 from storm_world import running_view
 
 from cep_common.task_messages import ComponentReport
@@ -189,4 +188,4 @@ def test_the_format_that_is_asked_for_is_given() -> None:
 def test_a_manager_that_cannot_tell_says_so() -> None:
     view = FakeView(World())
     view.failure = ManagerUnavailableError("the control loop does not run")
-    assert shared_client(view, 1_000).get("/metrics").status_code == 503
+    assert create_app(view, 1_000).test_client().get("/metrics").status_code == 503

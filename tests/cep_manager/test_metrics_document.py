@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from shared_apps import shared_client
 from storm_world import running_view
+
+from cep_manager.web import create_app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("| manager | labels | is |")[2].partition("\n\n")[0]
@@ -18,7 +19,7 @@ def test_the_managers_metrics_are_listed_and_no_others() -> None:
         if written != "the same":
             labels = {label for label in written.split(", ") if label}
         listed |= {name.strip("`").removesuffix("_total"): labels for name in names.split(", ")}
-    text = shared_client(running_view(), 1_000).get("/metrics").text
+    text = create_app(running_view(), 1_000).test_client().get("/metrics").text
     told = {
         family.name: {label for sample in family.samples for label in sample.labels} - {"le"}
         for family in text_string_to_metric_families(text)

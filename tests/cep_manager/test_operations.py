@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, driver, plan, task, topology
-from shared_apps import shared_client
 
 from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
@@ -20,6 +19,7 @@ from cep_manager.operations import (
     operations_now,
     parse_operation,
 )
+from cep_manager.web import create_app
 
 FIRST_MS = 1_767_225_600_000
 CHANGED_MS = FIRST_MS + 60_000
@@ -167,7 +167,7 @@ def test_what_is_no_operation_is_unknown(text: str) -> None:
 @pytest.fixture
 def client(world: World) -> FlaskClient:
     world.active(events=100)
-    return shared_client(FakeView(world), 10_000)
+    return create_app(FakeView(world), 10_000).test_client()
 
 
 @pytest.mark.parametrize(

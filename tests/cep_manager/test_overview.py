@@ -17,7 +17,6 @@ from manager_world import (
     topology,
     worker,
 )
-from shared_apps import shared_client
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
@@ -27,6 +26,7 @@ from cep_manager.console.overview_texts import present_overview, spark
 from cep_manager.manager_view import ElectionView, ManagerInfo
 from cep_manager.plan_figures import STEP_S, STEPS, Traffic, plan_figure, traffic
 from cep_manager.system_overview import SystemOverview, system_overview
+from cep_manager.web import create_app
 from cep_manager.worker_view import worker_details
 
 OTHER = PlanKey(7, "Theirs")
@@ -126,7 +126,7 @@ def test_a_small_line_begins_where_counting_did_and_touches_its_highest() -> Non
 
 @pytest.fixture
 def client(world: World) -> FlaskClient:
-    return shared_client(FakeView(world), 2_000)
+    return create_app(FakeView(world), 2_000).test_client()
 
 
 def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
@@ -158,7 +158,7 @@ def test_what_was_told_is_kept_no_longer_than_it_is_good(world: World) -> None:
 
 
 def test_without_plans_the_page_offers_samples_that_open_in_the_editor() -> None:
-    client = shared_client(FakeView(World()), 2_000)
+    client = create_app(FakeView(World()), 2_000).test_client()
     for address in ("/", "/plans"):
         page = client.get(address).get_data(as_text=True)
         assert "No execution plans yet" in page

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 from manager_world import KEY, FakeView, World, driver, plan, task, topology
-from shared_apps import shared_client
 from storm_world import PER_SECOND, running_view
 
 from cep_common.latency import bucket
 from cep_common.task_messages import HeldState, QueryReport
 from cep_manager.statistics.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
+from cep_manager.web import create_app
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,12 @@ def test_a_plan_that_has_not_run_has_no_figures() -> None:
 
 
 def test_the_call_gives_them_for_a_plan_that_is_deployed() -> None:
-    client = shared_client(running_view(), 1_000)
+    client = create_app(running_view(), 1_000).test_client()
     told = client.get("/api/v1/plans/Storms/statistics").get_json()
     assert (told["plan"], told["epoch"], len(told["windows"])) == ("Storms", 1, 4)
     assert client.get("/api/v1/plans/None/statistics").status_code == 404
     assert client.get("/api/v1/plans/Storms/statistics?tenant=7").status_code == 404
-    assert shared_client(FakeView(World()), 1_000).get("/api/v1/plans/Storms/statistics").status_code == 404
+    assert create_app(FakeView(World()), 1_000).test_client().get("/api/v1/plans/Storms/statistics").status_code == 404
 
 
 def test_queries_are_told_at_level_detail_those_of_a_stages_instances_together() -> None:

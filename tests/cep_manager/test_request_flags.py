@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World
-from shared_apps import shared_client
+
+from cep_manager.web import create_app
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 1_000)
+    return create_app(view, 1_000).test_client()
 
 
 @pytest.mark.parametrize(

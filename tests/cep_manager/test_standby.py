@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import LEADER, FakeView, World
-from shared_apps import shared_client
 
 from cep_common.ids import Endpoint
+from cep_manager.web import create_app
 
 ELSEWHERE = msgspec.structs.replace(
     LEADER, control=Endpoint("10.0.0.6", 8904), http_address="https://10.0.0.6:9080", asked=False
@@ -24,7 +24,7 @@ def view() -> FakeView:
 @pytest.fixture
 def standby(view: FakeView) -> FlaskClient:
     view.managers = (HERE, ELSEWHERE)
-    return shared_client(view, 1_000_000)
+    return create_app(view, 1_000_000).test_client()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_leader_shows_all_managers_and_under_which_token_it_leads(view: Fake
     other = msgspec.structs.replace(HERE, control=Endpoint("10.0.0.6", 8904), asked=False)
     gone = msgspec.structs.replace(other, control=Endpoint("10.0.0.7", 8904), role="silent", silent_ms=12_000)
     view.managers = (LEADER, other, gone)
-    leader = shared_client(view, 1_000_000)
+    leader = create_app(view, 1_000_000).test_client()
     shown = leader.get("/api/v1/cluster").json["managers"]
     assert [(one["control"]["host"], one["role"], one["token"]) for one in shown] == [
         ("127.0.0.1", "leader", 3), ("10.0.0.6", "standby", 0), ("10.0.0.7", "silent", 0),

@@ -11,7 +11,6 @@ import pytest
 from flask import g
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, plan, task
-from shared_apps import shared_client
 from storm_calls import CALLS, GOLDEN, PREFIX, client_of, written
 from storm_world import ID, running_view
 
@@ -331,7 +330,7 @@ def test_who_shows_no_token_is_refused_in_storms_form_and_a_token_may_be_the_pas
 
 
 def test_a_page_of_another_site_cannot_kill(view: FakeView) -> None:
-    client = shared_client(view, 1_000)
+    client = create_app(view, 1_000).test_client()
     call = f"{PREFIX}/topology/{identifier(view)}/kill/0"
     refused = client.post(call, headers={"Origin": "http://elsewhere.example"})
     assert (refused.status_code, refused.get_json()["error"]) == (403, "403 Forbidden")

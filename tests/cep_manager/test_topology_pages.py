@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, components, plan, task
-from shared_apps import shared_client
 
 from cep_common.clock import ManualClock
 from cep_common.security.access import AccessRole
@@ -30,7 +29,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 10_000)
+    return create_app(view, 10_000).test_client()
 
 
 def text_of(client: FlaskClient, address: str) -> str:

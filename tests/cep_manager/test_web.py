@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, LEASE_MS, PROBLEM, WARNING, FakeView, World, plan
-from shared_apps import shared_client
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
@@ -22,6 +21,7 @@ from cep_manager.errors import (
     StoreError,
 )
 from cep_manager.events.model import EventFilter
+from cep_manager.web import create_app
 
 BODY_BYTES = 2_000
 EVENT_PAGES = ["/events", "/events/imported/Arrivals:1.0.0", "/events/exported/KnockOns:1.0.0"]
@@ -61,7 +61,7 @@ def view() -> FakeView:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, BODY_BYTES)
+    return create_app(view, BODY_BYTES).test_client()
 
 
 # ---- REST -----------------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_the_list_tells_the_status_in_words(client: FlaskClient, view: FakeView)
 
 
 def test_an_empty_list_says_what_to_do() -> None:
-    page = shared_client(FakeView(World()), BODY_BYTES).get("/plans").get_data(as_text=True)
+    page = create_app(FakeView(World()), BODY_BYTES).test_client().get("/plans").get_data(as_text=True)
     assert "No execution plans yet" in page
     assert 'href="/deploy"' in page
 

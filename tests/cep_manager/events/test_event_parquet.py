@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from manager_world import FakeView, World
-from shared_apps import shared_client
 
 from cep_manager.errors import EventFileError
 from cep_manager.events import parquet
 from cep_manager.events.parquet import AT_ONCE, read_parquet
 from cep_manager.events.parquet_rows import MOST_ROWS, RefusedError, bounded, events
+from cep_manager.web import create_app
 
 ATTRIBUTES = (("tailnum", "string"), ("delay", "long"))
 
@@ -120,7 +120,7 @@ def test_a_time_that_no_calendar_has_is_told_as_such() -> None:
 def test_the_call_takes_files_that_are_larger_than_other_bodies() -> None:
     world = World()
     world.active()
-    client = shared_client(FakeView(world), body_bytes=100)
+    client = create_app(FakeView(world), body_bytes=100).test_client()
     file = file_of(tailnum=["N1"], delay=[5])
     assert len(file) > 100
     answer = client.post("/api/v1/event-streams/Arrivals:1.0.0/parquet", data=file)

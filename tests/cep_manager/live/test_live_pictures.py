@@ -15,7 +15,6 @@ from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from manager_world import KEY, FakeView, World, driver, task, topology
-from shared_apps import shared_client
 
 from cep_common.security.config import ServerSecurity
 from cep_common.web_server import WebServer
@@ -221,7 +220,7 @@ def view() -> Iterator[FakeView]:
 
 @pytest.fixture
 def client(view: FakeView) -> FlaskClient:
-    return shared_client(view, 10_000)
+    return create_app(view, 10_000).test_client()
 
 
 def events(stream: Iterator[bytes]) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,6 @@ import pytest
 from flask.testing import FlaskClient
 from insight_world import Processes
 from manager_world import worker
-from shared_apps import shared_client
 
 from cep_common.clock import ManualClock
 from cep_common.security.access import AccessRole
@@ -30,7 +29,7 @@ def processes() -> Processes:
 
 @pytest.fixture
 def client(processes: Processes) -> FlaskClient:
-    return shared_client(processes.as_view(), 100_000)
+    return create_app(processes.as_view(), 100_000).test_client()
 
 
 def get(client: FlaskClient, path: str, **query: Any) -> Any:
@@ -178,6 +177,6 @@ def test_the_page_of_configurations_tells_where_keys_were_set(client: FlaskClien
 
 def test_names_of_processes_are_shown_as_text(processes: Processes) -> None:
     processes.world.hear(worker(name="<script>alert(1)</script>"))
-    page = shared_client(processes.as_view(), 100_000).get("/logs").text
+    page = create_app(processes.as_view(), 100_000).test_client().get("/logs").text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
