@@ -8,15 +8,16 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from recorded_cases import recorded_cases
 
-from siddhi.testing import Case, load_cases, run_case
+from siddhi.testing import Case, run_case
 
 HERE = Path(__file__).parent
 
 
 def _by_feature() -> dict[str, list[Case]]:
     cases: dict[str, list[Case]] = defaultdict(list)
-    for case in load_cases(HERE / "cases.jsonl.xz"):
+    for case in recorded_cases():
         cases[case.feature].append(case)
     return cases
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import random
 import zlib
-from pathlib import Path
 
 import pytest
+from recorded_cases import recorded_cases
 
 from siddhi.engine.runtime import AppRuntime
-from siddhi.testing import Case, load_cases, restored, run_case
+from siddhi.testing import Case, restored, run_case
 
 SHARE = 24
 """One case in so many is run, always the same ones; each kind of app has several."""
 
 
 def _cases() -> list[Case]:
-    cases = load_cases(Path(__file__).parent / "cases.jsonl.xz")
-    return [case for case in cases if "error" not in case.document and zlib.crc32(case.id.encode()) % SHARE == 0]
+    return [
+        case for case in recorded_cases() if "error" not in case.document and zlib.crc32(case.id.encode()) % SHARE == 0
+    ]
 
 
 def compacted(runtime: AppRuntime) -> AppRuntime:

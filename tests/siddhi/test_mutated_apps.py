@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 
 import pytest
+from recorded_cases import recorded_cases
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
-from siddhi.testing import load_cases
 
-CASES = Path(__file__).parents[1] / "conformance" / "cases.jsonl.xz"
 TOKEN = re.compile(r"\s+|'[^']*'|\"[^\"]*\"|\w+|->|[<>=!]=|\.\.\.|.", re.DOTALL)
 EXTREMES = ["0", "-1", "2147483648", "9223372036854775808", "99999999999999999999", "1e309", "3.5e39f", "0.0", "''"]
 EXTREMES += ["'\U0001f600'", "名前", "\x00", "\ufeff", "`", '"""', "/*", "--", "${", "${X}", "((((((", "<5:2>", "<0:0>"]
@@ -41,10 +39,10 @@ def mutated(app: str, others: list[str], generator: random.Random) -> str:
     return "".join(tokens)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.cluster) for seed in (1, 2, 3))])
 def test_mutated_apps_and_random_bytes_end_in_an_app_or_in_an_error_of_siddhi(seed: int) -> None:
     generator = random.Random(seed)  # noqa: S311 - no secret
-    apps = [case.app for case in load_cases(CASES) if case.app.strip()]
+    apps = [case.app for case in recorded_cases() if case.app.strip()]
     texts = [mutated(generator.choice(apps), apps, generator) for _ in range(250)]
     texts += [generator.randbytes(generator.randrange(80)).decode("utf-8", "replace") for _ in range(50)]
     for text in texts:
@@ -55,7 +53,7 @@ def test_mutated_apps_and_random_bytes_end_in_an_app_or_in_an_error_of_siddhi(se
 
 
 def test_a_printed_app_of_the_suite_reads_back_as_the_same_app() -> None:
-    for case in list(load_cases(CASES))[::20]:
+    for case in recorded_cases()[::20]:
         if "error" not in case.document:
             app = parse(case.app)
             assert parse(print_app(app)) == app

@@ -7,12 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from in_process_topology import InProcessTopology, Row, rows
+from recorded_cases import recorded_cases
 
 from query_plan.examination import Compiled, examine
 from query_plan.members import Member, members
@@ -22,11 +22,10 @@ from siddhi.engine.runtime import AppRuntime
 from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
-from siddhi.testing import Case, load_cases, record_batch
+from siddhi.testing import Case, record_batch
 from topology.frames import CURRENT
 from topology.stages.settings import StageSettings
 
-SUITE = Path(__file__).parents[1] / "conformance" / "cases.jsonl.xz"
 SHARE = 1 if os.environ.get("CEP_SPREAD_CASES") == "all" else 180
 SETTINGS = StageSettings()
 LEFT_OUT = {
@@ -128,7 +127,7 @@ def _counted(found: list[Row]) -> Counter[Row]:
 @pytest.mark.parametrize("playback", [True, False], ids=["event time", "system clock"])
 def test_a_plan_whose_queries_are_all_apart_gives_what_one_engine_gives(playback: bool) -> None:
     compared, differing = 0, []
-    cases = [case for case in load_cases(SUITE) if "error" not in case.document and case.id not in LEFT_OUT]
+    cases = [case for case in recorded_cases() if "error" not in case.document and case.id not in LEFT_OUT]
     for case in cases[::SHARE]:
         examined = examine(spread(case, playback=playback))
         events = events_of(case, examined.compiled) if examined.compiled is not None else None

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_cases import recorded_cases
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiAnalysisError, SiddhiRuntimeError
 from siddhi.language.parser import parse, parse_on_demand_query
-from siddhi.testing import Case, load_cases, record_batch, run_case
+from siddhi.testing import Case, record_batch, run_case
 
-CASES = [
-    case
-    for case in load_cases(Path(__file__).parents[3] / "conformance" / "cases.jsonl.xz")
-    if case.feature.startswith("aggregation")
-]
+CASES = [case for case in recorded_cases() if case.feature.startswith("aggregation")]
 STREAMS = """
 @app:playback
 define stream S (k string, v int);
