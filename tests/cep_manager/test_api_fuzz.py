@@ -94,12 +94,19 @@ SETTINGS = settings(
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_every_answer_is_as_described(described: Any, method: str, path: str) -> None:
+    """Whatever each part of a call can look like was sent, one at a time."""
     operation = described[path][method]
     config = described.config.generation_for(operation=operation)
     for case in described.iter_coverage_cases(
         operation, generation_modes=list(GenerationMode), generation_config=config
     ):
         check(case)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("method", "path"), CALLS)
+def test_every_answer_to_what_is_drawn_at_random_is_as_described(described: Any, method: str, path: str) -> None:
+    operation = described[path][method]
     for mode in GenerationMode:
 
         @SETTINGS

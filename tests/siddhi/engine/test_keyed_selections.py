@@ -211,7 +211,9 @@ def test_instances_are_seldom_looked_through_however_full_the_room_for_rows_is(m
         look(self, step)
 
     monkeypatch.setattr(type(fused), "_look", counted)
+    times = pa.array(range(1_000, 5_000), pa.int64())
+    rows = newcomers(0, 4_000, time_ms=0).set_column(0, "_timestamp", times)
     for row in range(4_000):
-        runtime.send("S", newcomers(row, 1, time_ms=1_000 + row))
+        runtime.send("S", rows.slice(row, 1))
     assert 0 < looks < 4_000 // 64
     assert fused.rows.capacity <= 4_096

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lark import Lark
@@ -20,6 +21,17 @@ def made(monkeypatch: pytest.MonkeyPatch, file: Path | None) -> Lark:
     return lark
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, Any]:
+    """The file of the tables, which know where it is; those that a process has kept which found none; and how it
+    parses `TEXT`: as one that keeps none."""
+    file = tmp_path_factory.mktemp("tables") / "grammar.lark"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        expected = made(monkeypatch, None).parse(TEXT, start="app")
+        assert made(monkeypatch, file).parse(TEXT, start="app") == expected
+    return file, file.read_bytes(), expected
+
+
 def cut(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
@@ -30,14 +42,13 @@ def of_other_text(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("spoil", [None, cut, of_other_text])
 def test_tables_are_made_once_and_again_when_they_are_spoilt(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Callable[[bytes], bytes] | None
+    monkeypatch: pytest.MonkeyPatch,
+    first: tuple[Path, bytes, Any],
+    spoil: Callable[[bytes], bytes] | None,
 ) -> None:
-    file = tmp_path / "grammar.lark"
-    expected = made(monkeypatch, None).parse(TEXT, start="app")
-    assert made(monkeypatch, file).parse(TEXT, start="app") == expected
-    if spoil is not None:
-        file.write_bytes(spoil(file.read_bytes()))
-    before = file.read_bytes()
+    file, tables, expected = first
+    before = tables if spoil is None else spoil(tables)
+    file.write_bytes(before)
 
     assert made(monkeypatch, file).parse(TEXT, start="app") == expected
 
