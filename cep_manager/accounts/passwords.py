@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 import threading
+from base64 import b64encode
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import ARGON2_VERSION
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -22,7 +24,7 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
         self._one_at_a_time = threading.Lock()
-        self._nobodys = self.hash(random_password())
+        self._nobodys = _nobodys(self._hasher)
 
     def hash(self, password: str) -> str:
         """What is kept of a password."""
@@ -37,6 +39,15 @@ class Passwords:
                 return self._hasher.verify(kept or self._nobodys, password) and kept is not None
             except (VerificationError, InvalidHashError):
                 return False
+
+
+def _nobodys(hasher: PasswordHasher) -> str:
+    """A hash of no password, which takes as long to check as any other, and no time to make."""
+    salt, digest = (
+        b64encode(secrets.token_bytes(length)).decode().rstrip("=") for length in (hasher.salt_len, hasher.hash_len)
+    )
+    costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
+    return f"$argon2id$v={ARGON2_VERSION}${costs}${salt}${digest}"
 
 
 def random_password() -> str:

@@ -1,6 +1,10 @@
 """Passwords as they are kept and made."""
 
+from typing import Literal
+
 import pytest
+from argon2 import PasswordHasher, extract_parameters
+from argon2.exceptions import VerifyMismatchError
 
 from cep_manager.accounts.errors import AccountInvalidError
 from cep_manager.accounts.model import SHORTEST_PASSWORD, checked_name, checked_password, checked_token_name
@@ -16,6 +20,21 @@ def test_a_password_is_kept_as_a_slow_hash_of_its_own() -> None:
     assert not passwords.is_right("correct horsf", first)
     assert not passwords.is_right("correct horse", None)
     assert not passwords.is_right("correct horse", "not a hash")
+
+
+def test_whoever_does_not_exist_is_refused_after_just_as_much_work() -> None:
+    checked: list[str] = []
+
+    class Watched(PasswordHasher):
+        def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 - its name there
+            checked.append(str(hash))
+            return super().verify(hash, password)
+
+    passwords = Passwords(Watched(time_cost=2, memory_cost=64, parallelism=2))
+    assert not passwords.is_right("correct horse", None)
+    with pytest.raises(VerifyMismatchError):
+        Watched().verify(checked[0], "correct horse")
+    assert extract_parameters(checked[0]) == extract_parameters(passwords.hash("correct horse"))
 
 
 def test_random_passwords_are_good_and_never_the_same() -> None:
