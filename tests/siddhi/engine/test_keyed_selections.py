@@ -23,6 +23,8 @@ VALUE = "k of S"
 RANGES = "i < 2 as 'few' or i >= 1 and i < 4 as 'some' or i > 2 as 'many' of S"
 TOTALS = "sum(l) as sl, avg(d) as ad, count() as c, min(i) as mi, max(d) as xd, distinctCount(k) as dk, stdDev(d) as v"
 
+FEW_OR_MANY = pytest.mark.parametrize("count", [120, pytest.param(300, marks=pytest.mark.cluster)])
+
 Send = tuple[pa.RecordBatch, bool]
 """A batch, and whether it is sent as a chunk."""
 
@@ -136,9 +138,12 @@ def fused_ones(runtime: AppRuntime) -> list[KeyedSlidingSelection]:
     return [one.fused for one in runtime.state.queries if isinstance(one.fused, KeyedSlidingSelection)]
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize("name", QUERIES)
-def test_one_operator_for_all_instances_answers_as_one_for_each_in_any_cut(name: str, by_copies: Any) -> None:
-    text, records = QUERIES[name], events(300, seed=len(name))
+def test_one_operator_for_all_instances_answers_as_one_for_each_in_any_cut(
+    name: str, count: int, by_copies: Any
+) -> None:
+    text, records = QUERIES[name], events(count, seed=len(name))
     assert fused_ones(AppRuntime(analyse(parse(STREAM + text)))), "no query is fused"
     expected = by_copies(text, [(records, False)])
     assert expected
@@ -148,9 +153,10 @@ def test_one_operator_for_all_instances_answers_as_one_for_each_in_any_cut(name:
     assert answers(text, parts, saved_every=4) == expected
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize("name", QUERIES)
-def test_chunks_give_one_row_for_each_of_their_runs_and_groups(name: str, by_copies: Any) -> None:
-    text, parts = QUERIES[name], cut(events(300, seed=5), seed=6, chunks=True)
+def test_chunks_give_one_row_for_each_of_their_runs_and_groups(name: str, count: int, by_copies: Any) -> None:
+    text, parts = QUERIES[name], cut(events(count, seed=5), seed=6, chunks=True)
     expected = by_copies(text, parts)
     assert expected
     assert answers(text, parts) == expected
