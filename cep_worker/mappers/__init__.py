@@ -7,5 +7,8 @@ reading   sources.py      the mappers that `@map` of a source may name, and what
           text_columns.py columns of texts → record batch: what all but JSON have in common
           refusals.py     what is said about events that do not fit
           attribute_paths.py  `@attributes`: where each attribute stands
-writing   sinks.py        the mappers that `@map` of a sink may name: JSON, NDJSON and text
+writing   sinks.py        the mappers that `@map` of a sink may name
+          writing.py      what such a mapper is, and templates
+          json_texts.py, csv_texts.py, xml_texts.py, text_texts.py    one for each format
+          value_texts.py  values as texts: what all but JSON have in common
 """

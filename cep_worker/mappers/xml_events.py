@@ -10,7 +10,7 @@ deeply or has a text that is too long libxml2 refuses by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -125,7 +125,9 @@ class XmlEvents:
         if _local_name(root) != "events":
             problem = f"must be <events> with an <event> for each event, not <{_local_name(root)}>"
             raise EventsRefusedError("bad-events", f"the outermost element {problem}", [Misfit(0, "", problem)])
-        return self._values.batch([self._found(event) for event in root if _local_name(event) == "event"], now_ms)
+        others = [(index, _local_name(event)) for index, event in enumerate(root) if _local_name(event) != "event"]
+        misfits = [Misfit(index, "", f"must be <event>, not <{name}>") for index, name in others]
+        return self._values.batch([self._found(event) for event in root], now_ms, misfits)
 
     def _found(self, event: etree._Element) -> list[Any]:
         by_name = {_local_name(child): child for child in event}
@@ -170,16 +172,17 @@ class _Values:
         self._attributes = schema.attributes
         self._lenient = lenient
 
-    def batch(self, events: list[list[Any]], now_ms: int) -> pa.RecordBatch:
-        """Each event is a list with an element or a text (None: nothing) for each attribute. Raises
-        EventsRefusedError."""
-        misfits: list[Misfit] = []
+    def batch(self, events: list[list[Any]], now_ms: int, others: Sequence[Misfit] = ()) -> pa.RecordBatch:
+        """Each event is a list with an element or a text (None: nothing) for each attribute; `others` are no events.
+        Raises EventsRefusedError."""
+        misfits = list(others)
+        told = {misfit.index for misfit in others}
         columns: list[list[str | None]] = [[] for _ in self._attributes]
         for index, event in enumerate(events):
             for (name, kind), node, column in zip(self._attributes, event, columns, strict=True):
                 text, problem = self._told(kind, node)
                 column.append(text)
-                if problem:
+                if problem and index not in told:
                     misfits.append(Misfit(index, name, problem))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
@@ -217,7 +220,7 @@ def parsed(body: bytes) -> etree._Element:
 
 
 def _local_name(element: etree._Element) -> str:
-    return etree.QName(element).localname
+    return str(element.tag).rpartition("}")[2]
 
 
 def _first(found: Any) -> Any:

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.mappers.sinks import SinkMapper, sink_mapper
+from cep_worker.mappers.sinks import sink_mapper
+from cep_worker.mappers.writing import SinkMapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
@@ -46,6 +47,8 @@ class _FileWriter:
         self._groups: FileGroups | None = None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        if self._mapper.header and not self._file.tell():
+            self._write_all(memoryview(self._mapper.header + b"\n"), self._file.write, stopping)
         if frame is None:
             self._write_all(self._lines(batch), self._file.write, stopping)
             return

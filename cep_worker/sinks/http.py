@@ -15,7 +15,8 @@ from msgspec import Meta
 
 from cep_common.errors import ConfigError
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.mappers.sinks import SinkMapper, sink_mapper
+from cep_worker.mappers.sinks import sink_mapper
+from cep_worker.mappers.writing import SinkMapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink, WriteError

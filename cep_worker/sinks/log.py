@@ -10,7 +10,8 @@ import msgspec
 import pyarrow as pa
 
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.mappers.sinks import SinkMapper, sink_mapper
+from cep_worker.mappers.sinks import sink_mapper
+from cep_worker.mappers.writing import SinkMapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
@@ -33,10 +34,13 @@ class _LogWriter:
         self._level = _LEVELS[options.priority]
         self._prefix = prefix
         self._mapper = mapper
+        self._header = mapper.header
+        """What is still to be logged before the first event."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        for event in self._mapper.events(batch):
+        for event in filter(None, [self._header, *self._mapper.events(batch)]):
             logger.log(self._level, "%s : %s", self._prefix, event.decode())
+        self._header = b""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """Lines of a log cannot be taken back: each stands when it is written."""

@@ -17,7 +17,7 @@ CONNECTOR_TYPES = {
 
 MAPPER_TYPES: dict[str, dict[str, tuple[str, ...]]] = {
     "source": dict.fromkeys(("file", "http"), ("csv", "json", "text", "xml")),
-    "sink": dict.fromkeys(("file", "http", "log"), ("json", "ndjson", "text")),
+    "sink": dict.fromkeys(("file", "http", "log"), ("csv", "json", "ndjson", "text", "xml")),
 }
 """The mappers of those that turn events into texts or back. The others have none of their own."""
 

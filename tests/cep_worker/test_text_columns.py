@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.errors import InputError
@@ -63,6 +63,7 @@ def test_an_object_is_json_in_base64(text: str) -> None:
     assert "must be object: JSON in base64" in one("object", text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
 def test_any_double_is_read_back(numbers: list[float | None]) -> None:
     texts = pa.array([None if number is None else repr(number) for number in numbers], pa.string())
@@ -70,6 +71,7 @@ def test_any_double_is_read_back(numbers: list[float | None]) -> None:
     assert (values.to_pylist(), problems) == (numbers, [])
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)))
 def test_any_long_is_read_back(numbers: list[int | None]) -> None:
     texts = pa.array([None if number is None else str(number) for number in numbers], pa.string())

@@ -7,7 +7,7 @@ import warnings
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_formats import EVERYTHING, impossible, paths, problems, read, refused
 
@@ -110,6 +110,7 @@ def test_groups_get_names(pattern: str, named: str, count: int) -> None:
     assert named_groups(pattern) == (named, count)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="(a)[]^?:|*+\\.Q", max_size=12))
 def test_any_pattern_keeps_its_groups(pattern: str) -> None:
     text, count = named_groups(pattern)

@@ -39,6 +39,49 @@ def test_a_file_gets_a_line_for_each_event_behind_what_it_held(world: World, tmp
     until(lambda: file.read_text().splitlines() == lines)
 
 
+@pytest.mark.parametrize("held", ["", "carrier,late\nDL,5\n"])
+def test_a_file_of_csv_begins_with_its_header_once(world: World, tmp_path: Path, held: str) -> None:
+    file = tmp_path / "alerts.csv"
+    file.write_text(held)
+    world.start(with_sink("file", {"file.uri": str(file)}, "csv", header="true"))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    publisher.send("Alerts", TWO)
+    until(lambda: file.read_text() == (held or "carrier,late\n") + "UA,3\nAA,4\n" * 2)
+
+
+def test_a_log_of_csv_has_its_header_first(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.start(with_sink("log", {"priority": "WARN", "prefix": "p"}, "csv", header="true"))
+    world.publisher().open().send("Alerts", TWO)
+    logger = logging.getLogger("cep_worker.sinks.log").name
+    until(lambda: len([record for record in caplog.records if record.name == logger]) == 3)
+    told = [record.getMessage() for record in caplog.records if record.name == logger]
+    assert told == ["p : carrier,late", "p : UA,3", "p : AA,4"]
+
+
+@pytest.mark.parametrize(
+    ("mapper", "body"),
+    [
+        ("csv", b"UA,3\nAA,4\n"),
+        (
+            "xml",
+            (
+                b"<events><event><carrier>UA</carrier><late>3</late></event>"
+                b"<event><carrier>AA</carrier><late>4</late></event></events>"
+            ),
+        ),
+    ],
+)
+def test_a_web_hook_gets_all_events_of_a_request_as_one_body(
+    world: World, hook: Hook, mapper: str, body: bytes
+) -> None:
+    world.start(with_sink("http", {"publisher.url": hook.url}, mapper))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: len(hook.bodies) == 1)
+    assert hook.bodies == [body]
+    assert mapper in hook.headers[0]["Content-Type"]
+
+
 def test_the_log_sink_writes_each_event(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.start(with_sink("log", {"priority": "WARN"}, "json"))
     world.publisher().open().send("Alerts", TWO)

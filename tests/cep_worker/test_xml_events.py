@@ -52,6 +52,10 @@ def test_values_that_do_not_fit_are_named() -> None:
         (1, "volume", "must be long, not 'x'"),
         (2, "volume", "must be long, not an element with others in it"),
     ]
+    assert problems("xml", b"<events><events/><event/></events>")[:2] == [
+        (0, "", "must be <event>, not <events>"),
+        (1, "symbol", "is missing (string)"),
+    ]
     assert problems("xml", b"<stocks/>") == [
         (0, "", "must be <events> with an <event> for each event, not <stocks>"),
     ]

@@ -1,0 +1,44 @@
+"""Values as texts, as Java writes them: what `text_columns` reads back. An object is its JSON in base64."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from siddhi.column_names import column_name
+from siddhi.engine.java_text import floating_text
+
+
+def value_text(kind: str, value: Any) -> str:
+    """The text of a value of type `kind`; `null` for null."""
+    if value is None:
+        return "null"
+    match kind:
+        case "string":
+            return str(value)
+        case "bool":
+            return "true" if value else "false"
+        case "float" | "double":
+            return floating_text(value, single=kind == "float")
+        case "object":
+            return base64.b64encode(value).decode()
+    return str(value)
+
+
+def text_column(kind: str, column: pa.Array) -> list[str | None]:
+    """The text of each value; None for null."""
+    texts: list[str | None]
+    if kind in ("string", "bool", "int", "long"):  # Arrow writes them as Java does
+        texts = column.cast(pa.string()).to_pylist()
+    else:
+        texts = [None if value is None else value_text(kind, value) for value in column.to_pylist()]
+    return texts
+
+
+def text_rows(attributes: Sequence[tuple[str, str]], batch: pa.RecordBatch) -> list[tuple[str | None, ...]]:
+    """The texts of each event of `batch`, in the order of `attributes`."""
+    columns = [text_column(kind, batch.column(column_name(name))) for name, kind in attributes]
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,79 @@
+"""What a mapper of a sink is, and templates, which most of them take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from siddhi.column_names import TIMESTAMP
+from topology.frames import event_rows
+
+Row = dict[str, Any]
+ValueText = Callable[[str, Any], str]
+"""The text of a value of some type."""
+
+_TEMPLATE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
+
+
+class SinkMapper:
+    """How the events of one stream are written: `write` gives them one by one, `join` several as one payload, and
+    `alone` one as a payload of its own. `header` stands before the first event, if anything does; `joined` has it."""
+
+    def __init__(
+        self,
+        content_type: str,
+        write: Callable[[pa.RecordBatch], list[bytes]],
+        join: Callable[[list[bytes]], bytes],
+        header: bytes = b"",
+        alone: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.content_type = content_type
+        self.header = header
+        self._write = write
+        self._join = join
+        self._alone = alone
+
+    def events(self, batch: pa.RecordBatch) -> list[bytes]:
+        """Each event by itself."""
+        return list(map(self._alone, self._write(batch)))
+
+    def joined(self, batch: pa.RecordBatch) -> bytes:
+        """All events of `batch` (not empty) as one payload."""
+        return self._join(self._write(batch))
+
+
+def by_row(write: Callable[[Row], bytes], timed: bool) -> Callable[[pa.RecordBatch], list[bytes]]:
+    """Writes each event as `write` does: its attributes by name, and its time as `_timestamp` if `timed`."""
+    return lambda batch: [write(row) for row in event_rows(batch, timed)]
+
+
+def join_lines(events: list[bytes]) -> bytes:
+    """One event to a line."""
+    return b"\n".join(events) + b"\n"
+
+
+class Template:
+    """A text with `{{attribute}}` in it, for which `value` stands (`{{_timestamp}}`, unless there is such an attribute,
+    for the time)."""
+
+    def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText) -> None:
+        pieces = _TEMPLATE.split(text)
+        kinds = {TIMESTAMP: "long", **dict(schema.attributes)}
+        unknown = sorted(set(pieces[1::2]) - set(kinds))
+        if unknown:
+            raise ConfigError(f"{where}: payload: no such attribute: {', '.join(unknown)}")
+        self._first = pieces[0]
+        self._rest = [(name, kinds[name], text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
+        self._value = value
+
+    def fill(self, row: Row) -> bytes:
+        """The text for one event."""
+        parts = [self._first]
+        for name, kind, text in self._rest:
+            parts += (self._value(kind, row[name]), text)
+        return "".join(parts).encode()
