@@ -6,12 +6,13 @@ import msgspec
 
 from cep_common.errors import ConfigError
 from cep_common.messages import Connector
+from cep_worker.mappers import key_values
 from cep_worker.options import read_options
 from cep_worker.topics import Topic
 
 BY_POSITION = ("", "passThrough")
-"""Mappers under which attributes are known by their places, as Siddhi's `passThrough` hands them on; under all others
-they are known by their names."""
+"""Mappers under which attributes are known by their places, as Siddhi's `passThrough` hands them on; under `keyvalue`
+they are known by keys, and under all others by their names."""
 
 
 class InMemoryOptions(msgspec.Struct, frozen=True):
@@ -28,6 +29,7 @@ def topic_of(connector: Connector, tenant: int, where: str) -> Topic:
     if "{{" in name:
         advice = "write a stream and a @sink for each topic"
         raise ConfigError(f"{where}: topic: {name} cannot differ from event to event; {advice}")
-    if connector.mapper_options:
-        raise ConfigError(f"{where}: attributes go as they are; leave out what stands in @map")
+    if connector.mapper_options and connector.mapper != key_values.NAME:
+        advice = f"leave out what stands in @map, or use @map(type='{key_values.NAME}', …)"
+        raise ConfigError(f"{where}: attributes go as they are; {advice}")
     return Topic("topic", tenant, name)

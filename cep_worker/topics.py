@@ -22,6 +22,7 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.mappers.key_values import Keys, Picking
 from cep_worker.receipts import Receipt
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
@@ -49,12 +50,13 @@ class Topic(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """`stream` takes what is published under `topic`: attributes by their names, or `by_position` whatever the
-    publisher calls them."""
+    """`stream` takes what is published under `topic`: attributes by their names, `by_position` whatever the publisher
+    calls them, or by their `keys`."""
 
     topic: Topic
     stream: EventStream
     by_position: bool
+    keys: Keys | None = None
 
     def key(self) -> PlanKey:
         """The plan that subscribes, or the first of those that an artefact serves."""
@@ -79,6 +81,7 @@ class Feed:
         self._upkeep = upkeep
         self._offered = offered
         self._renamed: pa.Schema | None = None
+        self._picking: Picking | None = None
         self._route: Route | None = None
         self._waiting: deque[tuple[pa.RecordBatch, Any, Receipt]] = deque()
         self._fits = self._fit()
@@ -137,7 +140,10 @@ class Feed:
     def _fit(self) -> bool:
         """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
         offered, wanted = self._offered, self.subscription.stream.schema
-        if not self.subscription.by_position:
+        if self.subscription.keys is not None:
+            self._picking = Picking(offered, wanted, self.subscription.keys)
+            self._offered, problems = self._picking.schema, self._picking.problems
+        elif not self.subscription.by_position:
             problems = schema_problems(offered.attributes, wanted.attributes)
         elif _types(offered) == _types(wanted):
             self._offered = StreamSchema(offered.stream, wanted.attributes)
@@ -178,6 +184,8 @@ class Feed:
             return True
         if self._renamed is not None:
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._renamed)
+        elif self._picking is not None:
+            batch, body = self._picking.batch(batch), None  # it is written anew
         try:
             route.offer(batch, body, NO_WATERMARK, now_ms)
         except SpoolFullError:  # the inflow tells why
@@ -300,9 +308,11 @@ class Topics:
             del self._publishers[publisher]
             publisher.close()
 
-    def subscribe(self, topic: Topic, stream: EventStream, *, by_position: bool = False) -> Subscription:
+    def subscribe(
+        self, topic: Topic, stream: EventStream, *, by_position: bool = False, keys: Keys | None = None
+    ) -> Subscription:
         """`stream` takes what is published under `topic` after the next `reroute`."""
-        subscription = Subscription(topic, stream, by_position)
+        subscription = Subscription(topic, stream, by_position, keys)
         self._subscriptions[subscription] = None
         return subscription
 

@@ -11,4 +11,5 @@ writing   sinks.py        the mappers that `@map` of a sink may name
           writing.py      what such a mapper is, and templates
           json_texts.py, csv_texts.py, xml_texts.py, text_texts.py    one for each format
           value_texts.py  values as texts: what all but JSON have in common
+neither   key_values.py   what goes from a sink `inMemory` to a source, by keys
 """

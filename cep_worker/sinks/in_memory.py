@@ -7,8 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_common.link_messages import StreamSchema
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.in_memory import topic_of
+from cep_worker.mappers import key_values
+from cep_worker.mappers.key_values import Picking
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.topics import Publisher, Topics
@@ -20,11 +23,14 @@ logger = logging.getLogger(__name__)
 class InMemorySink:
     """A publisher of a topic."""
 
-    def __init__(self, topics: Topics, publisher: Publisher, where: str) -> None:
+    def __init__(
+        self, topics: Topics, publisher: Publisher, schema: StreamSchema, picking: Picking | None, where: str
+    ) -> None:
         self._topics = topics
         self._publisher = publisher
+        self._picking = picking
         self._where = where
-        self._schema = arrow_schema(publisher.offered)
+        self._schema = arrow_schema(schema)
         self._closed = False
         self._given_up = 0
         self.dropped_events = 0
@@ -34,6 +40,8 @@ class InMemorySink:
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if not self._closed and batch.schema.equals(self._schema):
+            if self._picking is not None:
+                batch, body = self._picking.batch(batch), None  # it is written anew
             self._publisher.offer(batch, body, receipt, frame)
             return
         why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
@@ -64,5 +72,9 @@ class InMemorySink:
 def in_memory_sink(context: SinkContext) -> Sink:
     """A sink that publishes to a topic. ConfigError for options that cannot be used."""
     topic = topic_of(context.connector, context.tenant, context.where())
-    publisher = context.topics.publish(topic, context.schema)
-    return InMemorySink(context.topics, publisher, context.where())
+    picking = None
+    if context.connector.mapper == key_values.NAME:
+        where = f"@map of {context.where()}"
+        picking = key_values.published(context.connector.mapper_options, context.schema, where)
+    publisher = context.topics.publish(topic, context.schema if picking is None else picking.schema)
+    return InMemorySink(context.topics, publisher, context.schema, picking, context.where())

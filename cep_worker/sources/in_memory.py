@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cep_worker.connectors import Declared
 from cep_worker.in_memory import BY_POSITION, topic_of
+from cep_worker.mappers import key_values
 from cep_worker.sources.base import SourceContext
 from cep_worker.topics import Subscription, Topics
 
@@ -35,5 +36,10 @@ def in_memory_source(context: SourceContext) -> InMemorySource:
     declared = context.declared
     connector = declared.connector
     topic = topic_of(connector, declared.tenant(), context.where())
+    keys = None
+    if connector.mapper == key_values.NAME:
+        where = f"@map of {context.where()}"
+        keys = key_values.source_keys(connector.mapper_options, declared.stream.schema, where)
     by_position = connector.mapper in BY_POSITION
-    return InMemorySource(context.topics, context.topics.subscribe(topic, declared.stream, by_position=by_position))
+    subscription = context.topics.subscribe(topic, declared.stream, by_position=by_position, keys=keys)
+    return InMemorySource(context.topics, subscription)

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cep_worker.mappers.key_values import KeyValueSourceOptions
 from cep_worker.mappers.sinks import SINK_MAPPERS
 from cep_worker.mappers.sources import SOURCE_MAPPERS
 from cep_worker.sinks.registry import SINK_TYPES
@@ -19,6 +20,7 @@ DOCUMENTED = [
     *((f"Source `{name}`", options) for name, (options, _) in SOURCE_TYPES.items()),
     *((f"Sink `{name}`", options) for name, (options, _) in SINK_TYPES.items()),
     *((f"Source mapper `{name}`", options) for name, (options, _) in SOURCE_MAPPERS.items()),
+    ("Mapper `keyvalue`", KeyValueSourceOptions),
     *((f"Sink mapper `{name}`", options) for name, (options, _) in SINK_MAPPERS.items() if name != "ndjson"),
 ]
 

@@ -302,6 +302,62 @@ def test_with_another_mapper_they_go_by_their_names(world: World) -> None:
     assert receiver.rows() == [(1, 10, "UA")]
 
 
+def test_with_key_values_they_go_by_keys(world: World) -> None:
+    source = in_memory("late", "keyvalue", "In", **{"attributes.who": "c", "attributes.much": "l"})
+    sink = in_memory("late", "keyvalue", **{"payload.l": "late", "payload.c": "{{carrier}}"})
+    world.start(publishing(sink), subscribing(source))
+    receiver = linked(world, "In")
+    world.publisher().open().send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [(1, "UA", 10)]
+
+
+def test_with_key_values_what_is_missing_may_be_null_and_what_is_more_does_not_matter(world: World) -> None:
+    attributes = (("late", "long"), ("why", "string"))
+    strict = subscribing(in_memory("late", "keyvalue", "In"), attributes)
+    lenient = in_memory("late", "keyvalue", "Also", **{"fail.on.missing.attribute": "false"})
+    world.start(publishing(in_memory("late", "keyvalue")), strict, subscribing(lenient, attributes, "Lenient"))
+    receiver = linked(world, "Also")
+    until(lambda: "why is missing (string)" in last_error(world, "Next"), receiver)
+    world.publisher().open().send("Alerts", alerts((1, "UA", 10)))
+    until(lambda: receiver.frames, receiver)
+    assert receiver.rows() == [(1, 10, None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"payload.a": "nothing"}, "payload: 'nothing' is no attribute of KnockOnDelays/Alerts"),
+        ({"payload.a": "{{carrier}} is here"}, "payload: '{{carrier}} is here' is no attribute"),
+        ({"payload": "carrier"}, "write @payload(key='attribute')"),
+        ({"paylod.a": "carrier"}, "unknown option paylod.a"),
+    ],
+)
+def test_a_sink_of_key_values_gives_attributes_only(world: World, options: dict[str, str], problem: str) -> None:
+    world.start(publishing(in_memory("late", "keyvalue", **options)))
+    until(lambda: problem in last_error(world, "KnockOnDelays"))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"attributes.who": "c"}, "@attributes: no path for much"),
+        ({"implicit.cast.enable": "true"}, "implicit.cast.enable: must be false, not 'true'"),
+    ],
+)
+def test_a_source_of_key_values_that_cannot_run_is_reported(
+    world: World, options: dict[str, str], problem: str
+) -> None:
+    world.start(subscribing(in_memory("late", "keyvalue", "In", **options)))
+    until(lambda: problem in last_error(world, "Next"))
+
+
+def test_key_values_of_other_types_do_not_meet(world: World) -> None:
+    source = in_memory("late", "keyvalue", "In", **{"attributes.who": "late", "attributes.much": "carrier"})
+    world.start(publishing(in_memory("late", "keyvalue")), subscribing(source))
+    until(lambda: "late is long where string is defined" in last_error(world, "Next"))
+
+
 def test_attributes_at_places_of_other_types_do_not_meet(world: World) -> None:
     world.start(publishing(in_memory("late")), subscribing(in_memory("late", stream="In"), (("much", "long"),)))
     until(lambda: last_error(world, "Next"))

@@ -1,0 +1,112 @@
+"""Mapper `keyvalue` of sources and sinks `inMemory`: a value stands under a key, which may be called as it likes.
+
+    sink    @payload(s='symbol', p='price')          symbol, price ──▶ s, p
+    source  @attributes(code='s', cost='p')          s, p ──▶ code, cost
+
+Values stay what they are: nothing is written or read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
+from cep_worker.options import read_options
+from siddhi.column_names import KIND, TIMESTAMP, column_name
+from topology.frames import ARROW_TYPES, arrow_schema
+
+NAME = "keyvalue"
+_REFERENCE = re.compile(r"\s*(?:\{\{\s*(?P<braced>[^{}\s]+)\s*\}\}|(?P<plain>[^{}]*?))\s*")
+
+
+class KeyValueSourceOptions(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "fail_on_missing_attribute": "fail.on.missing.attribute",
+        "implicit_cast_enable": "implicit.cast.enable",
+    },
+):
+    """With `fail.on.missing.attribute` false an attribute is null for whose key there is no value at all.
+    `implicit.cast.enable` is Siddhi's; types must be the same."""
+
+    fail_on_missing_attribute: Literal["true", "false"] = "true"
+    implicit_cast_enable: Literal["false"] = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of the attributes that are not known by their own names, as (attribute, key) pairs. `lenient` takes a
+    missing key for null."""
+
+    keys: tuple[tuple[str, str], ...] = ()
+    lenient: bool = False
+
+
+def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> Keys:
+    """The keys that the options of a source's mapper name. ConfigError for what cannot be used."""
+    paths, others = split_paths(given)
+    options = read_options(KeyValueSourceOptions, others, where)
+    keys = by_attribute(paths, [name for name, _ in schema.attributes], where) if paths else {}
+    for name, key in keys.items():
+        refuse_transport(name, key, where)
+    return Keys(tuple(keys.items()), options.fail_on_missing_attribute == "false")
+
+
+def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Picking | None:
+    """What a sink gives under the keys of its `@payload`; None: all attributes under their names. ConfigError for what
+    cannot be used."""
+    payload, others = split_options(given, "payload")
+    if others:
+        raise ConfigError(f"{where}: unknown option {next(iter(others))}; known: @payload(key='attribute')")
+    if not payload:
+        return None
+    types = dict(schema.attributes)
+    keys: dict[str, str] = {}
+    for key, text in payload.items():
+        found = _REFERENCE.fullmatch(text)
+        name = found["braced"] or found["plain"] if found else text
+        if name not in types or not key:
+            advice = "write @payload(key='attribute'), with a key for each attribute"
+            raise ConfigError(f"{where}: payload: {text!r} is no attribute of {schema.stream}; {advice}")
+        keys[key] = name
+    wanted = StreamSchema(schema.stream, tuple((key, types[name]) for key, name in keys.items()))
+    return Picking(schema, wanted, Keys(tuple(keys.items())))
+
+
+class Picking:
+    """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`. What else is offered does not
+    matter. `problems` says what keeps it from that."""
+
+    def __init__(self, offered: StreamSchema, wanted: StreamSchema, keys: Keys) -> None:
+        chosen, types = dict(keys.keys), dict(offered.attributes)
+        self.schema = StreamSchema(offered.stream, wanted.attributes)
+        self.problems: list[str] = []
+        self._arrow_schema = arrow_schema(self.schema)
+        self._columns: list[str | pa.DataType] = []
+        for name, kind in wanted.attributes:
+            key = chosen.get(name, name)
+            if key in types:
+                self._columns.append(column_name(key))
+                if types[key] != kind:
+                    self.problems.append(f"{key} is {types[key]} where {kind} is defined")
+            else:
+                self._columns.append(ARROW_TYPES[kind])
+                if not keys.lenient:
+                    self.problems.append(f"{key} is missing ({kind})")
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same events with the wanted attributes."""
+        columns = [
+            batch.column(one) if isinstance(one, str) else pa.nulls(batch.num_rows, one) for one in self._columns
+        ]
+        times, kinds = batch.column(TIMESTAMP), batch.column(KIND)
+        return pa.RecordBatch.from_arrays([times, kinds, *columns], schema=self._arrow_schema)
