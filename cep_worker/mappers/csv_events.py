@@ -22,11 +22,13 @@ import pyarrow.csv
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
-from cep_worker.mappers.refusals import EventsRefusedError, Misfit
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
 from cep_worker.options import read_options
 
 MOST_COLUMNS = 10_000
+MOST_SHORT, MOST_PADDING = 1_000_000, 16_777_216
+"""So many lines may be too short, and so many values be missing in them: a small body must not become a large one."""
 _END = "\x03"
 """Stands in each field of a line put behind the last one, which is not found inside a quote that nobody closed."""
 
@@ -101,6 +103,7 @@ class CsvEvents:
 
     def __init__(self, form: CsvFormat, schema: StreamSchema, timestamp: str | None) -> None:
         self._form = form
+        self._stream = schema.stream
         self._columns = TextColumns(schema, timestamp)
         self._places = form.places or tuple(range(len(schema.attributes)))
 
@@ -114,8 +117,7 @@ class CsvEvents:
         columns = [table.column(place).combine_chunks() for place in self._places]
         if self._form.header:
             columns = [column[1:] for column in columns]
-            misfits = [Misfit(one.index - 1, "", one.problem) for one in misfits if one.index]
-        return self._columns.batch(columns, now_ms, misfits)
+        return self._columns.batch(columns, now_ms, self._numbered(misfits))
 
     def _rows(self, text: str) -> tuple[pa.Table, list[Misfit]]:
         """The fields of all lines, null where they are empty, and the lines that have more or fewer than they should:
@@ -124,19 +126,31 @@ class CsvEvents:
         table, wrong = self._parsed(text, width)
         if not wrong:
             return table, []
-        short = [row.text if self._form.lenient and row.actual_columns < width else "" for row in wrong]
-        ending = [self._form.delimiter * (width - row.actual_columns if one else width - 1) or '""'
-                  for row, one in zip(wrong, short, strict=True)]  # fmt: skip
-        mended, _ = self._parsed("\n".join(map("".join, zip(short, ending, strict=True))), width)
-        places = np.array([row.number - 1 for row in wrong])
-        others = np.setdiff1d(np.arange(table.num_rows + len(wrong)), places)
-        order = np.argsort(np.concatenate([others, places]))
-        misfits = [
-            Misfit(row.number - 1, "", f"has {row.actual_columns} values where {width} are expected")
-            for row, one in zip(wrong, short, strict=True)
-            if not one
-        ]
-        return pa.concat_tables([table, mended]).take(pa.array(order)), misfits
+        lenient = self._form.lenient
+        short = [row for row in wrong if lenient and row.actual_columns < width]
+        if len(short) > MOST_SHORT or sum(width - row.actual_columns for row in short) > MOST_PADDING:
+            raise EventsRefusedError("bad-events", "too many values are missing in the lines; send fewer at once")
+        padded = (row.text + self._form.delimiter * (width - row.actual_columns) for row in short)
+        mended, _ = self._parsed("\n".join(padded), width)
+        # Where each line's row is found: in `table`, behind it in `mended`, or nowhere.
+        whole = table.num_rows
+        found = np.full(whole + len(wrong), -1)
+        found[[row.number - 1 for row in short]] = np.arange(whole, whole + len(short))
+        lost = np.zeros(len(found), bool)
+        lost[[row.number - 1 for row in wrong]] = True
+        found[~lost] = np.arange(whole)
+        misfits = [self._misfit(row, width) for row in wrong if found[row.number - 1] < 0]
+        return pa.concat_tables([table, mended]).take(pa.array(found, mask=found < 0)), misfits
+
+    def _numbered(self, misfits: list[Misfit]) -> list[Misfit]:
+        """By event, where they were numbered by line; nothing is wrong with a header."""
+        if not self._form.header:
+            return misfits
+        return [Misfit(one.index - 1, one.attribute, one.problem) for one in misfits if one.index]
+
+    def _misfit(self, row: pyarrow.csv.InvalidRow, width: int) -> Misfit:
+        problem = f"has {row.actual_columns} values where {width} are expected"
+        return Misfit(row.number - 1, "", problem)
 
     def _width(self, text: str) -> int:
         """How many fields a line has: one for each attribute, or as many as the first line."""
@@ -156,7 +170,7 @@ class CsvEvents:
 
         def note(row: pyarrow.csv.InvalidRow) -> str:
             wrong.append(row)
-            return "skip"
+            return "skip" if self._form.lenient or len(wrong) < MOST_DETAILS + 1 else "error"
 
         names = [str(place) for place in range(width)]
         data = f"{text}\n{self._form.delimiter.join([_END] * width)}".encode()
@@ -176,6 +190,9 @@ class CsvEvents:
                 ),
             )
         except pa.ArrowException as error:
+            if len(wrong) > MOST_DETAILS:  # nobody wants to read more of it
+                details = [self._misfit(row, width) for row in wrong]
+                raise events_refused(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
             raise _broken(f"is not CSV: {error}") from error
         last = table.num_rows - 1
         if last < 0 or any(column[last].as_py() != _END for column in table.columns):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
+from cep_worker.mappers import key_values
 from cep_worker.mappers.csv_events import CsvSourceOptions, csv_format
 from cep_worker.mappers.json_paths import JsonSourceOptions, json_format
 from cep_worker.mappers.text_events import TextSourceOptions, text_format
@@ -63,6 +64,8 @@ def source_format(connector: Connector, schema: StreamSchema, where: str) -> Sou
     kind = DEFAULT if connector.mapper in ("", "passThrough") else connector.mapper
     if kind not in SOURCE_MAPPERS:
         known = ", ".join(SOURCE_MAPPERS)
+        if kind == key_values.NAME:
+            raise ConfigError(f"{where}: {kind} is for sources inMemory, which get no texts; known here: {known}")
         raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
     _, make = SOURCE_MAPPERS[kind]
     return make(connector.mapper_options, schema, where)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.event_times import usual_timestamp
-from cep_worker.mappers.refusals import Misfit, events_refused
+from cep_worker.mappers.refusals import MOST_DETAILS, Misfit, events_refused
 from cep_worker.object_values import WRONG_OBJECT, is_readable
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.java_text import parse_floating, parse_integer
@@ -76,15 +76,17 @@ class TextColumns:
         if self._time is None:
             return pa.array(np.full(count, now_ms, np.int64))
         times = arrays[[name for name, _ in self._schema.attributes].index(self._time)].cast(pa.int64())
-        if self._time != TIMESTAMP:
+        if self._time != TIMESTAMP and len(found) < MOST_DETAILS:
             told = {misfit.index for misfit in found}
-            rows = [row for row in np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False)) if row not in told]
+            nulls = np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))
+            rows = [row for row in nulls if row not in told][:MOST_DETAILS]
             found += [Misfit(int(row), self._time, "is the event's timestamp and may not be null") for row in rows]
         return times.fill_null(now_ms)
 
 
 def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """The values of type `kind` that `texts` tell, and what is wrong in which rows, which are null."""
+    """The values of type `kind` that `texts` tell, and what is wrong in which rows, which are null: up to a hundred;
+    what follows the last of these is null, too."""
     wanted = ARROW_TYPES[kind]
     if kind == "string":
         return texts.cast(wanted), []
@@ -104,6 +106,9 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
         except ValueError as problem:
             values.append(None)
             problems.append((row, str(problem)))
+            if len(problems) >= MOST_DETAILS:  # nobody wants to read more
+                values += [None] * (len(texts) - len(values))
+                break
     return pa.array(values, wanted), problems
 
 

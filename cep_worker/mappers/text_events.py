@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
-from cep_worker.mappers.refusals import EventsRefusedError, Misfit
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit
 from cep_worker.mappers.text_columns import TextColumns
 from cep_worker.options import read_options
 
@@ -157,7 +157,7 @@ class TextEvents:
             for (name, kind), column in zip(self._attributes, columns, strict=True):
                 text, problem = self._value(kind, told.get(name))
                 column.append(text)
-                if problem:
+                if problem and len(misfits) < MOST_DETAILS:
                     misfits.append(Misfit(index, name, problem))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
@@ -197,7 +197,7 @@ class MatchedEvents:
                 texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
                 texts = texts if kind in ("bool", "object") else pc.replace_substring(texts, ",", "")
             if not self._form.lenient:
-                misfits += [Misfit(row, name, f"is not found ({kind})") for row in _null_rows(texts)]
+                misfits += [Misfit(row, name, f"is not found ({kind})") for row in _null_rows(texts)[:MOST_DETAILS]]
             columns.append(texts)
         return self._columns.batch(columns, now_ms, misfits)
 

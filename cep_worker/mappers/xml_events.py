@@ -21,7 +21,7 @@ from lxml import etree
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
-from cep_worker.mappers.refusals import EventsRefusedError, Misfit
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit
 from cep_worker.mappers.text_columns import TextColumns
 from cep_worker.options import read_options
 
@@ -126,7 +126,7 @@ class XmlEvents:
             problem = f"must be <events> with an <event> for each event, not <{_local_name(root)}>"
             raise EventsRefusedError("bad-events", f"the outermost element {problem}", [Misfit(0, "", problem)])
         others = [(index, _local_name(event)) for index, event in enumerate(root) if _local_name(event) != "event"]
-        misfits = [Misfit(index, "", f"must be <event>, not <{name}>") for index, name in others]
+        misfits = [Misfit(index, "", f"must be <event>, not <{name}>") for index, name in others[:MOST_DETAILS]]
         return self._values.batch([self._found(event) for event in root], now_ms, misfits)
 
     def _found(self, event: etree._Element) -> list[Any]:
@@ -182,7 +182,7 @@ class _Values:
             for (name, kind), node, column in zip(self._attributes, event, columns, strict=True):
                 text, problem = self._told(kind, node)
                 column.append(text)
-                if problem and index not in told:
+                if problem and index not in told and len(misfits) < MOST_DETAILS:
                     misfits.append(Misfit(index, name, problem))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 

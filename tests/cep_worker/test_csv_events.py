@@ -6,6 +6,7 @@ import pytest
 from source_formats import EVERYTHING, impossible, paths, problems, read, refused
 
 from cep_common.link_messages import StreamSchema
+from cep_worker.mappers.refusals import MOST_DETAILS
 
 A, B = (9, "WSO2", 55.5, 100), (9, "IBM", 75.5, 10)
 
@@ -67,6 +68,21 @@ def test_what_a_line_is_short_of_is_null_when_that_is_asked_for() -> None:
         (9, "WSO2", None, 100),
         (9, None, None, 5),
     ]
+
+
+def test_not_all_of_a_hopeless_body_is_looked_at() -> None:
+    error = refused("csv", b"a\n" * 5_000)
+    assert error.message == "101 of 5000 events do not fit stream Stocks; none was accepted"
+    assert len(error.details) == MOST_DETAILS
+    assert refused("csv", b"a\n" * 5_000, {"header": "true"}).details[0].index == 0
+    mixed = refused("csv", b"a\n" * 90 + b"a,x,1\n" * 90)
+    assert [len(mixed.details), mixed.details[-1].index] == [MOST_DETAILS, 99]
+
+
+def test_a_small_body_does_not_become_a_large_one() -> None:
+    options = {"fail.on.unknown.attribute": "false", **paths(symbol="0", price="1", volume="9999")}
+    assert "too many values are missing" in refused("csv", b"a\n" * 2_000, options).message
+    assert read("csv", b"a\n" * 2, options) == [(9, "a", None, None)] * 2
 
 
 @pytest.mark.parametrize(

@@ -108,5 +108,5 @@ def test_only_an_attribute_of_whole_numbers_holds_the_time(name: str, why: str) 
 def test_a_refusal_names_at_most_a_hundred_problems() -> None:
     with pytest.raises(EventsRefusedError) as error:
         TextColumns(StreamSchema("S", (("n", "int"),))).batch(columns(["x"] * 150), now_ms=9)
-    assert error.value.message == "150 of 150 events do not fit stream S; none was accepted"
+    assert error.value.message == "100 of 150 events do not fit stream S; none was accepted"
     assert len(error.value.details) == MOST_DETAILS

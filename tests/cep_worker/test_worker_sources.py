@@ -140,6 +140,7 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
+        ("http", {}, "keyvalue", "keyvalue is for sources inMemory, which get no texts; known here: csv, json"),
         ("http", {}, "avro", "unknown type of mapper avro; known for sources: csv, json, text, xml"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
         ("zeromq", {}, "", "missing required field `endpoint`"),
