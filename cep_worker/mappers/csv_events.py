@@ -28,7 +28,7 @@ from cep_worker.options import read_options
 
 MOST_COLUMNS = 10_000
 MOST_SHORT, MOST_PADDING = 1_000_000, 16_777_216
-"""So many lines may be too short, and so many values be missing in them: a small body must not become a large one."""
+"""So many lines may have a wrong length, and so many values be missing: a small body must not become a large one."""
 _END = "\x03"
 """Stands in each field of a line put behind the last one, which is not found inside a quote that nobody closed."""
 
@@ -128,8 +128,8 @@ class CsvEvents:
             return table, []
         lenient = self._form.lenient
         short = [row for row in wrong if lenient and row.actual_columns < width]
-        if len(short) > MOST_SHORT or sum(width - row.actual_columns for row in short) > MOST_PADDING:
-            raise EventsRefusedError("bad-events", "too many values are missing in the lines; send fewer at once")
+        if sum(width - row.actual_columns for row in short) > MOST_PADDING:
+            raise _too_short()
         padded = (row.text + self._form.delimiter * (width - row.actual_columns) for row in short)
         mended, _ = self._parsed("\n".join(padded), width)
         # Where each line's row is found: in `table`, behind it in `mended`, or nowhere.
@@ -170,7 +170,7 @@ class CsvEvents:
 
         def note(row: pyarrow.csv.InvalidRow) -> str:
             wrong.append(row)
-            return "skip" if self._form.lenient or len(wrong) < MOST_DETAILS + 1 else "error"
+            return "skip" if len(wrong) <= (MOST_SHORT if self._form.lenient else MOST_DETAILS) else "error"
 
         names = [str(place) for place in range(width)]
         data = f"{text}\n{self._form.delimiter.join([_END] * width)}".encode()
@@ -190,6 +190,8 @@ class CsvEvents:
                 ),
             )
         except pa.ArrowException as error:
+            if len(wrong) > MOST_SHORT:
+                raise _too_short() from None
             if len(wrong) > MOST_DETAILS:  # nobody wants to read more of it
                 details = [self._misfit(row, width) for row in wrong]
                 raise events_refused(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
@@ -202,3 +204,7 @@ class CsvEvents:
 
 def _broken(problem: str) -> EventsRefusedError:
     return EventsRefusedError("broken-csv", f"the body {problem}")
+
+
+def _too_short() -> EventsRefusedError:
+    return EventsRefusedError("bad-events", "too many values are missing in the lines; send fewer at once")

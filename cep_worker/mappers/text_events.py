@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
-from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
 from cep_worker.options import read_options
 
@@ -146,19 +146,23 @@ class TextEvents:
     def __init__(self, form: TextFormat, schema: StreamSchema, timestamp: str | None) -> None:
         self._form = form
         self._columns = TextColumns(schema, timestamp)
+        self._stream = schema.stream
         self._attributes = schema.attributes
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """The events of `body`. Raises EventsRefusedError."""
         misfits: list[Misfit] = []
         columns: list[list[str | None]] = [[] for _ in self._attributes]
-        for index, event in enumerate(split_events(body, self._form.delimiter)):
+        events = split_events(body, self._form.delimiter)
+        for index, event in enumerate(events):
             told = dict(_lines(event))
             for (name, kind), column in zip(self._attributes, columns, strict=True):
                 text, problem = self._value(kind, told.get(name))
                 column.append(text)
-                if problem and len(misfits) < MOST_DETAILS:
+                if problem:
                     misfits.append(Misfit(index, name, problem))
+            if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
+                raise events_refused(self._stream, misfits, len(events))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _value(self, kind: str, text: str | None) -> tuple[str | None, str]:

@@ -10,8 +10,9 @@ deeply or has a text that is too long libxml2 refuses by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -21,7 +22,7 @@ from lxml import etree
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
-from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit
+from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
 from cep_worker.options import read_options
 
@@ -127,7 +128,7 @@ class XmlEvents:
             raise EventsRefusedError("bad-events", f"the outermost element {problem}", [Misfit(0, "", problem)])
         others = [(index, _local_name(event)) for index, event in enumerate(root) if _local_name(event) != "event"]
         misfits = [Misfit(index, "", f"must be <event>, not <{name}>") for index, name in others[:MOST_DETAILS]]
-        return self._values.batch([self._found(event) for event in root], now_ms, misfits)
+        return self._values.batch(map(self._found, root), len(root), now_ms, misfits)
 
     def _found(self, event: etree._Element) -> list[Any]:
         by_name = {_local_name(child): child for child in event}
@@ -148,10 +149,10 @@ class XPathEvents:
         """The events of `body`. Raises EventsRefusedError."""
         events = self._events(parsed(body))
         try:
-            found = [[_first(path(event)) for path in self._paths] for event in events]
+            found = ([_first(path(event)) for path in self._paths] for event in events)
+            return self._values.batch(found, len(events), now_ms)
         except etree.XPathError as error:
             raise EventsRefusedError("bad-events", f"the paths of @attributes lead nowhere: {error}") from error
-        return self._values.batch(found, now_ms)
 
     def _events(self, root: etree._Element) -> list[etree._Element]:
         if self._enclosing is None:
@@ -169,12 +170,15 @@ class _Values:
 
     def __init__(self, schema: StreamSchema, lenient: bool, timestamp: str | None) -> None:
         self._columns = TextColumns(schema, timestamp)
+        self._stream = schema.stream
         self._attributes = schema.attributes
         self._lenient = lenient
 
-    def batch(self, events: list[list[Any]], now_ms: int, others: Sequence[Misfit] = ()) -> pa.RecordBatch:
-        """Each event is a list with an element or a text (None: nothing) for each attribute; `others` are no events.
-        Raises EventsRefusedError."""
+    def batch(
+        self, events: Iterable[list[Any]], count: int, now_ms: int, others: Sequence[Misfit] = ()
+    ) -> pa.RecordBatch:
+        """Each of the `count` events is a list with an element or a text (None: nothing) for each attribute; `others`
+        are no events. Raises EventsRefusedError."""
         misfits = list(others)
         told = {misfit.index for misfit in others}
         columns: list[list[str | None]] = [[] for _ in self._attributes]
@@ -182,8 +186,10 @@ class _Values:
             for (name, kind), node, column in zip(self._attributes, event, columns, strict=True):
                 text, problem = self._told(kind, node)
                 column.append(text)
-                if problem and index not in told and len(misfits) < MOST_DETAILS:
+                if problem and index not in told:
                     misfits.append(Misfit(index, name, problem))
+            if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
+                raise events_refused(self._stream, sorted(misfits, key=attrgetter("index")), count)
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _told(self, kind: str, node: Any) -> tuple[str | None, str]:

@@ -6,6 +6,7 @@ import pytest
 from source_formats import EVERYTHING, impossible, paths, problems, read, refused
 
 from cep_common.link_messages import StreamSchema
+from cep_worker.mappers.refusals import MOST_DETAILS
 
 A = (9, "WSO2", 55.5, 100)
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
@@ -59,6 +60,12 @@ def test_values_that_do_not_fit_are_named() -> None:
     assert problems("xml", b"<stocks/>") == [
         (0, "", "must be <events> with an <event> for each event, not <stocks>"),
     ]
+
+
+def test_not_all_of_a_hopeless_body_is_looked_at() -> None:
+    error = refused("xml", b"<events>" + b"<event/>" * 5_000 + b"</events>")
+    assert error.message == "34 of 5000 events do not fit stream Stocks; none was accepted"
+    assert len(error.details) == MOST_DETAILS
 
 
 def test_paths_lead_from_the_children_of_an_element() -> None:
