@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests of one file share what they start, so a file stays in one process.
-SPREAD := -n 2 --dist loadfile
+# Tests of one file share what they start, so a file stays in one process; tests/conftest.py says which begin.
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -19,8 +19,8 @@ demo: $(READY)   ## start a system, feed it a month of flights, show what it fin
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up
 
-test: check      ## all tests, those with real processes and a real Spark included
-	$(BIN)/pytest -m "spark or cluster" $(SPREAD)
+test: lint       ## all tests, those with real processes and a real Spark included
+	$(BIN)/pytest $(SPREAD)
 
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
 
