@@ -79,6 +79,20 @@ def test_topologies_follow_the_executors(cluster: StandaloneCluster, desk: Desk)
     assert report.restarts == 1
 
 
+def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: StandaloneCluster, desk: Desk) -> None:
+    desk.submit("Plan", workers=2)
+    orphans = desk.until_started("Plan", workers=2)
+    for process in driver_processes(desk):
+        os.kill(process, signal.SIGSTOP)
+
+    took_s = desk.until(lambda: not any(lives(process) for process in orphans), 3 * LEASE_S)
+
+    assert took_s <= 2 * LEASE_S
+    for process in driver_processes(desk):
+        os.kill(process, signal.SIGCONT)
+    desk.until_started("Plan", workers=2)
+
+
 def test_python_starts_on_an_executor_that_joins_before_any_topology_is_put_there(
     cluster: StandaloneCluster, desk: Desk
 ) -> None:
@@ -106,20 +120,6 @@ def test_a_task_of_two_cores_waits_for_an_executor_that_has_them_and_spark_keeps
     assert desk.latest is not None
     assert desk.latest.slots_free == 0
     assert sorted(cores_of_running_tasks(desk.latest.web_url)) == [1] * cores + [2]
-
-
-def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: StandaloneCluster, desk: Desk) -> None:
-    desk.submit("Plan", workers=2)
-    orphans = desk.until_started("Plan", workers=2)
-    for process in driver_processes(desk):
-        os.kill(process, signal.SIGSTOP)
-
-    took_s = desk.until(lambda: not any(lives(process) for process in orphans), 3 * LEASE_S)
-
-    assert took_s <= 2 * LEASE_S
-    for process in driver_processes(desk):
-        os.kill(process, signal.SIGCONT)
-    desk.until_started("Plan", workers=2)
 
 
 def test_a_driver_whose_spark_has_gone_ends_so_that_it_is_started_again(desk: Desk) -> None:
