@@ -9,6 +9,7 @@ import errno
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import zmq
 
@@ -74,6 +75,16 @@ def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
         return socket.recv_multipart(zmq.NOBLOCK)
     except zmq.Again:
         return None
+
+
+def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True) -> bool:
+    """True when the message is on its way. False when there is no way for it: who is refused at a door loses the
+    connection for good, and ZeroMQ would wait for another one for ever."""
+    try:
+        socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=copy)
+    except zmq.Again:
+        return False
+    return True
 
 
 def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:

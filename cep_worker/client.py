@@ -128,6 +128,8 @@ class EventSender:
         if link.refusals:
             refusal = link.refusals[0]
             raise InputError(refusal.code.removeprefix("frame-"), refusal.reason)
+        if link.state is LinkState.LOST and not link.answered:
+            raise PeerError(f"the worker at {self._where()} did not answer; {about_silence(self._context)}")
         if link.state is LinkState.LOST:
             open_rows = link.outbox.in_flight_rows
             raise PeerError(f"the worker at {self._where()} is gone; {open_rows} events were not acknowledged")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +22,7 @@ from cep_common.messages import Rejected
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role
-from cep_common.transport import connecting_socket, readable, receive_now
+from cep_common.transport import connecting_socket, readable, receive_now, send_now
 from topology.frames import arrow_schema, decode_batch
 from topology.link_server import ACKNOWLEDGE_WITHIN_MS
 
@@ -96,15 +95,14 @@ class EventListener:
     def acknowledge(self) -> None:
         """The last batch is worked off; the worker may send as much again."""
         if self._unacknowledged is not None:
-            self._socket.send_multipart(encode(Acknowledge(sequence=self._unacknowledged)))
-            self._unacknowledged = None
+            if send_now(self._socket, encode(Acknowledge(sequence=self._unacknowledged))):
+                self._unacknowledged = None
             self._acknowledged_ms = _now_ms()
 
     def close(self) -> None:
         """The subscription has ended."""
         if not self._socket.closed:
-            with suppress(zmq.Again):  # where nobody is, nobody need be told
-                self._socket.send_multipart(encode(CloseLink()), flags=zmq.NOBLOCK)
+            send_now(self._socket, encode(CloseLink()))
             self._socket.disable_monitor()
             self._monitor.close(linger=0)
         self._context.destroy(linger=200)
@@ -118,7 +116,7 @@ class EventListener:
         self.close()
 
     def _subscribe(self, wanted: Subscribe, timeout_ms: int) -> StreamSchema:
-        self._socket.send_multipart(encode(wanted))
+        send_now(self._socket, encode(wanted))
         if not self._socket.poll(timeout_ms):
             hint = about_silence(self._context)
             raise PeerError(f"no worker answers at {self._where} (waited {timeout_ms} ms); {hint}")

@@ -25,7 +25,7 @@ from cep_common.link_messages import (
 )
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
-from cep_common.transport import connecting_socket, readable, receive_now
+from cep_common.transport import connecting_socket, readable, receive_now, send_now
 from topology.link import Outbox, PendingFrame
 
 logger = logging.getLogger(__name__)
@@ -90,12 +90,17 @@ class LinkSender:
         nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
         self.socket.connect(endpoint.url())
-        self.socket.send_multipart(encode(opening))
+        send_now(self.socket, encode(opening))
 
     @property
     def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
         """What to poll."""
         return self.socket, self.monitor
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has ever said anything."""
+        return self._answered
 
     def has_room(self) -> bool:
         """True when `send` may be called now."""
@@ -116,7 +121,8 @@ class LinkSender:
     def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
         """Sends a numbered message of any type that the server understands."""
         self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
-        self.socket.send_multipart(encode(message, bodies=bodies), copy=False)
+        if not send_now(self.socket, encode(message, bodies=bodies), copy=False):
+            self.state = LinkState.LOST
         return sequence
 
     def handle(self) -> int:
@@ -144,7 +150,8 @@ class LinkSender:
             self._beat_ms = now_ms
             if self._unanswered_ms is None:
                 self._unanswered_ms = now_ms
-            self.socket.send_multipart(encode(BeatLink()))
+            if not send_now(self.socket, encode(BeatLink())):
+                self.state = LinkState.LOST
 
     def unacknowledged(self) -> list[PendingFrame]:
         """The frames that the server has not taken over, oldest first."""
@@ -155,7 +162,7 @@ class LinkSender:
         would open the link later, and the topology would wait for what never comes over it."""
         if self.state is LinkState.OPEN or not self._answered:
             self.socket.setsockopt(zmq.LINGER, 500)
-            self.socket.send_multipart(encode(CloseLink()))
+            send_now(self.socket, encode(CloseLink()))
         self.state = LinkState.CLOSED
         self.socket.disable_monitor()
         self.monitor.close(linger=0)

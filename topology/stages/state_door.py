@@ -16,7 +16,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.task_messages import FetchState, StateFetched
-from cep_common.transport import bind_in_range, connecting_socket, listening_socket
+from cep_common.transport import bind_in_range, connecting_socket, listening_socket, send_now
 from topology.stages.contract import Parts
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def fetch_state(
     socket = connecting_socket(context, Door.STATE, MAXIMUM_DATA_BYTES)
     try:
         socket.connect(endpoint.url())
-        socket.send_multipart(encode(FetchState(key, epoch, instance)))
+        send_now(socket, encode(FetchState(key, epoch, instance)))
         if not socket.poll(FETCH_TIMEOUT_MS):
             raise PeerError(f"the state of {instance} did not come from {endpoint.url()} within {FETCH_TIMEOUT_MS} ms")
         envelope = decode(socket.recv_multipart())
