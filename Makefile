@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests of one file share what they start, so a file stays in one process; tests/conftest.py says which begin.
+# Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin.
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE

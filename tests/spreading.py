@@ -1,0 +1,66 @@
+"""How the tests are spread over processes: what shares something stays together, and what takes long begins first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+SHARING = {
+    "running_system": (
+        *("test_plan_life_cycle", "test_failures", "test_savepoints", "test_driver_supervision"),
+        *("test_statistics_truth", "test_cluster_many_plans", "test_flights_system", "test_cli_live", "test_logs_live"),
+    ),
+    "cluster_system": ("test_cluster_answers", "test_cluster_sharing", "test_standalone_cluster"),
+}
+"""What takes long to start, and the files whose tests have it: one process runs them all, and starts it once."""
+
+LONG = (
+    *("running_system", "test_driver_executors", "test_simulation", "cluster_system", "test_chaos"),
+    *("test_cluster_package", "test_blocked_sink", "test_shell_browser"),
+)
+"""What takes longest begins first, so that no process is left with it when the others are done."""
+
+GROUPS = {file: shared for shared, files in SHARING.items() for file in files}
+
+
+def group_of(file: Path) -> str:
+    """What stays in one process: a file, or all files that share something."""
+    return GROUPS.get(file.stem, file.stem)
+
+
+class Groups(LoadFileScheduling):
+    """Spreads groups of files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(Path(super()._split_scope(nodeid)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | None:
+    """`--dist loadfile` spreads groups, in the order below with `--no-loadscope-reorder`."""
+    return Groups(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that are spread begin with those of `LONG`, then come those with real processes, the largest groups first.
+
+    Raises UsageError when a file shares something that is not among those that do.
+    """
+    for item in items:
+        for shared in SHARING.keys() & set(getattr(item, "fixturenames", ())):
+            if group_of(item.path) != shared:
+                raise pytest.UsageError(f"{item.path} uses {shared}: tests/spreading.py should name it in SHARING")
+    if not hasattr(config, "workerinput"):
+        return  # one process runs all, in the usual order
+    size = Counter(group_of(item.path) for item in items)
+    real = {group_of(item.path) for item in items if any(map(item.get_closest_marker, ("spark", "cluster")))}
+
+    def place(item: pytest.Item) -> tuple[int, bool, int, str]:
+        group = group_of(item.path)
+        return LONG.index(group) if group in LONG else len(LONG), group not in real, -size[group], group
+
+    items.sort(key=place)
