@@ -39,7 +39,9 @@ _OPTION_NAMES = {
     "header_present": "header.present",
 }
 _ENDING_S = 0.5
-"""So long a source that ends may take for what is under way."""
+"""So long a source that ends may take for what it reads."""
+_SAFE_S = 5.0
+"""Longer than it takes until what is taken is safe."""
 
 
 class FileOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
@@ -120,6 +122,7 @@ class FileSource:
         self._ending = threading.Event()
         self._stirred = threading.Event()
         """There may be something new for who waits for events to be accepted."""
+        self._under_way: Future[None] | None = None
         self._thread = threading.Thread(target=self._run, name=f"file source {self._path.name}", daemon=True)
         self._thread.start()
 
@@ -141,7 +144,9 @@ class FileSource:
         """What was not accepted until then is read again by the next one."""
         self._ending.set()
         self._stirred.set()
-        self._thread.join(_ENDING_S)
+        under_way = self._under_way
+        if under_way is None or not under_way.running():  # what is being taken is safe at the end of this turn
+            self._thread.join(_ENDING_S)
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -193,13 +198,14 @@ class FileSource:
 
     def _wait(self, taken: Future[None]) -> None:
         """Until `taken` is done. CancelledError or TimeoutError when the source ends before."""
+        self._under_way = taken
         self._stirred.clear()
         taken.add_done_callback(lambda _: self._stirred.set())
         if not self._ending.is_set():
             self._stirred.wait()
         if not taken.done():
             taken.cancel()
-        taken.result(_ENDING_S)
+        taken.result(_SAFE_S)
 
     def _refuse(self, refused: list[tuple[int, str]]) -> None:
         if refused:
