@@ -147,8 +147,9 @@ class XPathEvents:
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """The events of `body`. Raises EventsRefusedError."""
-        events = self._events(parsed(body))
+        root = parsed(body)
         try:
+            events = self._events(root)
             found = ([_first(path(event)) for path in self._paths] for event in events)
             return self._values.batch(found, len(events), now_ms)
         except etree.XPathError as error:

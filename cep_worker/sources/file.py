@@ -9,6 +9,7 @@ none is left out.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
@@ -27,7 +28,7 @@ from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, source_format
 from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
-from cep_worker.sources.file_lines import FileLines, Lines
+from cep_worker.sources.file_lines import FileLines, Lines, Position
 from cep_worker.sources.read_position import ReadPosition
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ _OPTION_NAMES = {
     "action_after_process": "action.after.process",
     "header_present": "header.present",
 }
+_MARK = b"\xef\xbb\xbf"
+"""With which some programs begin files in UTF-8."""
+_ROTATION_S = 5.0
+"""So long nothing has come to a file that was renamed when it is left."""
 _ENDING_S = 0.5
 """So long a source that ends may take for what it reads."""
 _SAFE_S = 5.0
@@ -73,19 +78,20 @@ class LineEvents:
 
     def read(self, lines: Lines, now_ms: int) -> tuple[pa.RecordBatch | None, list[tuple[int, str]]]:
         """The events, if there are any, and the numbers of the lines that hold none, with the reason."""
-        data = lines.data
-        if self._header and lines.first == 1:
-            data = data.partition(b"\n")[2]
-        first = lines.first + int(data is not lines.data)
-        if self._at_once and data.strip():
+        written = lines.data.removeprefix(_MARK) if lines.first == 1 else lines.data
+        numbered = [(number, line) for number, line in enumerate(written.split(b"\n"), lines.first) if line.strip()]
+        if self._header and numbered and numbered[0][0] == 1:
+            del numbered[0]
+        if self._at_once and numbered:
             try:
-                return self._read(data, now_ms), []
+                batch = self._read(b"\n".join(line for _, line in numbered), now_ms)
             except EventsRefusedError:
                 pass  # which lines are to blame shows below
+            else:
+                if batch.num_rows == len(numbered):  # otherwise a quote reached over line ends
+                    return batch, []
         batches, refused = [], []
-        for number, line in enumerate(data.split(b"\n"), first):
-            if not line.strip():
-                continue
+        for number, line in numbered:
             try:
                 batches.append(self._read(line, now_ms))
             except EventsRefusedError as error:
@@ -156,21 +162,37 @@ class FileSource:
                     return
             except (OSError, ValueError) as error:
                 self._tell_trouble(f"{self._path} cannot be read: {error}")
+            except Exception as defect:  # the border of the thread: the plan's last error tells people of it
+                logger.exception("source failed: path=%s", self._path)
+                self._trouble = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
             finally:
                 self._position.release()
             self._ending.wait(self._poll_s)
 
     def _follow(self) -> None:
-        lines = FileLines(self._path, self._position.load(), self._tailing)
+        patience = max(1, round(_ROTATION_S / self._poll_s))
+        lines = FileLines(self._path, self._position.load(), self._tailing, patience)
+        logger.info("file is read: path=%s position=%s", self._path, self._position.path)
         try:
             while not (self._ending.is_set() or lines.ended):
                 found = lines.next()
+                self._trouble = ""
                 if found is None:
                     self._ending.wait(self._poll_s)
                 elif self._bring(found):
-                    self._position.save(found.behind)
+                    self._keep(found.behind)
         finally:
             lines.close()
+
+    def _keep(self, position: Position) -> None:
+        """It is kept how far the file is read; nothing more is read before, or it would come twice without end."""
+        while True:
+            try:
+                return self._position.save(position)
+            except OSError as error:
+                self._tell_trouble(f"{self._path} waits: {self._position.path} cannot be written: {error}")
+            if self._ending.wait(self._poll_s):
+                return None
 
     def _bring(self, lines: Lines) -> bool:
         """True when the events of `lines` are accepted, False when the source ended before that."""
@@ -182,7 +204,7 @@ class FileSource:
 
     def _accepted(self, batch: pa.RecordBatch) -> bool:
         while not self._ending.is_set():
-            taken = self._submit(("file-source", str(self._path), self._stream.schema.stream), self._stream, batch)
+            taken = self._submit(self._name(), self._stream, batch)
             try:
                 self._wait(taken)
             except (CancelledError, TimeoutError):
@@ -195,6 +217,10 @@ class FileSource:
                 self._trouble = ""
                 return True
         return False
+
+    def _name(self) -> tuple[str, int, str, str]:
+        """What tells this source from others of the worker."""
+        return "file-source", self._stream.tenant(), self._stream.schema.stream, str(self._path)
 
     def _wait(self, taken: Future[None]) -> None:
         """Until `taken` is done. CancelledError or TimeoutError when the source ends before."""
@@ -241,8 +267,8 @@ def file_source(context: SourceContext) -> FileSource:
 
 
 def _refuse_others_files(path: Path, config: FileSourcesConfig, where: str) -> None:
-    allowed = [Path(folder).resolve() for folder in config.folders]
-    if not any(path.resolve().is_relative_to(folder) for folder in allowed):
+    allowed = [os.path.realpath(folder) for folder in config.folders]
+    if not any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in allowed):
         raise ConfigError(
             f"{where}: file.uri: {path} is in none of the folders whose files plans may read; "
             "name them in file_sources.folders of the worker's configuration"

@@ -1,7 +1,7 @@
 """The lines of a file that grows, and how far they are read: through truncation, and when another file takes its place.
 
     path ──► events.log, 3 lines read ──► renamed, a new file of that name ──► its first line
-                 └── what is left of it is read first, as whoever renamed it may still have written to it
+                 └── what is left of it is read first, also what is still written to it for a while
 
 Knows no thread and no event; nothing waits.
 """
@@ -9,22 +9,29 @@ Knows no thread and no event; nothing waits.
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from typing import BinaryIO
 
 import msgspec
 
 CHUNK_BYTES = 262_144
 """So much is read at once; a line that is longer is none."""
+_HEAD_BYTES = 256
+"""By so many bytes at its beginning a file is known again: numbers of files are given to others."""
 
 
 class Position(msgspec.Struct, frozen=True):
-    """What of which file is read: bytes, and the lines in them."""
+    """What of which file is read: bytes, and the lines that end in them. `head` is the digest of its first bytes, as
+    many as are read, up to 256. `overlong` says that it stands within a line that is too long to be taken."""
 
     device: int
     inode: int
     offset: int = 0
     lines: int = 0
+    head: str = ""
+    overlong: bool = False
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -40,16 +47,18 @@ class Lines(msgspec.Struct, frozen=True):
 class FileLines:
     """Reads the file at `path` from `position` on, or from its beginning if that is of another file.
 
-    With `tailing` a line counts once its end is there, and what is appended follows. Otherwise the file is read to its
-    end once: then `ended` is true.
+    With `tailing` a line counts once its end is there, and what is appended follows; a file whose name another one has
+    is left when `next` has found nothing in it `patience` times in a row. Otherwise the file is read to its end once:
+    then `ended` is true.
     """
 
-    def __init__(self, path: Path, position: Position | None, tailing: bool) -> None:
+    def __init__(self, path: Path, position: Position | None, tailing: bool, patience: int = 1) -> None:
         self._path = path
         self._position = position
         self._tailing = tailing
+        self._patience = patience
+        self._in_vain = 0
         self._file: BinaryIO | None = None
-        self._overlong = False
         self.ended = False
 
     def next(self) -> Lines | None:
@@ -65,9 +74,10 @@ class FileLines:
         data = file.read(CHUNK_BYTES)
         whole = data.rfind(b"\n") + 1
         if whole:
-            return self._taken(data[:whole], position)
+            return self._taken(data[:whole], file, position)
         if len(data) == CHUNK_BYTES:
-            return self._passed_over(data, position)
+            behind = self._moved(file, position, len(data), 0, overlong=True)
+            return Lines(b"", position.lines + 1, behind, too_long=not position.overlong)
         return self._last(data, file, position)
 
     def close(self) -> None:
@@ -78,7 +88,7 @@ class FileLines:
 
     def _open(self) -> BinaryIO | None:
         try:
-            self._file = (self._renamed() or self._path).open("rb")
+            self._file = open_regular(self._renamed() or self._path)
         except FileNotFoundError:
             return None
         return self._file
@@ -86,63 +96,84 @@ class FileLines:
     def _renamed(self) -> Path | None:
         """The file of the position, if it stands in the same folder under another name, and is not read to its end."""
         position = self._position
-        if position is None or not self._tailing or _is_at(self._path, position):
+        if position is None or not self._tailing or _has_number(self._path, position):
             return None
         for other in self._path.parent.iterdir():
-            if _is_at(other, position):
-                return other if other.stat().st_size > position.offset else None
+            if _has_number(other, position) and other.stat().st_size > position.offset:
+                with open_regular(other) as file:
+                    if _is_continued(file, position):
+                        return other
         return None
 
     def _begun(self, file: BinaryIO) -> Position:
         """Where to read on: at the beginning of a file that is another one, or was cut."""
-        status = os.fstat(file.fileno())
-        position = self._position
-        same = position is not None and (position.device, position.inode) == (status.st_dev, status.st_ino)
-        if position is None or not same or status.st_size < position.offset:
-            position = self._position = Position(status.st_dev, status.st_ino)
-            self._overlong = False
-        return position
+        if self._position is None or not _is_continued(file, self._position):
+            status = os.fstat(file.fileno())
+            self._position = Position(status.st_dev, status.st_ino)
+        return self._position
 
-    def _taken(self, data: bytes, position: Position) -> Lines:
-        count = data.count(b"\n")
-        behind = self._moved(position, len(data), count)
-        if not self._overlong:
+    def _taken(self, data: bytes, file: BinaryIO, position: Position) -> Lines:
+        self._in_vain = 0
+        behind = self._moved(file, position, len(data), data.count(b"\n"))
+        if not position.overlong:
             return Lines(data, position.lines + 1, behind)
-        self._overlong = False  # the first of them is the end of the one that was passed over
-        return Lines(data.partition(b"\n")[2], position.lines + 2, behind)
-
-    def _passed_over(self, data: bytes, position: Position) -> Lines:
-        """A piece of a line that is longer than all that is read at once."""
-        told, self._overlong = self._overlong, True
-        return Lines(b"", position.lines + 1, self._moved(position, len(data), 0), too_long=not told)
+        return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
 
     def _last(self, data: bytes, file: BinaryIO, position: Position) -> Lines | None:
         """What stands at the end without a line end counts as a line if nobody will end it."""
-        if self._tailing and not self._is_replaced(position):
-            return None
-        file.seek(position.offset)
-        if len(file.read(CHUNK_BYTES)) > len(data):
-            return self.next()  # written in the moment before another one took its place
-        self.close()
+        if self._tailing:
+            self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
+            if self._in_vain < self._patience or not self._in_vain:
+                return None
+        self._in_vain = 0
         self.ended = not self._tailing
-        if not data or self._overlong:
-            self._position = None if self._tailing else self._position
-            return None
-        return Lines(data, position.lines + 1, self._moved(position, len(data), 1))
+        lines = None
+        if data and not position.overlong:
+            lines = Lines(data, position.lines + 1, self._moved(file, position, len(data), 1))
+        elif self._tailing:
+            self._position = None
+        self.close()
+        return lines
 
     def _is_replaced(self, position: Position) -> bool:
         """Whether another file has the name now; one that was renamed may be followed by none for a while."""
-        return self._path.exists() and not _is_at(self._path, position)
+        return self._path.exists() and not _has_number(self._path, position)
 
-    def _moved(self, position: Position, size: int, lines: int) -> Position:
-        self._position = msgspec.structs.replace(position, offset=position.offset + size, lines=position.lines + lines)
+    def _moved(self, file: BinaryIO, position: Position, size: int, lines: int, overlong: bool = False) -> Position:
+        offset = position.offset + size
+        head = position.head if position.offset >= _HEAD_BYTES else _head(file, offset)
+        self._position = msgspec.structs.replace(
+            position, offset=offset, lines=position.lines + lines, head=head, overlong=overlong
+        )
         return self._position
 
 
-def _is_at(path: Path, position: Position) -> bool:
-    """Whether the file at `path` is that of `position`."""
+def open_regular(path: Path) -> BinaryIO:
+    """The file at `path`. OSError when it cannot be read, or is a pipe, a device, or a folder."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", closefd=True)
+    if not S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is no regular file")
+    return file
+
+
+def _has_number(path: Path, position: Position) -> bool:
+    """Whether the file at `path` has the number of that of `position`."""
     try:
         status = path.stat()
     except FileNotFoundError:
         return False
     return (status.st_dev, status.st_ino) == (position.device, position.inode)
+
+
+def _is_continued(file: BinaryIO, position: Position) -> bool:
+    """Whether `file` is that of `position`, and begins with what was read of it."""
+    status = os.fstat(file.fileno())
+    same = (status.st_dev, status.st_ino) == (position.device, position.inode) and status.st_size >= position.offset
+    return same and _head(file, position.offset) == position.head
+
+
+def _head(file: BinaryIO, offset: int) -> str:
+    """The digest of the first bytes of what is read up to `offset`; empty when that is nothing."""
+    file.seek(0)
+    return sha256(file.read(min(offset, _HEAD_BYTES))).hexdigest()[:16] if offset else ""

@@ -18,14 +18,14 @@ class ReadPosition:
 
     def __init__(self, folder: Path, *names: str) -> None:
         self._folder = folder
-        self._path = folder / f"{sha256('/'.join(names).encode()).hexdigest()[:32]}.json"
+        self.path = folder / f"{sha256('/'.join(names).encode()).hexdigest()[:32]}.json"
         self._lock: BinaryIO | None = None
 
     def take(self) -> bool:
         """True when nobody else has it, nor will until `release` or the end of this process. OSError when the folder
         cannot be written to."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = self._path.with_suffix(".lock").open("wb")
+        lock = self.path.with_suffix(".lock").open("wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -43,16 +43,19 @@ class ReadPosition:
     def load(self) -> Position | None:
         """What was kept last, None when nothing was. ValueError when it is damaged."""
         try:
-            data = self._path.read_bytes()
+            data = self.path.read_bytes()
         except FileNotFoundError:
             return None
         try:
             return msgspec.json.decode(data, type=Position)
         except msgspec.DecodeError as error:
-            raise ValueError(f"{self._path} is damaged; without it the file is read from its beginning") from error
+            raise ValueError(f"{self.path} is damaged; without it the file is read from its beginning") from error
 
     def save(self, position: Position) -> None:
-        """It is kept, whatever becomes of this process; of the machine, as soon as its files are on the disk."""
-        new = self._path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(position))
-        os.replace(new, self._path)
+        """It is kept, whatever becomes of this process or its machine. OSError when it cannot be."""
+        new = self.path.with_suffix(".new")
+        with new.open("wb") as file:
+            file.write(msgspec.json.encode(position))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "events.log"
 
 
-def follow(path: Path, position: Position | None = None, tailing: bool = True) -> FileLines:
-    return FileLines(path, position, tailing)
+def follow(path: Path, position: Position | None = None, tailing: bool = True, patience: int = 1) -> FileLines:
+    return FileLines(path, position, tailing, patience)
 
 
 def taken(lines: FileLines) -> list[tuple[int, bytes]]:
@@ -90,6 +91,55 @@ def test_a_file_that_was_renamed_while_nobody_read_is_read_to_its_end_first(path
     lines = follow(path, first.behind)
     assert taken(lines) == [(2, b"two\n")]
     assert taken(lines) == [(1, b"three\n")]
+
+
+def test_a_renamed_file_is_left_when_nothing_has_come_to_it_for_a_while(path: Path) -> None:
+    append(path, b"one\n")
+    lines = follow(path, patience=3)
+    assert taken(lines) == [(1, b"one\n")]
+    old = path.rename(path.with_suffix(".1"))
+    append(path, b"three\n")
+    assert [lines.next(), lines.next()] == [None, None]
+    append(old, b"two\nhal")
+    assert taken(lines) == [(2, b"two\n")]
+    append(old, b"f\n")
+    assert taken(lines) == [(3, b"half\n")]
+    assert [lines.next(), lines.next()] == [None, None]
+    assert taken(lines) == [(1, b"three\n")]
+
+
+def test_a_file_that_was_cut_and_has_grown_again_is_read_from_its_beginning(path: Path) -> None:
+    append(path, b"one\n")
+    lines = follow(path)
+    taken(lines)
+    path.write_bytes(b"new one\nand two\n")
+    assert taken(lines) == [(1, b"new one\nand two\n")]
+
+
+def test_a_file_that_only_has_the_number_of_the_former_one_is_another(path: Path) -> None:
+    append(path, b"one\ntwo\n")
+    found = follow(path).next()
+    assert found is not None
+    path.write_bytes(b"1\n2\n3\n4\n5\n")
+    assert taken(follow(path, found.behind)) == [(1, b"1\n2\n3\n4\n5\n")]
+    path.rename(path.with_suffix(".gz"))
+    append(path, b"new\n")
+    assert taken(follow(path, found.behind)) == [(1, b"new\n")], "what has that number is not what is left of it"
+
+
+def test_what_is_no_file_is_told_and_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is no regular file"):
+        follow(path).next()
+
+
+def test_reading_goes_on_within_a_line_that_is_too_long(path: Path) -> None:
+    append(path, b"x" * (CHUNK_BYTES + 5))
+    found = follow(path).next()
+    assert found is not None
+    assert found.too_long
+    append(path, b"end\ntwo\n")
+    assert taken(follow(path, found.behind)) == [(2, b"two\n")]
 
 
 def test_a_line_that_is_too_long_is_told_and_passed_over(path: Path) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from worker_world import PLAN, World, until
 
+from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan
 from cep_worker.config import ArtefactConfig, FileSourcesConfig
 
@@ -114,6 +115,51 @@ def test_a_line_may_be_matched_by_regular_expressions(world: World, path: Path) 
     receiver = world.connected_receiver()
     until(lambda: receiver.rows() and "line 2" in problem(world), receiver)
     assert receiver.rows() == [(5, "UA", 5, 1.5)]
+
+
+def test_a_quote_that_nobody_closes_takes_no_other_line_along(world: World, path: Path) -> None:
+    append(path, '"UA,5,1.5\n', "AA,6,1.5\n", 'BA,7",1.5\n', "CA,8,1.5\n")
+    world.start(with_file(path, "csv", {"timestamp": "dep_delay"}))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 2 and "lines left out so far: 2" in problem(world), receiver)
+    assert [row[1] for row in receiver.rows()] == ["AA", "CA"]
+
+
+def test_tenants_with_plans_of_one_name_get_what_their_files_tell(world: World, path: Path) -> None:
+    append(path, LINE % 1)
+    plan = with_file(path)
+    other = msgspec.structs.replace(plan, key=PlanKey(7, PLAN.key.plan))
+    world.start(plan, other)
+    receiver = world.receiver()
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    until(lambda: sum(plan.inflow[0].sent_events for plan in world.reports()) == 2, receiver)
+    assert [plan.inflow[0].sent_events for plan in world.reports()] == [1, 1]
+
+
+def test_nothing_is_read_on_while_the_position_cannot_be_kept(world: World, path: Path) -> None:
+    positions = path.parents[1] / "positions"
+    append(path, LINE % 1)
+    world.start(with_file(path))
+    receiver = world.connected_receiver()
+    until(lambda: list(positions.glob("*.json")), receiver)
+    (kept,) = positions.glob("*.json")
+    kept.with_suffix(".new").mkdir()
+    append(path, LINE % 2)
+    until(lambda: "cannot be written" in problem(world), receiver)
+    append(path, LINE % 3)
+    kept.with_suffix(".new").rmdir()
+    until(lambda: len(receiver.rows()) >= 3 and not problem(world), receiver)
+    assert receiver.rows() == [row(1), row(2), row(3)]
+
+
+def test_what_cannot_be_read_is_told_until_it_can(world: World, path: Path) -> None:
+    path.symlink_to(path)
+    world.start(with_file(path))
+    receiver = world.connected_receiver()
+    until(lambda: "cannot be read" in problem(world), receiver)
+    path.unlink()
+    append(path, LINE % 1)
+    until(lambda: receiver.rows() == [row(1)] and not problem(world), receiver)
 
 
 def test_a_plan_reads_no_file_that_the_worker_does_not_name(make_world: Callable[..., World], path: Path) -> None:
