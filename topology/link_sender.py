@@ -90,7 +90,7 @@ class LinkSender:
         nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
         self.socket.connect(endpoint.url())
-        send_now(self.socket, encode(opening))
+        send_now(self.socket, encode(opening))  # where that finds no way the link is not opened in time, and lost
 
     @property
     def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
