@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -39,6 +40,11 @@ def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
         text, _, path = str(error).partition(" - at `$.")
         name = path.rstrip("`")
         raise ConfigError(f"{where}: {f'{name}: ' if name else ''}{text[0].lower()}{text[1:]}") from error
+
+
+def path_of(uri: str) -> Path:
+    """The path that a user wrote, perhaps with `file:` or `file://` in front."""
+    return Path(uri.removeprefix("file://").removeprefix("file:"))
 
 
 def _words(kind: type[msgspec.Struct]) -> dict[str, tuple[str, ...]]:

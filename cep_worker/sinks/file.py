@@ -15,7 +15,7 @@ from cep_common.errors import ConfigError
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.writing import SinkMapper
-from cep_worker.options import read_options
+from cep_worker.options import path_of, read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
@@ -33,7 +33,7 @@ class FileOptions(msgspec.Struct, frozen=True, rename={"file_uri": "file.uri"}):
     file_uri: str
 
     def path(self) -> Path:
-        return Path(self.file_uri.removeprefix("file://").removeprefix("file:"))
+        return path_of(self.file_uri)
 
 
 class _FileWriter:

@@ -26,7 +26,7 @@ from cep_worker.connectors import Declared
 from cep_worker.mappers.csv_events import CsvFormat
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, source_format
-from cep_worker.options import read_options
+from cep_worker.options import path_of, read_options
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.file_lines import FileLines, Lines, Position
 from cep_worker.sources.read_position import ReadPosition
@@ -65,7 +65,7 @@ class FileOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
 
     def path(self) -> Path:
         """Where the file is."""
-        return Path(self.file_uri.removeprefix("file://").removeprefix("file:"))
+        return path_of(self.file_uri)
 
 
 class LineEvents:
@@ -155,6 +155,7 @@ class FileSource:
             self._thread.join(_ENDING_S)
 
     def _run(self) -> None:
+        logger.info("file is followed: path=%s position=%s", self._path, self._position.path)
         while not self._ending.is_set():
             try:
                 if self._position.take():
@@ -163,8 +164,10 @@ class FileSource:
             except (OSError, ValueError) as error:
                 self._tell_trouble(f"{self._path} cannot be read: {error}")
             except Exception as defect:  # the border of the thread: the plan's last error tells people of it
-                logger.exception("source failed: path=%s", self._path)
-                self._trouble = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
+                trouble = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
+                if trouble != self._trouble:
+                    logger.exception("%s", trouble)
+                self._trouble = trouble
             finally:
                 self._position.release()
             self._ending.wait(self._poll_s)
@@ -172,15 +175,14 @@ class FileSource:
     def _follow(self) -> None:
         patience = max(1, round(_ROTATION_S / self._poll_s))
         lines = FileLines(self._path, self._position.load(), self._tailing, patience)
-        logger.info("file is read: path=%s position=%s", self._path, self._position.path)
         try:
             while not (self._ending.is_set() or lines.ended):
                 found = lines.next()
+                if found is not None and self._bring(found):
+                    self._keep(found.behind)
                 self._trouble = ""
                 if found is None:
                     self._ending.wait(self._poll_s)
-                elif self._bring(found):
-                    self._keep(found.behind)
         finally:
             lines.close()
 
@@ -241,6 +243,7 @@ class FileSource:
             logger.warning("%s", self._left_out)
 
     def _tell_trouble(self, trouble: str) -> None:
+        """It is logged once, however often it is found."""
         if trouble != self._trouble:
             logger.warning("%s", trouble)
         self._trouble = trouble

@@ -152,7 +152,10 @@ def test_nothing_is_read_on_while_the_position_cannot_be_kept(world: World, path
     assert receiver.rows() == [row(1), row(2), row(3)]
 
 
-def test_what_cannot_be_read_is_told_until_it_can(world: World, path: Path) -> None:
+def test_what_cannot_be_read_is_told_until_it_can_and_logged_once(
+    world: World, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "cep_worker.sources.file")
     path.symlink_to(path)
     world.start(with_file(path))
     receiver = world.connected_receiver()
@@ -160,6 +163,30 @@ def test_what_cannot_be_read_is_told_until_it_can(world: World, path: Path) -> N
     path.unlink()
     append(path, LINE % 1)
     until(lambda: receiver.rows() == [row(1)] and not problem(world), receiver)
+    records = [record for record in caplog.records if record.name == "cep_worker.sources.file"]
+    assert [record.getMessage().partition(":")[0] for record in records] == [
+        "file is followed",
+        f"{path} cannot be read",
+    ]
+
+
+def test_a_defect_of_ours_is_told_with_its_trace_and_does_not_end_the_source(
+    world: World, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[int] = []
+
+    def fail(*_: object) -> None:
+        failed.append(1)
+        raise RuntimeError("unforeseen")
+
+    append(path, LINE % 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("cep_worker.sources.file.LineEvents.read", fail)
+        world.start(with_file(path))
+        receiver = world.connected_receiver()
+        until(lambda: len(failed) > 3 and "RuntimeError: unforeseen" in problem(world), receiver)
+    until(receiver.rows, receiver)
+    assert len([record for record in caplog.records if record.exc_info and "unforeseen" in record.getMessage()]) == 1
 
 
 def test_a_plan_reads_no_file_that_the_worker_does_not_name(make_world: Callable[..., World], path: Path) -> None:
