@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import threading
+from functools import partial
 from types import FrameType
 
 import msgspec
@@ -42,7 +43,8 @@ from topology.spark.executors import ExecutorWatch
 from topology.spark.failures import Failures
 from topology.spark.metrics import DriverFigures, MetricsServer
 from topology.spark.reasons import Ending
-from topology.spark.session import CANCELLED, TopologyJob, start_session, warm_up
+from topology.spark.session import CANCELLED, TopologyJob, start_session
+from topology.spark.warming import Warming, run_a_task_on_each
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -97,7 +99,7 @@ class Driver:
         self._web_url = self._spark.uiWebUrl or ""
         self._watch = ExecutorWatch(self._spark, clock)
         self._watch.start()
-        self._warm: frozenset[str] = frozenset()
+        self._warming = Warming(partial(run_a_task_on_each, self._spark))
         self._await_executors()
         restart = config.restart
         self._runs = TopologyRuns(
@@ -319,7 +321,7 @@ class Driver:
     def _see_executors(self) -> None:
         seen_ms = self._watch.seen_ms  # before the executors: they may be newer than it says, not older
         self._runs.executors, self._runs.seen_ms = self._slots(), None if self._config.spark.slots else seen_ms
-        self._warm_up()
+        self._warming.see(self._watch.executors)
 
     def _slots(self) -> tuple[int, ...]:
         """The slots of each executor; those of the configuration count as one executor's."""
@@ -332,15 +334,7 @@ class Driver:
             if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
                 logger.warning("no executor has joined yet: master=%s", self._config.spark.master)
                 return
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Python starts on executors that have joined: plans that are to run there, after a driver or an executor has
-        died, need not wait until it has."""
-        usable = frozenset(one.executor for one in self._watch.executors if one.usable)
-        if usable - self._warm:
-            threading.Thread(target=warm_up, args=(self._spark, len(usable)), name="warm-up", daemon=True).start()
-        self._warm = usable
+        self._warming.see(self._watch.executors)
 
     def _register(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -20,13 +21,14 @@ POLL_S = 1.0
 
 
 class Executor(msgspec.Struct, frozen=True):
-    """An executor that Spark has or had since the time of day `since_ms`; one that is not `usable` was lost or
-    excluded."""
+    """An executor that Spark has or had since the time of day `since_ms`; one that is not `usable` is not ready yet, or
+    was lost or excluded. A task has begun on it once it `has_run`."""
 
     executor: str
     host: str
     slots: int
     usable: bool
+    has_run: bool
     since_ms: int
 
 
@@ -39,19 +41,23 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
         active_only = False
         summaries = spark.statusStore().executorList(active_only)
         found = [summaries.apply(index) for index in range(summaries.size())]
-        return tuple(
-            Executor(
-                executor=one.id(),
-                host=one.hostPort().rpartition(":")[0],
-                slots=one.maxTasks(),
-                usable=one.isActive() and not one.isExcluded(),
-                since_ms=one.addTime().getTime(),
-            )
-            for one in found
-            if one.maxTasks()  # the driver's own entry has none, but in local mode
-        )
+        # The driver's own entry has no slots, but in local mode.
+        return tuple(_described(one) for one in found if one.maxTasks())
     except (Py4JError, OSError) as error:
         raise SessionLostError(f"Spark's process does not answer: {error}") from error
+
+
+def _described(summary: Any) -> Executor:
+    """Of one of Java's org.apache.spark.status.api.v1.ExecutorSummary."""
+    host = summary.hostPort().rpartition(":")[0]  # it has no port, and gets no tasks, until the executor is ready
+    return Executor(
+        executor=summary.id(),
+        host=host,
+        slots=summary.maxTasks(),
+        usable=bool(host) and summary.isActive() and not summary.isExcluded(),
+        has_run=summary.totalTasks() > 0,
+        since_ms=summary.addTime().getTime(),
+    )
 
 
 class ExecutorWatch(threading.Thread):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
 from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import SparkSession
@@ -67,14 +66,6 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def warm_up(context: SparkContext, executors: int) -> None:
-    """Python has run on each of that many executors: topologies that come later need not wait for its start."""
-    try:
-        context.parallelize(range(executors), executors).map(str).collect()  # Spark spreads tasks over executors
-    except Py4JError as error:
-        logger.warning("not warmed up: %s", error)
 
 
 class TopologyJob:
