@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.link_messages import Data
+from cep_worker.spool.records import Origin
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.link import PendingFrame
 
@@ -34,9 +35,10 @@ class Backlog(Protocol):
     def has_room(self, linked: bool) -> bool:
         """True when a batch may be accepted; `linked` while a link stands."""
 
-    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
-        """`batch` can be appended for certain, with the body that is given back: its Arrow IPC form, or None when that
-        is not needed. Raises SpoolFullError when it cannot now, BatchTooLargeError when it never can."""
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        """`batch` can be appended for certain, with its `origin` and the body that is given back: its Arrow IPC form,
+        or None when that is not needed. Raises SpoolFullError when it cannot now, BatchTooLargeError when it never
+        can."""
 
     def append(self, waiting: WaitingBatch) -> None:
         """The batch, for which there was room, is accepted."""
@@ -91,7 +93,7 @@ class MemoryBacklog:
     def has_room(self, linked: bool) -> bool:
         return self._waiting.rows < self._most_rows
 
-    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
         return body
 
     def append(self, waiting: WaitingBatch) -> None:

@@ -27,6 +27,7 @@ from cep_worker.reactor import Reactor
 from cep_worker.spool.age import OldestAge
 from cep_worker.spool.identity import Former
 from cep_worker.spool.log import Log
+from cep_worker.spool.records import Origin
 from cep_worker.watermarks import InflowWatermark
 from siddhi.column_names import TIMESTAMP
 from topology.frames import arrow_schema
@@ -99,11 +100,11 @@ class Inflow:
         """True when a batch may be prepared."""
         return self._out.has_room()
 
-    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
-        """`batch`, of the inflow's schema, can be offered for certain, with the body that is given back; `body` is its
-        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot now,
-        BatchTooLargeError when it never can."""
-        return self._out.prepare(batch, body) if batch.num_rows else body
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        """`batch`, of the inflow's schema, can be offered for certain, with its `origin` and the body that is given
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        when it cannot now, BatchTooLargeError when it never can."""
+        return self._out.prepare(batch, body, origin) if batch.num_rows else body
 
     def join(self, source: Hashable, now_ms: int) -> None:
         """`source` may send from now on; until it has, its events are waited for."""
@@ -111,9 +112,28 @@ class Inflow:
             self._watermark.join(source, now_ms)
             self._promise()
 
-    def offer(self, source: Hashable, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
+    def has_taken(self, origin: Origin) -> bool:
+        """The batch from there, or a later one, was taken before and need not be prepared; one that is delivered at
+        most once is not remembered."""
+        return self._log is not None and self._log.has_taken(origin)
+
+    def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
+        """`batch` was taken before: nothing but time goes on."""
+        if self.playback:
+            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            self._promise()
+
+    def offer(
+        self,
+        source: Hashable,
+        batch: pa.RecordBatch,
+        body: Any,
+        promised_ms: int,
+        now_ms: int,
+        origin: Origin | None = None,
+    ) -> None:
         """`batch`, which was prepared, is taken over; `source` promises later events to be of `promised_ms` or after
-        (`NO_WATERMARK`: it promises nothing)."""
+        (`NO_WATERMARK`: it promises nothing). A batch that may come again has an `origin`."""
         if self.playback:
             self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
             if batch.num_rows == 0:
@@ -123,7 +143,7 @@ class Inflow:
             return
         if self.trace.on:
             self.trace.note(batch, now_ms)
-        self._out.offer(batch, body, self._watermark.watermark_ms)
+        self._out.offer(batch, body, self._watermark.watermark_ms, origin)
 
     def rest(self, source: Hashable) -> None:
         """`source` has nothing more to send for now."""

@@ -18,6 +18,7 @@ from cep_common.errors import DecodeError
 from cep_worker.backlog import frame_again
 from cep_worker.spool.log import Log
 from cep_worker.spool.reader import LogReader
+from cep_worker.spool.records import Origin
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.frames import decode_batch, encode_batch
 from topology.link import PendingFrame
@@ -75,16 +76,16 @@ class LoggedBacklog:
             return True
         return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
 
-    def prepare(self, batch: pa.RecordBatch, body: Any) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
         body = encode_batch(batch) if body is None else body
-        self._log.reserve(memoryview(body).nbytes)
+        self._log.reserve(memoryview(body).nbytes, origin)
         return body
 
     def append(self, waiting: WaitingBatch) -> None:
         stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
         rows = waiting.batch.num_rows
         length = memoryview(waiting.body).nbytes
-        position = self._log.append(waiting.body, length, rows, waiting.watermark_ms)
+        position = self._log.append(waiting.body, length, rows, waiting.watermark_ms, waiting.origin)
         if stays_on_disk:
             self._disk_rows += rows
             self._credit -= rows

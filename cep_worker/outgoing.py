@@ -16,6 +16,7 @@ from cep_common.link_messages import OpenLink
 from cep_common.security.roles import Door
 from cep_worker.backlog import Backlog
 from cep_worker.reactor import Reactor
+from cep_worker.spool.records import Origin
 from cep_worker.waiting import ReadyFrame, WaitingBatch
 from topology.frames import arrow_schema, encode_batch
 from topology.link import NO_WATERMARK
@@ -119,18 +120,25 @@ class Outgoing:
         """True when a batch may be prepared."""
         return self._backlog.has_room(self.connected)
 
-    def prepare(self, batch: pa.RecordBatch, body: Any = None) -> Any:
-        """`batch` (of the stream's schema) can be offered for certain, with the body that is given back; `body` is its
-        Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError when it cannot now,
-        BatchTooLargeError when it never can."""
-        return self._backlog.prepare(batch, body)
+    def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: Origin | None = None) -> Any:
+        """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        when it cannot now, BatchTooLargeError when it never can."""
+        return self._backlog.prepare(batch, body, origin)
 
-    def offer(self, batch: pa.RecordBatch, body: Any = None, watermark_ms: int = NO_WATERMARK) -> None:
-        """`batch`, which was prepared, is accepted and leaves as soon as the link lets it."""
+    def offer(
+        self,
+        batch: pa.RecordBatch,
+        body: Any = None,
+        watermark_ms: int = NO_WATERMARK,
+        origin: Origin | None = None,
+    ) -> None:
+        """`batch`, which was prepared, is accepted and leaves as soon as the link lets it; one that may come again has
+        an `origin`."""
         self._resting = False
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
-        self._backlog.append(WaitingBatch(batch, body, self._watermark_ms))
+        self._backlog.append(WaitingBatch(batch, body, self._watermark_ms, origin=origin))
         self._reactor.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_worker.inflow import Inflow
+from cep_worker.spool.records import Origin
 from cep_worker.streams import Attributes, column_order
 from cep_worker.tenant_limits import RateLimit
 
@@ -34,20 +35,25 @@ class Route:
         for inflow in self.inflows:
             inflow.join(self.source, now_ms)
 
-    def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
-        """All inflows have taken `batch`; the caller has asked `has_room`. Raises SpoolFullError when one of them
-        cannot now, BatchTooLargeError when one never can: none has taken it then."""
+    def offer(
+        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: Origin | None = None
+    ) -> None:
+        """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`. Raises
+        SpoolFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
         prepared = []
         for inflow, order in zip(self.inflows, self._orders, strict=True):
-            if order is None:
-                body = inflow.prepare(batch, body)  # encoded once for all
+            if origin is not None and inflow.has_taken(origin):
+                inflow.pass_over(self.source, batch, promised_ms, now_ms)
+            elif order is None:
+                body = inflow.prepare(batch, body, origin)  # encoded once for all
                 prepared.append((inflow, batch, body))
             else:
                 ordered = batch.select(order)
-                prepared.append((inflow, ordered, inflow.prepare(ordered, None)))
-        self.limit.take(batch.num_rows)
+                prepared.append((inflow, ordered, inflow.prepare(ordered, None, origin)))
+        if prepared:
+            self.limit.take(batch.num_rows)
         for inflow, ordered, its_body in prepared:
-            inflow.offer(self.source, ordered, its_body, promised_ms, now_ms)
+            inflow.offer(self.source, ordered, its_body, promised_ms, now_ms, origin)
 
     def rest(self) -> None:
         """The source has nothing more for now."""

@@ -11,9 +11,10 @@ gets nothing, as from other sources. Everything here belongs to the reactor's th
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from cep_worker.mappers.key_values import Keys, Picking
 from cep_worker.receipts import Receipt
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.records import SOURCE_BYTES, Origin
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream, schema_problems
 from cep_worker.troubles import Trouble
@@ -63,6 +65,16 @@ class Subscription:
         return self.stream.members[0].key
 
 
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A batch on its way; `origin` says which one it is, if it may come again and is to count once."""
+
+    batch: pa.RecordBatch
+    body: Any
+    receipt: Receipt
+    origin: Origin | None
+
+
 class Feed:
     """The way of one publisher's events to one subscription."""
 
@@ -74,6 +86,8 @@ class Feed:
         """What it is called among the parts of the plan that takes the events."""
         self.problem = ""
         """Why events do not go this way, or the last ones did not, or nothing."""
+        self.way = ""
+        """By what its inflows tell its batches from those that come from elsewhere: the same in a later process."""
         self.dropped_events = 0
         self._full_since_ms: int | None = None
         self._source = source
@@ -83,7 +97,7 @@ class Feed:
         self._renamed: pa.Schema | None = None
         self._picking: Picking | None = None
         self._route: Route | None = None
-        self._waiting: deque[tuple[pa.RecordBatch, Any, Receipt]] = deque()
+        self._waiting: deque[_Offered] = deque()
         self._fits = self._fit()
 
     def tie(self, now_ms: int) -> None:
@@ -108,21 +122,23 @@ class Feed:
             self._full_since_ms = now_ms
         return self._full_since_ms is not None and now_ms - self._full_since_ms >= STALLED_MS
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> None:
-        """`batch` goes on, or waits for room on the disk."""
-        if self._waiting or not self._take(batch, body, receipt, now_ms):
-            self._waiting.append((batch, body, receipt))
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None, now_ms: int) -> None:
+        """`batch` goes on, or waits for room on the disk; one that is a `frame` goes on once, however often it is
+        offered."""
+        offered = _Offered(batch, body, receipt, None if frame is None else self._origin(frame))
+        if self._waiting or not self._take(offered, now_ms):
+            self._waiting.append(offered)
 
     def retry(self, now_ms: int) -> None:
         """There may be room again."""
         while self._waiting and self._route is not None and self._route.has_room():
-            if not self._take(*self._waiting[0], now_ms):
+            if not self._take(self._waiting[0], now_ms):
                 return
             self._waiting.popleft()
 
     def waiting_events(self) -> int:
         """How many events wait for room on the disk."""
-        return sum(batch.num_rows for batch, _, _ in self._waiting)
+        return sum(offered.batch.num_rows for offered in self._waiting)
 
     def take_over(self, former: Feed) -> None:
         """What waits in `former`, which ends, goes this way, if it can."""
@@ -173,11 +189,16 @@ class Feed:
             logger.error("events lost, their way has ended: %s to=%s events=%d", self.part,
                          self.subscription.stream.schema.stream, self.waiting_events())  # fmt: skip
         while self._waiting:
-            self._waiting.popleft()[2].settle()
+            self._waiting.popleft().receipt.settle()
 
-    def _take(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, now_ms: int) -> bool:
+    def _origin(self, frame: FrameId) -> Origin:
+        """Which batch the frame is of those that its log gives this way; by others its frames may come sooner."""
+        source = blake2b(f"{frame.group.log} {self.way}".encode(), digest_size=SOURCE_BYTES)
+        return Origin(source.digest(), frame.number)
+
+    def _take(self, offered: _Offered, now_ms: int) -> bool:
         """True when the batch has been dealt with; False when it must wait."""
-        route = self._route
+        route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
         if route is None:
             self.dropped_events += 0 if self._fits else batch.num_rows
             receipt.settle()
@@ -187,7 +208,7 @@ class Feed:
         elif self._picking is not None:
             batch, body = self._picking.batch(batch), None  # it is written anew
         try:
-            route.offer(batch, body, NO_WATERMARK, now_ms)
+            route.offer(batch, body, NO_WATERMARK, now_ms, offered.origin)
         except SpoolFullError:  # the inflow tells why
             return False
         except InputError as error:
@@ -234,7 +255,7 @@ class Publisher:
         shared = Receipt(len(self.feeds), receipt.settle)
         now_ms = self._topics.monotonic_ms()
         for feed in self.feeds:
-            feed.offer(batch, body, shared, now_ms)
+            feed.offer(batch, body, shared, frame, now_ms)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         """Each frame stands by itself."""
@@ -244,10 +265,14 @@ class Publisher:
         """How many events wait for room on a disk."""
         return sum(feed.waiting_events() for feed in self.feeds)
 
-    def tie(self, subscriptions: list[Subscription], make_route: MakeRoute, upkeep: Upkeep, now_ms: int) -> None:
+    def tie(
+        self, subscriptions: list[Subscription], twin: int, make_route: MakeRoute, upkeep: Upkeep, now_ms: int
+    ) -> None:
         """Exactly these take the events from now on. What waits for a stream that was defined anew goes to the new
-        one."""
+        one. `twin` numbers the publishers that offer the same under one topic."""
         before, self.feeds = self.feeds, []
+        way = f"{self.topic.kind} {self.topic.name} {self.offered.stream} {self.offered.attributes} {twin}"
+        twins: Counter[tuple[PlanKey, str]] = Counter()
         ending = {feed.subscription.key(): feed for feed in before if feed.subscription not in subscriptions}
         for subscription in subscriptions:
             feed = next((feed for feed in before if feed.subscription is subscription), None)
@@ -259,6 +284,9 @@ class Publisher:
             else:
                 before.remove(feed)
             feed.tie(now_ms)
+            taker = (subscription.key(), subscription.stream.schema.stream)
+            feed.way = f"{way} {twins[taker]}"
+            twins[taker] += 1
             former = ending.get(subscription.key())
             if former is not None:
                 feed.take_over(former)
@@ -325,8 +353,11 @@ class Topics:
         by_topic: dict[Topic, list[Subscription]] = {}
         for subscription in self._subscriptions:
             by_topic.setdefault(subscription.topic, []).append(subscription)
+        twins: Counter[tuple[Topic, StreamSchema]] = Counter()
         for publisher in self._publishers:
-            publisher.tie(by_topic.get(publisher.topic, []), self._make_route, self._upkeep, now_ms)
+            offers = (publisher.topic, publisher.offered)
+            publisher.tie(by_topic.get(publisher.topic, []), twins[offers], self._make_route, self._upkeep, now_ms)
+            twins[offers] += 1
 
     def retry(self, now_ms: int) -> None:
         """What waits for room tries again."""

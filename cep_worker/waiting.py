@@ -8,18 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_worker.spool.records import Origin
 from topology.frames import concatenate, encode_batch
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
     """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `position` is its place in the
-    log, 0 when it is in none."""
+    log, 0 when it is in none; `origin` says where it came from, if it may come again."""
 
     batch: pa.RecordBatch
     body: Any = None
     watermark_ms: int = 0
     position: int = 0
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)

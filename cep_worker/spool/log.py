@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from cep_worker.spool.aside import SetAside, set_aside
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
@@ -30,9 +28,11 @@ from cep_worker.spool.identity import (
     write_identity,
 )
 from cep_worker.spool.losses import Losses
+from cep_worker.spool.origins import Origins
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import (
     SEGMENT_HEADER_BYTES,
+    Origin,
     Record,
     SegmentHeader,
     decode_segment_header,
@@ -40,6 +40,7 @@ from cep_worker.spool.records import (
     record_parts,
     scan,
 )
+from cep_worker.spool.secured import SecuredMark
 from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
 from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
 from cep_worker.spool.spares import Spares, renamed
@@ -50,9 +51,6 @@ logger = logging.getLogger(__name__)
 RESTART_GAP = 2**32
 """A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
 lost with the machine before they were on its disk, are never given out twice."""
-
-SECURED_FILE = "secured"
-_SECURED = struct.Struct("<qI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,7 @@ class Log:
         self.unsynced = False
         """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
         self._losses = Losses(folder)
+        self._origins = Origins(folder)
         self._limits = limits
         self._upkeep = upkeep
         self._segments: list[Segment] = []
@@ -89,7 +88,7 @@ class Log:
         self._next_position = 1
         self._begun = True
         """What reopening must know of the positions that are about to be given out is on the disk."""
-        self._secured_file: int | None = None
+        self._mark = SecuredMark(folder)
         self._lock = threading.Lock()
         if folder.is_dir():
             self._recover()
@@ -126,10 +125,10 @@ class Log:
         """When it holds so much, nothing more is stored."""
         return self._limits.maximum_bytes
 
-    def reserve(self, length: int) -> None:
-        """A body of `length` bytes can be appended for certain. Raises SpoolFullError when it cannot; the reason stays
-        as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
-        needed = record_bytes(length)
+    def reserve(self, length: int, origin: Origin | None = None) -> None:
+        """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;
+        the reason stays as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
+        needed = record_bytes(length, origin)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
@@ -144,12 +143,19 @@ class Log:
             self._spares.clear()  # where the disk is full, space is worth more than speed
             raise
 
-    def append(self, body: Any, length: int, rows: int, watermark_ms: int) -> int:
-        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position."""
+    def has_taken(self, origin: Origin) -> bool:
+        """The batch was appended, or a later one of its source, by this process or a former one."""
+        return self._origins.has(origin)
+
+    def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: Origin | None = None) -> int:
+        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position. One
+        that may come again has an `origin`, which is newer than any of its source."""
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
-        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed)
-        self._writer.write(parts, record_bytes(length))
+        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed, origin)
+        self._writer.write(parts, record_bytes(length, origin))
+        if origin is not None:
+            self._origins.note(origin, position)
         self._next_position = position + 1
         self.last_position = position
         self.rows_ever += rows
@@ -164,12 +170,13 @@ class Log:
         if position <= self.secured:
             return
         self.secured = position
-        self._note_secured()
+        self._mark.note(position)
         while len(self._segments) > 1 and self._segments[1].header.first_position <= position + 1:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
         if self.secured >= self.last_position and self._is_full():
+            self._origins.keep_if_possible()
             self._seal()  # or it would be full for ever, and of what nobody needs
             self._spares.add(self._segments.pop())
             self._sealed_bytes = 0
@@ -234,9 +241,7 @@ class Log:
         self._losses.close()
         self._seal()
         self._spares.clear()
-        if self._secured_file is not None:
-            os.close(self._secured_file)
-            self._secured_file = None
+        self._mark.close()
 
     def _reserve(self, needed: int) -> None:
         if self._is_full():
@@ -274,6 +279,7 @@ class Log:
         try:
             if not self._segments:
                 write_identity(self.folder, self.identity)
+            self._origins.keep()  # only of the last file anybody reads what it tells of them
             header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
             path = segment_path(self.folder, self._next_position)
             segment = Segment(path, header, SEGMENT_HEADER_BYTES)
@@ -295,22 +301,10 @@ class Log:
             self._sealed_bytes += writer.segment.size
             self._upkeep.sealed(writer.seal())
 
-    def _note_secured(self) -> None:
-        """Only saves reading again what is secured: what is lost of it does no harm."""
-        value = self.secured.to_bytes(8, "little", signed=True)
-        try:
-            if self._secured_file is None:
-                path = self.folder / SECURED_FILE
-                self._secured_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.pwrite(self._secured_file, value + crc32(value).to_bytes(4, "little"), 0)
-        except OSError as error:
-            logger.warning("not noted how much of the spool is secured: folder=%s reason=%s",
-                           self.folder, error.strerror)  # fmt: skip
-
     # ---- opening ----------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        self.secured = self.last_position = self._read_secured()
+        self.secured = self.last_position = self._mark.read()
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
         damaged = [aside for path in sorted(self.folder.glob(f"*{SUFFIX}")) if (aside := self._take_segment(path))]
@@ -319,11 +313,13 @@ class Log:
         found = self._recover_last() if self._segments else None
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
+        self._origins.recover(found.origins if found is not None else (), self.last_position)
         # Of what was given out since the log was opened last, nothing need have got to the disk.
         newest = max(self.last_position, read_begun(self.folder))
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
         if self.secured >= self.last_position:
+            self._origins.keep_if_possible()
             for segment in self._segments:
                 self._upkeep.deleted(renamed(segment.path))
             self._segments.clear()
@@ -377,11 +373,3 @@ class Log:
         last.size = found.size
         self.rows_ever = last.header.rows_before + found.rows
         return found
-
-    def _read_secured(self) -> int:
-        path = self.folder / SECURED_FILE
-        data = path.read_bytes() if path.exists() else b""
-        if len(data) != _SECURED.size:
-            return 0
-        position, checksum = _SECURED.unpack(data)
-        return int(position) if checksum == crc32(data[:8]) else 0

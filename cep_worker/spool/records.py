@@ -1,8 +1,10 @@
 """The bytes of a log: segment headers, records, and how records are found again behind damaged ones. Pure.
 
     segment   header │ record │ record │ … │ zeros, as far as space was taken for more; or what a recycled file held
-    record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark
-              body: an Arrow IPC message, filled up with zeros to a multiple of 8 bytes
+    record    header: magic, checksum of the header, length and checksum of the body, rows, position, watermark, and
+                      how many bytes at the end of the body tell of the origin
+              body: an Arrow IPC message; for a batch that may come again its origin, source and number; filled up with
+                    zeros to a multiple of 8 bytes
 
 All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used where
 they were read. A segment in a recycled file is of version 2: the checksums of its records' headers begin with that of
@@ -25,11 +27,15 @@ RECORD_MAGIC = b"CEPr"
 
 _SEGMENT = struct.Struct("<8sIIqq16s")
 _SEGMENT_CHECKED = struct.Struct("<qq16s")
-_FIELDS = struct.Struct("<IIqqI4x")
+_FIELDS = struct.Struct("<IIqqII")
 _HEAD = struct.Struct("<4sI")
 
 SEGMENT_HEADER_BYTES = _SEGMENT.size
 RECORD_HEADER_BYTES = _HEAD.size + _FIELDS.size
+
+SOURCE_BYTES = 16
+_ORIGIN = struct.Struct(f"<{SOURCE_BYTES}sq")
+_ORIGIN_BYTES = _ORIGIN.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,14 @@ class SegmentHeader:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Which batch it is of those that come from one source (`SOURCE_BYTES`) and may come again: numbers rise."""
+
+    source: bytes
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A stored batch, found at `start` and followed by something else at `end` (offsets in what was read)."""
 
@@ -57,6 +71,7 @@ class Record:
     body: memoryview
     start: int
     end: int
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,7 @@ class _Header:
     position: int
     watermark_ms: int
     body_checksum: int
+    origin_bytes: int
 
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
@@ -96,16 +112,19 @@ def decode_segment_header(data: bytes) -> SegmentHeader | None:
 
 
 def record_parts(
-    body: Any, length: int, rows: int, position: int, watermark_ms: int, seed: int = 0
+    body: Any, length: int, rows: int, position: int, watermark_ms: int, seed: int = 0, origin: Origin | None = None
 ) -> tuple[bytes, Any, bytes]:
     """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
-    fields = _FIELDS.pack(length, rows, position, watermark_ms, crc32(body))
-    return _HEAD.pack(RECORD_MAGIC, crc32(fields, seed)) + fields, body, bytes(-length % ALIGNMENT)
+    behind = b"" if origin is None else _ORIGIN.pack(origin.source, origin.number)
+    whole = length + len(behind)
+    fields = _FIELDS.pack(whole, rows, position, watermark_ms, crc32(behind, crc32(body)), len(behind))
+    return _HEAD.pack(RECORD_MAGIC, crc32(fields, seed)) + fields, body, behind + bytes(-whole % ALIGNMENT)
 
 
-def record_bytes(length: int) -> int:
-    """How much room a record with a body of `length` bytes takes."""
-    return RECORD_HEADER_BYTES + length + -length % ALIGNMENT
+def record_bytes(length: int, origin: Origin | None = None) -> int:
+    """How much room a record with a body of `length` bytes takes, and with its batch's `origin`."""
+    whole = length + (_ORIGIN_BYTES if origin is not None else 0)
+    return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
 def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | Damage]:
@@ -133,7 +152,11 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
     if len(body) < header.length or crc32(body) != header.body_checksum:
         return None
     end = offset + record_bytes(header.length)
-    return Record(header.position, header.rows, header.watermark_ms, body, offset, end)
+    origin = None
+    if header.origin_bytes:
+        origin = Origin(*_ORIGIN.unpack(body[-_ORIGIN_BYTES:]))
+        body = body[:-_ORIGIN_BYTES]
+    return Record(header.position, header.rows, header.watermark_ms, body, offset, end, origin)
 
 
 def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
@@ -165,7 +188,8 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _Header | None:
     magic, checksum = _HEAD.unpack_from(data, offset)
     if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
-    return _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
+    found = _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
+    return found if found.origin_bytes in (0, _ORIGIN_BYTES) and found.origin_bytes <= found.length else None
 
 
 def _behind(data: memoryview, offset: int, seed: int) -> int:

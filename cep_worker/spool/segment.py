@@ -12,6 +12,7 @@ from typing import Any
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.records import (
     SEGMENT_HEADER_BYTES,
+    Origin,
     Record,
     SegmentHeader,
     encode_segment_header,
@@ -39,13 +40,15 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
-    bytes follow of one that is not whole, and how many bytes between records are damaged."""
+    bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
+    may come again, with their positions."""
 
     last_position: int
     rows: int
     size: int
     torn_bytes: int
     damaged_bytes: int
+    origins: tuple[tuple[Origin, int], ...]
 
 
 def segment_path(folder: Path, first_position: int) -> Path:
@@ -57,6 +60,7 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
     """What there is in a segment file that may not have been closed in order."""
     last_position = header.first_position - 1
     rows = damaged = 0
+    origins = []
     size = SEGMENT_HEADER_BYTES
     view = memoryview(data)
     seed = header.seed()
@@ -65,10 +69,12 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
         size = found.end
         if isinstance(found, Record):
             last_position = found.position
+            if found.origin is not None:
+                origins.append((found.origin, found.position))
         else:
             damaged += found.end - found.start
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
-    return Recovered(last_position, rows, size, torn, damaged)
+    return Recovered(last_position, rows, size, torn, damaged, tuple(origins))
 
 
 class SegmentWriter:

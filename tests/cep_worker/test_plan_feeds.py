@@ -4,17 +4,26 @@ of sinks and sources `inMemory`."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from worker_hook import Hook
 from worker_world import ALERTS, KEY, PLAN, FakeReceiver, World, alerts, lonely_topics, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamBinding, TenantLimit
+from cep_common.messages import (
+    CheckpointSpan,
+    Connector,
+    DeployedPlan,
+    PlanCheckpoints,
+    StreamBinding,
+    TenantLimit,
+)
 from cep_worker.config import InflowConfig, SpoolConfig
+from cep_worker.main import Worker
 from cep_worker.plan_feeds import FINISHING_MS, PlanFeeds
 from cep_worker.receipts import Receipt
 
@@ -25,6 +34,13 @@ NEXT = DeployedPlan(
     exported=(),
 )
 OUT = (("who", "string"), ("much", "long"))
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    made = Hook()
+    yield made
+    made.close()
 
 
 def in_memory(topic: str, mapper: str = "", stream: str = "Alerts", **mapper_options: str) -> Connector:
@@ -434,3 +450,39 @@ def test_a_listener_of_plans_in_several_orders_survives_results_of_one_before_it
     assert "results have nowhere to go, their plan has changed: events=1" in caplog.text
     assert world.worker is not None
     assert world.worker.failure is None
+
+
+@pytest.mark.parametrize("way", ["event stream", "topic"])
+def test_what_a_plan_delivers_exactly_once_counts_once_in_the_next_though_its_worker_begins_anew_in_between(
+    world: World, hook: Hook, way: str
+) -> None:
+    """A hook that refuses them keeps the results on the disk, from where they are given out again."""
+    hook.status = 503
+    sinks = (Connector("Alerts", "http", {"publisher.url": hook.url}, "", {}), in_memory("late"))
+    first = msgspec.structs.replace(PLAN, delivery="exactly-once", sinks=sinks)
+    following = NEXT if way == "event stream" else subscribing(in_memory("late", stream="LateOnes"), ALERTS)
+    world.start(first, following)
+    publisher = world.publisher(first).open()
+    for number in (1, 2, 3):
+        publisher.send("Alerts", alerts((number, "UA", number)))
+    publisher.mark(1)
+    world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 1),)),)
+    receiver = linked(world, "LateOnes")
+    until(lambda: len(receiver.rows()) == 3 and hook.bodies, receiver, publisher)
+
+    publisher.close()
+    world.closing.remove(publisher)
+    assert world.worker is not None
+    world.worker.stop()
+    tried = len(hook.bodies)
+    world.worker = Worker(world.config)
+    world.worker.start()
+    until(lambda: len(hook.bodies) > tried, receiver)
+    hook.status = 200
+    again = world.publisher(first)
+    again.open()
+    again.send("Alerts", alerts((1, "UA", 1), (2, "UA", 2), (3, "UA", 3), (4, "UA", 4)))
+    again.mark(2)
+    world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 2),)),)
+    until(lambda: len(receiver.rows()) > 3, receiver, again)
+    assert sorted(row[0] for row in receiver.rows()) == [1, 2, 3, 4]

@@ -14,6 +14,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.receipts import Receipt
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.spool.records import Origin
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream, PlanStream
 from cep_worker.topics import Publisher, Topic, Topics
@@ -41,7 +42,9 @@ class FakeRoute:
     def leave(self) -> None:
         self.told.append("leave")
 
-    def offer(self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int) -> None:
+    def offer(
+        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: Origin | None = None
+    ) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.rows += batch.num_rows

@@ -208,8 +208,7 @@ class SimulatedWorker(Process):
         log = self.log()
         if log._writer is not None:
             os.close(log._writer.descriptor)
-        if log._secured_file is not None:
-            os.close(log._secured_file)
+        log._mark.close()
         for inflow in self.flow.inflows.values():
             inflow._out._backlog._stop_reading()
         held = self.flow.outflows._held

@@ -20,13 +20,14 @@ Answers = Callable[[Sequence[int]], list[int]]
 @dataclass(frozen=True, slots=True)
 class ChaosPlan:
     """`text` has a place for the delivery. `answer` reads a result's answer; `answers` are those expected. With
-    `pairs` the first event of a key has no answer of its own."""
+    `pairs` the first event of a key has no answer of its own. What it gets has gone through `before` other plans."""
 
     name: str
     text: str
     answer: Callable[[Row], int]
     answers: Answers
     pairs: bool = False
+    before: int = 0
 
     def deployed(self, delivery: str) -> str:
         """The plan's text, with results in the worker's folder."""
@@ -96,12 +97,5 @@ PLANS = (
     ChaosPlan("Matched", MATCHED, lambda row: row["former"], answers=lambda numbers: [0, *numbers[:-1]], pairs=True),
     ChaosPlan("Joined", JOINED, answer=lambda row: row["number"], answers=list),
     ChaosPlan("Counted", COUNTED, lambda row: row["events"], answers=lambda numbers: list(range(1, len(numbers) + 1))),
+    ChaosPlan("Relayed", RELAYED, answer=lambda row: row["number"], answers=list, before=1),
 )
-
-FED = (ChaosPlan("Relayed", RELAYED, answer=lambda row: row["number"], answers=list),)
-"""What another plan gives comes at least once, whatever both promise."""
-
-
-def plans_of(delivery: str) -> tuple[ChaosPlan, ...]:
-    """All plans that can keep what `delivery` promises."""
-    return PLANS if delivery == "exactly-once" else PLANS + FED

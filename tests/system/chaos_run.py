@@ -22,7 +22,7 @@ from pathlib import Path
 from chaos_faults import FAULTS, Fault
 from chaos_feeder import Feeder, merged
 from chaos_ledger import Verdict, judge, rates
-from chaos_plans import ChaosPlan, plans_of
+from chaos_plans import PLANS, ChaosPlan
 from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
 from two_hosts import two_hosts
@@ -71,7 +71,7 @@ class Chaos:
     @property
     def plans(self) -> tuple[ChaosPlan, ...]:
         """Those that chaos is let loose on."""
-        return plans_of(self.delivery)
+        return PLANS
 
     def run(self) -> Outcome:
         """Everything has been done, and judged."""
@@ -116,8 +116,9 @@ class Chaos:
         self, progress: Progress, feeders: dict[str, Feeder], is_over: Callable[[], bool] = lambda: True
     ) -> float:
         """Returns when the fault `is_over` and for a while no result has been late: since when none has been."""
-        late_s = OFTEN_S if self.delivery != "exactly-once" else OFTEN_S + 2 * CHECKPOINT_MS / 1000
-        steady_s = max(STEADY_S, late_s + 1.0)
+        # Each plan may hold results until its checkpoint is complete.
+        held_s = 2 * CHECKPOINT_MS / 1000 if self.delivery == "exactly-once" else 0.0
+        steady_s = max(STEADY_S, OFTEN_S + held_s + 1.0)
         since_s = time.monotonic()
         deadline_s = since_s + RECOVER_S
         while (now_s := time.monotonic()) - since_s < steady_s or not is_over():
@@ -125,13 +126,13 @@ class Chaos:
                 problems = {name: feeder.problem for name, feeder in feeders.items()}
                 raise TimeoutError(f"results do not flow again within {RECOVER_S:.0f} s; feeders: {problems}")
             progress.look()
-            # For each plan and worker the time up to which its events have been answered.
-            reached_s = [
-                feeder.accepted_s(progress.newest(plan.name, name))
+            # For each plan and worker how long ago those events came of which the last ones have been answered.
+            behind_s = [
+                now_s - feeder.accepted_s(progress.newest(plan.name, name)) - plan.before * held_s
                 for plan in self.plans
                 for name, feeder in feeders.items()
             ]
-            if now_s - min(reached_s) > late_s:
+            if max(behind_s) > OFTEN_S + held_s:
                 since_s = now_s
             time.sleep(LOOK_S)
         return since_s

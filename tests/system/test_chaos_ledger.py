@@ -24,9 +24,9 @@ def ledger(numbers: range, uncertain: tuple[int, ...] = ()) -> Ledger:
 
 def rows(plan: str, numbers: list[int]) -> list[dict[str, Any]]:
     """What the plan answers to these events of key `k`."""
-    names = {"Passed": "number", "Joined": "number", "Windowed": "total", "Matched": "former", "Counted": "events"}
+    names = {"Windowed": "total", "Matched": "former", "Counted": "events"}
     made = [
-        {"key": "k", "number": number, names[plan]: answer}
+        {"key": "k", "number": number, names.get(plan, "number"): answer}
         for number, answer in zip(numbers, BY_NAME[plan].answers(numbers), strict=True)
     ]
     return made[1:] if BY_NAME[plan].pairs else made

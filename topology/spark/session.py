@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -20,9 +19,6 @@ from topology.spark.java_options import java_options
 from topology.spark.reasons import Ending, read_ending
 from topology.spark.task_entry import run_task
 from topology.stages.settings import TaskAssignment
-
-logger = logging.getLogger(__name__)
-
 
 CANCELLED = Ending("cancelled")
 

@@ -1,0 +1,131 @@
+"""A log knows which batches it has taken of those that may come again, as far as it has them, in whatever process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from cep_worker.spool.identity import new_identity
+from cep_worker.spool.log import Log, LogLimits
+from cep_worker.spool.origins import MOST_SOURCES, ORIGINS_FILE, Origins
+from cep_worker.spool.records import Origin
+from cep_worker.spool.segment import SUFFIX
+from cep_worker.spool.upkeep import Upkeep
+
+IDENTITY = new_identity(PlanKey(-1234, "Relayed"), StreamBinding("Passed", "Passed:1.0.0", (("a", "int"),)))
+SMALL = LogLimits(maximum_bytes=3_000, segment_bytes=400)
+SOURCES = tuple(bytes([number]) * 16 for number in range(3))
+BODY = 40
+
+
+def opened(folder: Path, limits: LogLimits = SMALL) -> Log:
+    return Log(folder, IDENTITY, limits, Upkeep())
+
+
+def append(log: Log, origin: Origin | None) -> int:
+    log.reserve(BODY, origin)
+    return log.append(bytes(BODY), BODY, 1, 0, origin)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 2)),
+    st.tuples(st.just("append others"), st.integers(1, 4)),
+    st.tuples(st.just("secure"), st.integers(0, 12)),
+    st.tuples(st.just("crash"), st.integers(0, 30)),
+    st.tuples(st.just("close"), st.none()),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(STEPS, max_size=30))
+def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(
+    steps: list[tuple[str, int | None]],
+) -> None:
+    newest = dict.fromkeys(SOURCES, 0)
+    with tempfile.TemporaryDirectory() as name:
+        log = opened(Path(name) / "log")
+        for step, argument in steps:
+            room = log.size_bytes < SMALL.maximum_bytes - 600
+            match step, argument:
+                case "append", int(source) if room:
+                    newest[SOURCES[source]] += 2
+                    append(log, Origin(SOURCES[source], newest[SOURCES[source]]))
+                case "append others", int(count) if room:
+                    for _ in range(count):
+                        append(log, None)
+                case "secure", int(back):
+                    log.secure(log.last_position - back)
+                case "crash", int(length):
+                    descriptor = log.descriptor()
+                    if descriptor is not None:
+                        os.pwrite(descriptor, os.urandom(length), log._segments[-1].size)
+                        os.close(descriptor)
+                    log = opened(log.folder)
+                case "close", None:
+                    log.close()
+                    log = opened(log.folder)
+            for source, number in newest.items():
+                assert not number or log.has_taken(Origin(source, number))
+                assert not log.has_taken(Origin(source, number + 1))
+        log.close()
+
+
+def test_a_batch_whose_record_did_not_get_to_the_disk_may_come_again(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, Origin(SOURCES[0], 1))
+    size = log._segments[-1].size
+    append(log, Origin(SOURCES[0], 2))
+    (file,) = tmp_path.glob(f"*{SUFFIX}")
+    os.truncate(file, size + 10)
+    again = opened(tmp_path)
+    assert again.has_taken(Origin(SOURCES[0], 1))
+    assert not again.has_taken(Origin(SOURCES[0], 2))
+
+
+def test_what_was_noted_of_a_file_that_is_lost_may_come_again(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, Origin(SOURCES[0], 1))
+    for _ in range(4):
+        append(log, None)
+    append(log, Origin(SOURCES[0], 2))
+    while len(log._segments) < 3:
+        append(log, None)
+    for file in sorted(tmp_path.glob(f"*{SUFFIX}"))[1:]:
+        file.unlink()
+    again = opened(tmp_path)
+    assert again.has_taken(Origin(SOURCES[0], 1))
+    assert not again.has_taken(Origin(SOURCES[0], 2))
+
+
+def test_when_it_cannot_be_noted_before_the_last_file_is_freed_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = opened(tmp_path / "log")
+    append(log, Origin(SOURCES[0], 1))
+    log.secure(log.last_position)
+    (tmp_path / "log" / f"{ORIGINS_FILE}.new").mkdir()
+    with caplog.at_level(logging.WARNING):
+        again = opened(tmp_path / "log")
+    assert "not noted which results have come already" in caplog.text
+    assert not list((tmp_path / "log").glob(f"*{SUFFIX}"))
+    assert again.has_taken(Origin(SOURCES[0], 1))
+
+
+def test_of_very_many_sources_those_that_came_last_are_known(tmp_path: Path) -> None:
+    origins = Origins(tmp_path)
+    sources = [number.to_bytes(16, "big") for number in range(MOST_SOURCES + 1)]
+    for source in sources[:-1]:
+        origins.note(Origin(source, 1), 1)
+    origins.note(Origin(sources[0], 2), 2)
+    origins.note(Origin(sources[-1], 1), 3)
+    assert origins.has(Origin(sources[0], 2))
+    assert not origins.has(Origin(sources[1], 1))
+    assert origins.has(Origin(sources[2], 1))
