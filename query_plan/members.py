@@ -5,7 +5,6 @@ A member is the smallest thing that can be placed. Everything here is read from 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from query_plan.elements import queries_of, sources, syntax_of
 from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
 from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of
 from siddhi.analysis.walk import has_aggregate
 from siddhi.language import ast
 
@@ -242,18 +242,6 @@ def _aggregation(aggregation: model.AnalysedAggregation) -> Member:
 
 def _scripts(parts: Iterable[object]) -> tuple[str, ...]:
     return _unique(part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None)
-
-
-def parts_of(node: object) -> Iterator[object]:
-    """`node` and every part of it, without the syntax that it came from."""
-    yield node
-    if isinstance(node, tuple):
-        for part in node:
-            yield from parts_of(part)
-    elif dataclasses.is_dataclass(node):
-        for one in dataclasses.fields(node):
-            if one.name != "syntax":
-                yield from parts_of(getattr(node, one.name))
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

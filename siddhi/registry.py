@@ -140,6 +140,13 @@ class Registry:
         for language in script_languages:
             self.add_script_language(language)
 
+    def copy(self, scripts: ScriptPolicy) -> Registry:
+        """Another registry that knows the same; `scripts` says which languages plans may use."""
+        made = Registry(scripts=scripts)
+        made._languages, made._by_key = dict(self._languages), dict(self._by_key)
+        made._by_3x_spelling = dict(self._by_3x_spelling)
+        return made
+
     def add_script_language(self, language: ScriptLanguage) -> None:
         """Makes the language known; ValueError when there is one of that name."""
         if language.name in self._languages:

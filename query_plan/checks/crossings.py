@@ -8,10 +8,11 @@ from query_plan.elements import queries_of, sources
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of
 from query_plan.groups import Group
-from query_plan.members import Member, parts_of
+from query_plan.members import Member
 from query_plan.model import SHUFFLE
 from query_plan.survey import Survey
 from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of
 from siddhi.language import ast
 
 OBJECT_CROSSES = error_rule(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
 from siddhi.analysis.model import (
     Aggregate,
@@ -22,13 +21,14 @@ from siddhi.analysis.model import (
     SourceKind,
     StateMachine,
 )
+from siddhi.analysis.parts import parts_of
 
 
 def computes(query: AnalysedQuery, *, aggregates: bool) -> bool:
     """True when `query` makes numbers of its own: by arithmetic or functions, or, if these count, by aggregates."""
     kinds = (Arithmetic, Call, Aggregate) if aggregates else (Arithmetic, Call)
     whole = (query.input, query.selection, query.output)
-    return any(isinstance(part, kinds) or _asks_functions(part) for part in _parts(whole))
+    return any(isinstance(part, kinds) or _asks_functions(part) for part in parts_of(whole))
 
 
 def _asks_functions(part: object) -> bool:
@@ -78,16 +78,4 @@ def _sources(reader: AnalysedQuery | AnalysedAggregation) -> Iterator[SourceInpu
 
 
 def _attributes(whole: object) -> set[str]:
-    return {part.name for part in _parts(whole) if isinstance(part, AttributeValue)}
-
-
-def _parts(whole: object) -> Iterator[object]:
-    """`whole`, a part of the model, and all that lies inside it but for its syntax."""
-    yield whole
-    if isinstance(whole, tuple):
-        for one in whole:
-            yield from _parts(one)
-    elif is_dataclass(whole):
-        for field in fields(whole):
-            if field.name != "syntax":
-                yield from _parts(getattr(whole, field.name))
+    return {part.name for part in parts_of(whole) if isinstance(part, AttributeValue)}

@@ -7,12 +7,12 @@ the scripts it calls, the clock that drives it. Layout, annotations and other pa
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from siddhi.analysis import model
+from siddhi.analysis.parts import parts_of
 from siddhi.engine.seal import fingerprint
 from siddhi.engine.state import State, StateError
 from siddhi.language import ast
@@ -149,20 +149,8 @@ def _source(app: model.AnalysedApp, source: model.SourceInput) -> str:
 
 def _mentioned(app: model.AnalysedApp, part: object) -> Iterator[str]:
     """The tables and scripts that the expressions inside `part` ask."""
-    for inside in _parts_of(part):
+    for inside in parts_of(part):
         if isinstance(inside, model.InTable):
             yield _attributes(app.tables[inside.table].schema)
         elif isinstance(inside, model.Call) and inside.script is not None:
             yield _plain(inside.script.syntax)
-
-
-def _parts_of(node: object) -> Iterator[object]:
-    """`node` and all that is in it, without the syntax that it came from."""
-    yield node
-    if isinstance(node, tuple):
-        for part in node:
-            yield from _parts_of(part)
-    elif dataclasses.is_dataclass(node):
-        for one in dataclasses.fields(node):
-            if one.name != "syntax":
-                yield from _parts_of(getattr(node, one.name))

@@ -33,8 +33,10 @@ class BrokenExtension:
         return f"extension '{self.entry_point}' of package '{self.distribution}': {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Installed:
+@dataclass(frozen=True, slots=True, eq=False)
+class Installed:
+    """The extensions of other packages, with their entry points and packages, and those that cannot be used."""
+
     extensions: tuple[tuple[Extension, str, str], ...]
     broken: tuple[BrokenExtension, ...]
 
@@ -44,7 +46,7 @@ def extend(registry: Registry) -> None:
     for pack in PACKS:
         for declaration in pack.declarations:
             registry.add(declaration)
-    for extension, _, _ in _installed().extensions:
+    for extension, _, _ in installed().extensions:
         for declaration in extension.declarations:
             registry.add(declaration)
         for language in extension.script_languages:
@@ -61,13 +63,13 @@ def load_implementations() -> tuple[BrokenExtension, ...]:
 
 def forget_installed() -> None:
     """The entry points are looked at anew when extensions are next asked for."""
-    _installed.cache_clear()
+    installed.cache_clear()
     _implemented.cache_clear()
 
 
 @functools.cache
 def _implemented() -> tuple[BrokenExtension, ...]:
-    found = _installed()
+    found = installed()
     broken = list(found.broken)
     for extension, entry_point, distribution in found.extensions:
         try:
@@ -79,7 +81,8 @@ def _implemented() -> tuple[BrokenExtension, ...]:
 
 
 @functools.cache
-def _installed() -> _Installed:
+def installed() -> Installed:
+    """What other packages offer, looked up once until `forget_installed`."""
     known = Registry((declaration for pack in PACKS for declaration in pack.declarations), (PYTHON,))
     extensions, broken = [], []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
@@ -98,7 +101,7 @@ def _installed() -> _Installed:
         for language in extension.script_languages:
             known.add_script_language(language)
         extensions.append((extension, written, distribution))
-    return _Installed(tuple(extensions), tuple(broken))
+    return Installed(tuple(extensions), tuple(broken))
 
 
 def _fault(extension: object, known: Registry) -> str | None:

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +24,7 @@ from siddhi.language.shape import check_definition, check_query
 from siddhi.language.syntax_errors import problem_of
 from siddhi.language.transform.app import PlanTransformer
 from siddhi.language.variables import substitute_variables
+from siddhi.structure import field_names
 
 MAXIMUM_DEPTH = 200
 """How many levels of syntax may lie inside each other; more than any person writes, few enough for any stack."""
@@ -133,10 +133,10 @@ def _check_depth(root: object) -> None:
         node, depth, span = waiting.pop()
         if isinstance(node, tuple):
             waiting.extend((part, depth, span) for part in node)
-        elif is_dataclass(node) and not isinstance(node, ast.Span):
+        elif (names := field_names(type(node))) and not isinstance(node, ast.Span):
             span = getattr(node, "span", span)
             if depth > MAXIMUM_DEPTH:
                 hint = "split it, or group a long chain of operators with parentheses"
                 message = f"more than {MAXIMUM_DEPTH} levels lie inside each other here"
                 raise SiddhiParseError(Problem("too-deep", message, hint, span))
-            waiting.extend((getattr(node, field.name), depth + 1, span) for field in fields(node))
+            waiting.extend((getattr(node, name), depth + 1, span) for name in names)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from siddhi.analysis.catalogue.aggregators import AGGREGATORS
 from siddhi.analysis.catalogue.functions import FUNCTIONS
 from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
-from siddhi.extensions.loading import extend
+from siddhi.extensions.loading import Installed, extend, installed
 from siddhi.registry import Registry
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.scripts.python import PYTHON
@@ -18,6 +20,11 @@ ANY_SCRIPT = ScriptPolicy()
 def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
     """A new registry that knows all built-ins, extension packs and installed extensions. `scripts` says in which
     languages plans may define functions."""
-    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), (PYTHON,), scripts)
+    return _known(installed()).copy(scripts)
+
+
+@lru_cache(maxsize=1)
+def _known(_installed: Installed) -> Registry:
+    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), (PYTHON,))
     extend(registry)
     return registry

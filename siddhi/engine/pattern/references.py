@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ from siddhi.engine.pattern.partial import PatternEvent
 from siddhi.engine.scope import column_of
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
+from siddhi.structure import field_names
 
 Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmptySlot
 
@@ -18,8 +18,8 @@ Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmp
 def walk(expression: model.TypedExpression) -> Iterator[model.TypedExpression]:
     """`expression` and everything inside it."""
     yield expression
-    for field in dataclasses.fields(expression):
-        value = getattr(expression, field.name)
+    for name in field_names(type(expression)):
+        value = getattr(expression, name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, model.TypedExpression):
                 yield from walk(part)
