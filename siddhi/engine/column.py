@@ -129,7 +129,7 @@ class Column:
     def take(self, positions: Int64Array) -> Column:
         """The column of the values at `positions`, in that order."""
         if self._values is None:
-            if len(positions) == len(self) == 1:
+            if len(positions) == 1 and len(self) == 1:
                 return self  # an event that comes alone, and passes
             among = positions if self._positions is None else self._positions[positions]
             return Column(self.type, self.pool, arrow=self._arrow, positions=among)

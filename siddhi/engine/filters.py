@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.arrays import BoolArray
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node
@@ -22,8 +22,16 @@ class Filter(Operator):
         self.condition = condition
         self.kept = kept
         self.aggregates = compiler.aggregates
+        self._plain = not (condition.can_fail or self.aggregates)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        positions = self.condition.passing(Evaluation(batch)) if self._plain else self._passing(batch, step)
+        if len(positions) == batch.size:
+            return batch.with_columns({name: batch.columns[name] for name in self.kept})
+        return batch.take(positions, self.kept)
+
+    def _passing(self, batch: EventBatch, step: Step) -> Int64Array:
+        """The rows that pass; those that fail are booked in `step`."""
         events = batch.event_rows() if self.aggregates and not batch.only_current else None
         evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
@@ -31,10 +39,8 @@ class Filter(Operator):
             passed = passed | ~events
         if evaluation.failed is not None:
             passed = passed & drop_failed(evaluation, step)
-        (positions,) = passed.nonzero()
-        if len(positions) == batch.size:
-            return batch.with_columns({name: batch.columns[name] for name in self.kept})
-        return batch.take(positions, self.kept)
+        rows: Int64Array = passed.nonzero()[0]
+        return rows
 
     def snapshot(self) -> State:
         return [node.aggregator.snapshot() for node in self.aggregates]

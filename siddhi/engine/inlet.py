@@ -56,7 +56,7 @@ class _WatchedColumn(Column):
         self._name = name
 
     def take(self, positions: Int64Array) -> Column:
-        if self._values is not None or len(positions) == len(self) == 1:
+        if self._values is not None or (len(positions) == 1 and len(self) == 1):
             return super().take(positions)
         among = positions if self._positions is None else self._positions[positions]
         return _WatchedColumn(self._inlet, self._name, self.type, self._arrow, among)

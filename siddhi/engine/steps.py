@@ -155,7 +155,10 @@ class StepRunner:
         node, target = stage.node, stage.node.target
         if not batch.size and not node.wakes(step):
             return
-        inputs = [batch if source == key else empty for source, empty in zip(node.sources, nothing, strict=True)]
+        if node.sources == (key,):
+            inputs = [batch]
+        else:
+            inputs = [batch if source == key else empty for source, empty in zip(node.sources, nothing, strict=True)]
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
             arrived, sent = {key: batch}, _Sent()

@@ -103,6 +103,11 @@ class Node(ABC):
         truth: BoolArray = values
         return truth
 
+    def passing(self, evaluation: Evaluation) -> Int64Array:
+        """The rows for which the value is true, in order; for expressions of type bool that cannot fail."""
+        rows: Int64Array = self.truth(evaluation).nonzero()[0]
+        return rows
+
 
 def broadcast(value: Value, size: int) -> Value:
     """`value` with an array of `size` in place of a scalar."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from siddhi.engine.arrays import BoolArray
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.column import DTYPES
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type, both_valid, broadcast
-from siddhi.engine.expressions.leaves import ConstantNode
+from siddhi.engine.expressions.leaves import ColumnNode, ConstantNode
 from siddhi.language.ast import AttributeType
 
 NUMERIC = frozenset({AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE})
@@ -95,6 +95,7 @@ class ComparisonNode(Node):
         self.right = right.converted(dtype) if dtype is not None and isinstance(right, ConstantNode) else right
         self.can_fail = left.can_fail or right.can_fail
         self.stateful = left.stateful or right.stateful
+        self._direct = self._column_and_bound()
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         return Value(self._compared(evaluation))
@@ -102,6 +103,25 @@ class ComparisonNode(Node):
     def truth(self, evaluation: Evaluation) -> BoolArray:
         result = self._compared(evaluation)
         return result if result.ndim else np.full(evaluation.size, bool(result))
+
+    def passing(self, evaluation: Evaluation) -> Int64Array:
+        if self._direct is None:
+            return super().passing(evaluation)
+        name, bound = self._direct
+        column = evaluation.batch.columns[name]
+        values = column.values
+        if column.valid is not None:
+            return super().passing(evaluation)
+        rows: Int64Array = self.compare(values, bound).nonzero()[0]
+        return rows
+
+    def _column_and_bound(self) -> tuple[str, Any] | None:
+        """Of a comparison of a column with a constant of its type, as most filters are: their evaluation costs more
+        than the comparison of few rows."""
+        left, right = self.left, self.right
+        if isinstance(left, ColumnNode) and isinstance(right, ConstantNode) and DTYPES[left.type] is self.dtype:
+            return left.column, right.value.values
+        return None
 
     def _compared(self, evaluation: Evaluation) -> BoolArray:
         left, left_valid = self.left.evaluate(evaluation)
