@@ -28,6 +28,7 @@ from cep_worker.figures import WorkerFigures
 from cep_worker.mappers.json_paths import JsonFormat
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
+from cep_worker.mappers.transport_properties import with_properties
 from cep_worker.metrics import worker_metrics
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
@@ -56,12 +57,22 @@ PLAIN_JSON = JsonFormat()
 
 @dataclass(frozen=True, slots=True)
 class HttpSource:
-    """A path that takes the events of one stream."""
+    """A path that takes the events of one stream; the headers `properties` are attributes that bodies do not have, by
+    (attribute, header)."""
 
     source: Hashable
     stream: EventStream
     timestamp_key: str | None = None
     form: SourceFormat = PLAIN_JSON
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def body(self) -> StreamSchema:
+        """What bodies have of the stream."""
+        if not self.properties:
+            return self.stream.schema
+        beside = {name for name, _ in self.properties}
+        left = tuple(attribute for attribute in self.stream.schema.attributes if attribute[0] not in beside)
+        return StreamSchema(self.stream.schema.stream, left)
 
 
 class Gateway(Protocol):
@@ -153,11 +164,13 @@ def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     """All events of the request are taken, or none."""
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
-    reader = _reader(source.form, source.stream.schema, source.timestamp_key)
+    reader = _reader(source.form, source.body(), source.timestamp_key)
     if request.mimetype in NDJSON and isinstance(reader, LineReader):
         batch = _read_lines(reader, gateway.now_ms())
     else:
         batch = reader.read(request.get_data(cache=False), gateway.now_ms())
+    if source.properties:
+        batch = with_properties(batch, source.stream.schema, source.properties, request.headers.get)
     if batch.num_rows:
         _submit(gateway, source, batch, wait_ms)
     return _json({"accepted": batch.num_rows}, 202)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from cep_common.errors import ConfigError
 
+PATHS = "attributes"
+"""What begins the options that `@attributes` becomes."""
 _TRANSPORT = re.compile(r"\s*trp:", re.IGNORECASE)
 
 
@@ -18,7 +20,7 @@ def split_options(options: Mapping[str, str], prefix: str) -> tuple[dict[str, st
 
 def split_paths(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """What `@attributes` says, by attribute or number, and the other options of a mapper."""
-    return split_options(options, "attributes")
+    return split_options(options, PATHS)
 
 
 def by_attribute(given: Mapping[str, str], names: Sequence[str], where: str) -> dict[str, str]:
@@ -35,7 +37,15 @@ def by_attribute(given: Mapping[str, str], names: Sequence[str], where: str) -> 
     return {name: given[name] for name in names}
 
 
+def transport_property(path: str) -> str | None:
+    """The name of the property of the transport that `path` asks for; None when it leads into the body."""
+    found = _TRANSPORT.match(path)
+    return path[found.end() :].strip() if found is not None else None
+
+
 def refuse_transport(what: str, path: str, where: str) -> None:
     """ConfigError when `path` asks for a property of the transport."""
-    if _TRANSPORT.match(path):
-        raise ConfigError(f"{where}: {what}: properties of the transport ({path.strip()}) are not supported")
+    if transport_property(path) is not None:
+        raise ConfigError(
+            f"{where}: {what}: properties of the transport ({path.strip()}) are headers, which sources http have"
+        )

@@ -14,8 +14,10 @@ from cep_worker.connectors import Declared
 from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
 from cep_worker.mappers.sources import source_format
+from cep_worker.mappers.transport_properties import split_attributes
 from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
+from siddhi.column_names import TIMESTAMP
 
 _OPTION_NAMES = {"receiver_url": "receiver.url", "basic_auth_enabled": "basic.auth.enabled"}
 
@@ -69,16 +71,21 @@ def http_source(context: SourceContext) -> HttpPathSource:
     if options.basic_auth_enabled == "true":
         advice = "who may send is settled by tokens in the worker's configuration; leave it out"
         raise ConfigError(f"{context.where()}: basic.auth.enabled: {advice}")
-    form = source_format(connector, declared.stream.schema, f"@map of {context.where()}")
+    where = f"@map of {context.where()}"
+    split = split_attributes(connector, declared.stream.schema, where)
+    if beside := {options.timestamp, TIMESTAMP} & dict(split.properties).keys():
+        raise ConfigError(f"{where}: @attributes: {beside.pop()}: the event's time comes from the body")
+    form = source_format(split.connector, split.body, where)
     address, path = _receiver(options.receiver_url, context)
     source = HttpSource(
         source=("http-source", *address, path),
         stream=declared.stream,
         timestamp_key=options.timestamp or None,
         form=form,
+        properties=split.properties,
     )
     try:
-        form.reader(declared.stream.schema, source.timestamp_key)
+        form.reader(split.body, source.timestamp_key)
         return HttpPathSource(context.fronts, address, path, source)
     except InputError as error:
         raise ConfigError(f"{context.where()}: timestamp: {error.message}") from error

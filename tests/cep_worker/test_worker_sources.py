@@ -91,6 +91,33 @@ def test_an_http_source_takes_what_its_mapper_reads(
     assert (answer.status_code, answer.json()["code"]) == (400, f"broken-{mapper}")
 
 
+def test_headers_of_a_request_are_attributes_of_all_its_events(world: World) -> None:
+    paths = {"attributes.carrier": "trp:X-Carrier", "attributes.dep_delay": "$.late", "attributes.price": "trp:X-Price"}
+    plan = with_source("http", {}, "json", **paths)
+    world.start(plan)
+    url = world.url("/KnockOnDelays/Departures")
+    world.manager.deploy(msgspec.structs.replace(plan, epoch=8))
+    until(lambda: world.reports()[0].epoch == 8)
+    receiver = world.connected_receiver()
+    headers = {"x-carrier": "UA", "X-Price": "1.5"}
+    assert requests.post(url, json=[{"late": 5}, {"late": 6}], headers=headers, timeout=5).status_code == 202
+    lines = {**headers, "Content-Type": "application/x-ndjson"}
+    assert requests.post(url, data='{"late": 7}\n{"late": 8}\n', headers=lines, timeout=5).status_code == 202
+    until(lambda: len(receiver.rows()) == 4, receiver)
+    assert [row[1:] for row in receiver.rows()] == [("UA", late, 1.5) for late in (5, 6, 7, 8)]
+    answer = requests.post(url, json={"late": 5}, headers={"X-Price": "dear"}, timeout=5)
+    assert (answer.status_code, answer.json()["details"]) == (
+        400,
+        [{"index": 0, "attribute": "price", "problem": "(trp:X-Price) must be double, not 'dear'"}],
+    )
+
+
+def test_no_header_is_the_time_of_events(world: World) -> None:
+    paths = {"attributes.carrier": "c", "attributes.dep_delay": "trp:X-Late", "attributes.price": "p"}
+    world.start(with_source("http", {"timestamp": "dep_delay"}, "json", **paths))
+    until(lambda: "dep_delay: the event's time comes from the body" in world.health()["plans"][0]["last_error"])
+
+
 def test_a_source_goes_on_when_its_plan_is_deployed_anew(world: World) -> None:
     plan = with_source("http", {})
     world.start(plan)
