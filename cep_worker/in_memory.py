@@ -8,7 +8,7 @@ from cep_common.errors import ConfigError
 from cep_common.messages import Connector
 from cep_worker.mappers import key_values
 from cep_worker.options import read_options
-from cep_worker.topics import Topic
+from cep_worker.topic_feeds import Topic
 
 BY_POSITION = ("", "passThrough")
 """Mappers under which attributes are known by their places, as Siddhi's `passThrough` hands them on; under `keyvalue`

@@ -14,7 +14,8 @@ from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.receipts import Receipt
 from cep_worker.streams import EventStream, PlanStream
-from cep_worker.topics import Publisher, Subscription, Topic, Topics
+from cep_worker.topic_feeds import Subscription, Topic
+from cep_worker.topics import Publisher, Topics
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)

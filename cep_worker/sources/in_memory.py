@@ -6,7 +6,8 @@ from cep_worker.connectors import Declared
 from cep_worker.in_memory import BY_POSITION, topic_of
 from cep_worker.mappers import key_values
 from cep_worker.sources.base import SourceContext
-from cep_worker.topics import Subscription, Topics
+from cep_worker.topic_feeds import Subscription
+from cep_worker.topics import Topics
 
 
 class InMemorySource:

@@ -62,56 +62,54 @@ def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
 
 def read_identity(folder: Path) -> Identity | None:
     """The identity of the log in `folder`; None when there is none that can be read."""
-    return read_note(folder / IDENTITY_FILE, Identity)
+    return _read(folder / IDENTITY_FILE, Identity)
 
 
 def write_identity(folder: Path, identity: Identity) -> None:
     """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
-    write_note(folder / IDENTITY_FILE, identity)
+    _write(folder / IDENTITY_FILE, identity)
 
 
 def read_former(folder: Path, epoch: int) -> str:
     """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
-    former = read_note(folder / FORMER_FILE, Former)
+    former = _read(folder / FORMER_FILE, Former)
     return former.receiver if former is not None and former.epoch == epoch else ""
 
 
 def write_former(folder: Path, former: Former) -> None:
     """As `write_identity`, for `former`."""
-    write_note(folder / FORMER_FILE, former)
+    _write(folder / FORMER_FILE, former)
 
 
 def read_begun(folder: Path) -> int:
     """Where the log began when it was opened last; 0 when it never was."""
-    begun = read_note(folder / BEGUN_FILE, Begun)
+    begun = _read(folder / BEGUN_FILE, Begun)
     return begun.position if begun is not None else 0
 
 
 def write_begun(folder: Path, position: int) -> None:
     """As `write_identity`, for the position at which the log begins now."""
-    write_note(folder / BEGUN_FILE, Begun(position))
+    _write(folder / BEGUN_FILE, Begun(position))
 
 
 def read_lost(folder: Path) -> Lost:
     """What is lost of the files in `folder`, as far as that was noted."""
-    return read_note(folder / LOST_FILE, Lost) or Lost()
+    return _read(folder / LOST_FILE, Lost) or Lost()
 
 
 def write_lost(folder: Path, lost: Lost) -> None:
     """As `write_identity`, for `lost`."""
-    write_note(folder / LOST_FILE, lost)
+    _write(folder / LOST_FILE, lost)
 
 
-def read_note(path: Path, kind: type[_Kind]) -> _Kind | None:
-    """What is in the file; None when there is none that can be read."""
+def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def write_note(path: Path, value: msgspec.Struct) -> None:
-    """The file is there, whole and on the disk. Raises OSError."""
+def _write(path: Path, value: msgspec.Struct) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     passing = path.with_name(f"{path.name}.new")
     with passing.open("wb") as file:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cep_worker.spool.aside import SetAside, set_aside
+from cep_worker.spool.aside import SetAside
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.spool.found import find_segments
 from cep_worker.spool.identity import (
     Former,
     Identity,
@@ -31,17 +32,17 @@ from cep_worker.spool.losses import Losses
 from cep_worker.spool.origins import Origins
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import (
+    NOWHERE,
     SEGMENT_HEADER_BYTES,
     Origin,
     Record,
     SegmentHeader,
-    decode_segment_header,
     record_bytes,
     record_parts,
     scan,
 )
 from cep_worker.spool.secured import SecuredMark
-from cep_worker.spool.segment import SUFFIX, Recovered, Segment, SegmentWriter, recover, segment_path
+from cep_worker.spool.segment import Recovered, Segment, SegmentWriter, recover, segment_path
 from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
 from cep_worker.spool.spares import Spares, renamed
 from cep_worker.spool.upkeep import Upkeep
@@ -78,7 +79,7 @@ class Log:
         self.unsynced = False
         """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
         self._losses = Losses(folder)
-        self._origins = Origins(folder)
+        self._origins = Origins()
         self._limits = limits
         self._upkeep = upkeep
         self._segments: list[Segment] = []
@@ -94,6 +95,9 @@ class Log:
             self._recover()
         self._aside = SetAside(folder)
         upkeep.opened(self)
+        if self._writer is not None:  # a killed process may have left what has not got to the disk
+            self.unsynced = True
+            upkeep.appended(self)
 
     @property
     def size_bytes(self) -> int:
@@ -128,7 +132,7 @@ class Log:
     def reserve(self, length: int, origin: Origin | None = None) -> None:
         """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;
         the reason stays as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
-        needed = record_bytes(length, origin)
+        needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
@@ -152,10 +156,10 @@ class Log:
         that may come again has an `origin`, which is newer than any of its source."""
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
-        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed, origin)
-        self._writer.write(parts, record_bytes(length, origin))
-        if origin is not None:
-            self._origins.note(origin, position)
+        origins = () if origin is None else (origin,)
+        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed, origins)
+        self._writer.write(parts, record_bytes(length, len(origins)))
+        self._origins.note_all(origins)
         self._next_position = position + 1
         self.last_position = position
         self.rows_ever += rows
@@ -176,10 +180,7 @@ class Log:
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
         if self.secured >= self.last_position and self._is_full():
-            self._origins.keep_if_possible()
-            self._seal()  # or it would be full for ever, and of what nobody needs
-            self._spares.add(self._segments.pop())
-            self._sealed_bytes = 0
+            self._free_last()  # or it would be full for ever, and of what nobody needs
         self.look_again()
 
     def tick(self, now_ms: int) -> None:
@@ -279,7 +280,6 @@ class Log:
         try:
             if not self._segments:
                 write_identity(self.folder, self.identity)
-            self._origins.keep()  # only of the last file anybody reads what it tells of them
             header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
             path = segment_path(self.folder, self._next_position)
             segment = Segment(path, header, SEGMENT_HEADER_BYTES)
@@ -288,11 +288,41 @@ class Log:
             if spare is not None:
                 self._upkeep.deleted(spare)
             raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        self._tell_origins(writer)
         with self._lock:
             self._writer = writer
         self._segments.append(writer.segment)
         self._upkeep.created(self.folder)
         return writer
+
+    def _tell_origins(self, writer: SegmentWriter) -> None:
+        """The new segment begins with what the log has taken, as former ones may be freed. Raises SpoolFullError, and
+        there is no such segment then."""
+        origins = self._origins.newest()
+        if not origins:
+            return
+        length = record_bytes(0, len(origins))
+        try:
+            writer.reserve(length)
+        except SpoolFullError:
+            os.close(writer.descriptor)
+            writer.segment.path.unlink()
+            raise
+        writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
+
+    def _free_last(self) -> None:
+        """Nothing that the last segment holds is needed any more. Where origins are to be remembered another one takes
+        its place; on a full disk that something may count twice is the lesser evil."""
+        if self._origins:
+            try:
+                self._begin_segment()
+            except SpoolFullError as error:
+                logger.warning("not noted which results have come already: reason=%s", error.message)
+        if len(self._segments) == 1:
+            self._seal()
+        freed = self._segments.pop(0)
+        self._sealed_bytes -= freed.size
+        self._spares.add(freed)
 
     def _seal(self) -> None:
         with self._lock:
@@ -307,48 +337,26 @@ class Log:
         self.secured = self.last_position = self._mark.read()
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
-        damaged = [aside for path in sorted(self.folder.glob(f"*{SUFFIX}")) if (aside := self._take_segment(path))]
+        self._segments, damaged = find_segments(self.folder, self.identity.log)
         for aside in damaged:
             self._note_set_aside(aside)
         found = self._recover_last() if self._segments else None
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
-        self._origins.recover(found.origins if found is not None else (), self.last_position)
+            self._origins.note_all(found.origins)
         # Of what was given out since the log was opened last, nothing need have got to the disk.
         newest = max(self.last_position, read_begun(self.folder))
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
         if self.secured >= self.last_position:
-            self._origins.keep_if_possible()
-            for segment in self._segments:
+            kept = self._segments[-1:] if self._origins else []
+            for segment in self._segments[: len(self._segments) - len(kept)]:
                 self._upkeep.deleted(renamed(segment.path))
-            self._segments.clear()
+            self._segments = kept
+        if not self._segments:
             return
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._writer = SegmentWriter.reopen(self._segments[-1])
-
-    def _take_segment(self, path: Path) -> Path | None:
-        """The segment is one of the log's. Otherwise it is gone, or set aside: there, if it may have been the log's."""
-        try:
-            with path.open("rb") as file:
-                beginning = file.read(SEGMENT_HEADER_BYTES)
-                size = os.fstat(file.fileno()).st_size
-        except FileNotFoundError:  # secured, and deleted in this moment
-            return None
-        header = decode_segment_header(beginning)
-        ours = header is not None and header.log == self.identity.log
-        named = segment_path(self.folder, header.first_position) if header is not None else path
-        if header is not None and ours and named == path:
-            self._segments.append(Segment(path, header, size))
-        elif any(beginning) and not (ours and named < path):
-            aside = set_aside(path)
-            logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
-            return aside if header is None else None
-        else:  # made, or made of a spare file, just before the machine stopped: its header did not get to the disk
-            if any(beginning):
-                logger.warning("spool segment had not got to the disk: file=%s", path)
-            path.unlink()
-        return None
 
     def _note_set_aside(self, aside: Path) -> None:
         """What can be told of the events in a file whose header is damaged. Those between two segments are missed when

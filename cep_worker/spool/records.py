@@ -5,6 +5,8 @@
                       how many bytes at the end of the body tell of the origin
               body: an Arrow IPC message; for a batch that may come again its origin, source and number; filled up with
                     zeros to a multiple of 8 bytes
+    origins   the first record of a segment, when there is something to tell: of no rows and at position 0, with no
+              message, and the newest origins of all batches before it
 
 All numbers are little-endian. Checksums are CRC-32. Records begin at multiples of 8, so that bodies can be used where
 they were read. A segment in a recycled file is of version 2: the checksums of its records' headers begin with that of
@@ -14,7 +16,7 @@ the segment's header (`seed`), so that a record of the file's former life is non
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -71,7 +73,12 @@ class Record:
     body: memoryview
     start: int
     end: int
-    origin: Origin | None = None
+    origins: tuple[Origin, ...] = ()
+    """Where the batch came from, if it may come again; at `NOWHERE`, of what came before."""
+
+
+NOWHERE = 0
+"""The position of a record that holds no batch; those of batches begin behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +119,24 @@ def decode_segment_header(data: bytes) -> SegmentHeader | None:
 
 
 def record_parts(
-    body: Any, length: int, rows: int, position: int, watermark_ms: int, seed: int = 0, origin: Origin | None = None
+    body: Any,
+    length: int,
+    rows: int,
+    position: int,
+    watermark_ms: int,
+    seed: int = 0,
+    origins: Sequence[Origin] = (),
 ) -> tuple[bytes, Any, bytes]:
     """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
-    behind = b"" if origin is None else _ORIGIN.pack(origin.source, origin.number)
+    behind = b"".join(_ORIGIN.pack(origin.source, origin.number) for origin in origins)
     whole = length + len(behind)
     fields = _FIELDS.pack(whole, rows, position, watermark_ms, crc32(behind, crc32(body)), len(behind))
     return _HEAD.pack(RECORD_MAGIC, crc32(fields, seed)) + fields, body, behind + bytes(-whole % ALIGNMENT)
 
 
-def record_bytes(length: int, origin: Origin | None = None) -> int:
-    """How much room a record with a body of `length` bytes takes, and with its batch's `origin`."""
-    whole = length + (_ORIGIN_BYTES if origin is not None else 0)
+def record_bytes(length: int, origins: int = 0) -> int:
+    """How much room a record takes with a body of `length` bytes and so many `origins`."""
+    whole = length + origins * _ORIGIN_BYTES
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
@@ -152,11 +165,12 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
     if len(body) < header.length or crc32(body) != header.body_checksum:
         return None
     end = offset + record_bytes(header.length)
-    origin = None
+    origins: tuple[Origin, ...] = ()
     if header.origin_bytes:
-        origin = Origin(*_ORIGIN.unpack(body[-_ORIGIN_BYTES:]))
-        body = body[:-_ORIGIN_BYTES]
-    return Record(header.position, header.rows, header.watermark_ms, body, offset, end, origin)
+        place = header.length - header.origin_bytes
+        origins = tuple(Origin(*found) for found in _ORIGIN.iter_unpack(body[place:]))
+        body = body[:place]
+    return Record(header.position, header.rows, header.watermark_ms, body, offset, end, origins)
 
 
 def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
@@ -189,7 +203,8 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _Header | None:
     if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
     found = _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
-    return found if found.origin_bytes in (0, _ORIGIN_BYTES) and found.origin_bytes <= found.length else None
+    whole = found.origin_bytes % _ORIGIN_BYTES == 0 and found.origin_bytes <= found.length
+    return found if whole else None
 
 
 def _behind(data: memoryview, offset: int, seed: int) -> int:

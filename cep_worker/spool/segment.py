@@ -41,14 +41,14 @@ class Segment:
 class Recovered:
     """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
     bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
-    may come again, with their positions."""
+    may come again, there and before."""
 
     last_position: int
     rows: int
     size: int
     torn_bytes: int
     damaged_bytes: int
-    origins: tuple[tuple[Origin, int], ...]
+    origins: tuple[Origin, ...]
 
 
 def segment_path(folder: Path, first_position: int) -> Path:
@@ -60,7 +60,7 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
     """What there is in a segment file that may not have been closed in order."""
     last_position = header.first_position - 1
     rows = damaged = 0
-    origins = []
+    origins: list[Origin] = []
     size = SEGMENT_HEADER_BYTES
     view = memoryview(data)
     seed = header.seed()
@@ -68,9 +68,8 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
         rows += found.rows
         size = found.end
         if isinstance(found, Record):
-            last_position = found.position
-            if found.origin is not None:
-                origins.append((found.origin, found.position))
+            last_position = max(last_position, found.position)
+            origins += found.origins
         else:
             damaged += found.end - found.start
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))

@@ -22,7 +22,7 @@ from cep_common.messages import (
     StreamBinding,
     TenantLimit,
 )
-from cep_worker.config import InflowConfig, SpoolConfig
+from cep_worker.config import ArtefactConfig, InflowConfig, SpoolConfig
 from cep_worker.main import Worker
 from cep_worker.plan_feeds import FINISHING_MS, PlanFeeds
 from cep_worker.receipts import Receipt
@@ -167,7 +167,7 @@ def test_events_from_plan_to_plan_do_not_count_against_the_limit_of_their_tenant
 def test_a_plan_that_waits_for_another_says_for_which(
     make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cep_worker.topics.STALLED_MS", 50)
+    monkeypatch.setattr("cep_worker.topic_feeds.STALLED_MS", 50)
     world = make_world(inflow=InflowConfig(waiting_rows=5, frames_under_way=1, idle_ms=300))
     world.start(PLAN, msgspec.structs.replace(NEXT, delivery="at-most-once"))
     publisher = world.publisher().open()
@@ -486,3 +486,27 @@ def test_what_a_plan_delivers_exactly_once_counts_once_in_the_next_though_its_wo
     world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 2),)),)
     until(lambda: len(receiver.rows()) > 3, receiver, again)
     assert sorted(row[0] for row in receiver.rows()) == [1, 2, 3, 4]
+
+
+def test_results_that_come_to_a_plan_in_two_ways_count_twice_whatever_their_plan_delivers(
+    make_world: Callable[..., World], tmp_path: Path
+) -> None:
+    """By a source of its own, and by an artefact for its event stream."""
+    artefacts = tmp_path / "artefacts"
+    artefacts.mkdir()
+    (artefacts / "in.yaml").write_text("stream: LateOnes:1.0.0\ntype: inMemory\noptions: {topic: late}\n")
+    world = make_world(artefacts=ArtefactConfig(sources=str(artefacts)))
+    following = msgspec.structs.replace(
+        NEXT,
+        imported=(StreamBinding("LateOnes", "LateOnes:1.0.0", ALERTS),),
+        sources=(in_memory("late", stream="LateOnes"),),
+    )
+    first = msgspec.structs.replace(publishing(in_memory("late")), delivery="exactly-once")
+    world.start(first, following)
+    receiver = linked(world, "LateOnes")
+    publisher = world.publisher(first).open()
+    publisher.send("Alerts", alerts((1, "UA", 1)))
+    publisher.mark(1)
+    world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 1),)),)
+    until(lambda: len(receiver.rows()) == 2, receiver, publisher)
+    assert receiver.rows() == [(1, "UA", 1)] * 2

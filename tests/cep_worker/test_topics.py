@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,14 @@ from worker_world import ALERTS, KEY, alerts
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
+from cep_worker.mappers.key_values import Keys
 from cep_worker.receipts import Receipt
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.records import Origin
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream, PlanStream
-from cep_worker.topics import Publisher, Topic, Topics
+from cep_worker.topic_feeds import Topic
+from cep_worker.topics import Publisher, Topics
 
 TOPIC = Topic("topic", KEY.tenant, "late")
 OFFERED = StreamSchema("Late/Alerts", ALERTS)
@@ -174,3 +177,25 @@ def test_whoever_ends_leaves_and_what_waited_is_given_up(
 def test_a_worker_that_leaves_takes_nothing_more(desk: Desk) -> None:
     desk.topics.leave()
     assert not desk.publisher.has_room()
+
+
+def ways(forms: Sequence[str] = (), keys: Sequence[Keys | None] = ()) -> list[str]:
+    """By what feeds are known in a process in which publishers of these `forms`, and subscriptions with these `keys`,
+    come after those of the desk."""
+    desk = Desk()
+    publishers = [desk.publisher, *(desk.topics.publish(TOPIC, OFFERED, form=form) for form in forms)]
+    for one in keys:
+        desk.topics.subscribe(TOPIC, desk.subscription.stream, keys=one)
+    desk.topics.reroute(0)
+    return [feed.way for publisher in publishers for feed in publisher.feeds]
+
+
+def test_every_way_of_events_has_a_name_of_its_own_that_a_later_process_gives_it_too() -> None:
+    forms, keys = ("a='x'", "a='y'", "a='x'"), (None, Keys((("who", "whom"),)))
+    names = ways(forms, keys)
+    assert len(names) == len(set(names)) == 12
+    assert names == ways(forms, keys)
+    without_former, without_keys = ways(("a='y'",), keys), ways(forms, (Keys((("who", "whom"),)),))
+    assert set(without_former) < set(names)
+    assert {name for name in without_former if "a='y'" in name} == {name for name in names if "a='y'" in name}
+    assert set(without_keys) < set(names)

@@ -321,7 +321,7 @@ class Driver:
     def _see_executors(self) -> None:
         seen_ms = self._watch.seen_ms  # before the executors: they may be newer than it says, not older
         self._runs.executors, self._runs.seen_ms = self._slots(), None if self._config.spark.slots else seen_ms
-        self._warming.see(self._watch.executors)
+        self._warming.see(self._watch.executors, self._clock.monotonic_ms())
 
     def _slots(self) -> tuple[int, ...]:
         """The slots of each executor; those of the configuration count as one executor's."""
@@ -334,7 +334,7 @@ class Driver:
             if self._clock.monotonic_ms() - since_ms >= EXECUTORS_WITHIN_MS:
                 logger.warning("no executor has joined yet: master=%s", self._config.spark.master)
                 return
-        self._warming.see(self._watch.executors)
+        self._warming.see(self._watch.executors, self._clock.monotonic_ms())
 
     def _register(
         self,

@@ -49,7 +49,9 @@ def read_executors(context: SparkContext) -> tuple[Executor, ...]:
 
 def _described(summary: Any) -> Executor:
     """Of one of Java's org.apache.spark.status.api.v1.ExecutorSummary."""
-    host = summary.hostPort().rpartition(":")[0]  # it has no port, and gets no tasks, until the executor is ready
+    host, _, port = summary.hostPort().rpartition(":")
+    if not port.isdecimal() or (":" in host and not host.endswith("]")):
+        host = ""  # there is no port, and it gets no tasks, until the executor is ready
     return Executor(
         executor=summary.id(),
         host=host,

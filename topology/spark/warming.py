@@ -13,6 +13,10 @@ from topology.spark.executors import Executor
 
 logger = logging.getLogger(__name__)
 
+FIRST_PAUSE_MS = 2_000
+"""Longer than it takes until the list tells what has just happened."""
+LONGEST_PAUSE_MS = 60_000
+
 
 def run_a_task_on_each(context: SparkContext, executors: int) -> None:
     """Runs that many short tasks, which Spark spreads over those executors that take tasks by then."""
@@ -26,19 +30,29 @@ class Warming:
     """Lets a task begin on each executor: plans that are to run there, after a driver or an executor has died, need
     not wait until Python has started.
 
-    Spark lists an executor somewhat before it gives tasks to it, so that one round of tasks may pass it by; it is
-    looked at again until a task has begun there.
+    Spark lists an executor somewhat before it gives tasks to it, so that one round of tasks may pass it by: others
+    follow, more and more seldom, until a task has begun there.
     """
 
     def __init__(self, run_tasks: Callable[[int], None]) -> None:
         """`run_tasks` is called with a number of executors, in a thread of its own."""
         self._run_tasks = run_tasks
         self._running: threading.Thread | None = None
+        self._cold: frozenset[str] = frozenset()
+        self._pause_ms = FIRST_PAUSE_MS
+        self._next_ms = 0
 
-    def see(self, executors: Sequence[Executor]) -> None:
-        """Begins a round of tasks if one of these executors needs it, and none is under way."""
+    def see(self, executors: Sequence[Executor], now_ms: int) -> None:
+        """Begins a round of tasks if one of these executors needs it, and none is under way or has just been. `now_ms`
+        is monotonic."""
         usable = [one for one in executors if one.usable]
-        if all(one.has_run for one in usable) or (self._running is not None and self._running.is_alive()):
+        cold = frozenset(one.executor for one in usable if not one.has_run)
+        if cold - self._cold:
+            self._pause_ms, self._next_ms = FIRST_PAUSE_MS, now_ms
+        self._cold = cold
+        if not cold or now_ms < self._next_ms or (self._running is not None and self._running.is_alive()):
             return
+        self._next_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
         self._running = threading.Thread(target=self._run_tasks, args=(len(usable),), name="warming", daemon=True)
         self._running.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,18 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
+from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import new_identity
 from cep_worker.spool.log import Log, LogLimits
-from cep_worker.spool.origins import MOST_SOURCES, ORIGINS_FILE, Origins
+from cep_worker.spool.origins import MOST_SOURCES, Origins
 from cep_worker.spool.records import Origin
 from cep_worker.spool.segment import SUFFIX
-from cep_worker.spool.upkeep import Upkeep
+from cep_worker.spool.upkeep import GroupCommit, Upkeep
 
 IDENTITY = new_identity(PlanKey(-1234, "Relayed"), StreamBinding("Passed", "Passed:1.0.0", (("a", "int"),)))
 SMALL = LogLimits(maximum_bytes=3_000, segment_bytes=400)
+ONE_FILE = LogLimits(maximum_bytes=600, segment_bytes=800)
+"""A log that is full before its first file is."""
 SOURCES = tuple(bytes([number]) * 16 for number in range(3))
 BODY = 40
 
@@ -72,9 +77,9 @@ def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(
                 case "close", None:
                     log.close()
                     log = opened(log.folder)
-            for source, number in newest.items():
-                assert not number or log.has_taken(Origin(source, number))
-                assert not log.has_taken(Origin(source, number + 1))
+            for known, number in newest.items():
+                assert not number or log.has_taken(Origin(known, number))
+                assert not log.has_taken(Origin(known, number + 1))
         log.close()
 
 
@@ -90,42 +95,84 @@ def test_a_batch_whose_record_did_not_get_to_the_disk_may_come_again(tmp_path: P
     assert not again.has_taken(Origin(SOURCES[0], 2))
 
 
-def test_what_was_noted_of_a_file_that_is_lost_may_come_again(tmp_path: Path) -> None:
+def test_a_log_of_which_the_last_file_is_lost_takes_again_what_was_in_it(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, Origin(SOURCES[0], 1))
-    for _ in range(4):
-        append(log, None)
-    append(log, Origin(SOURCES[0], 2))
     while len(log._segments) < 3:
         append(log, None)
-    for file in sorted(tmp_path.glob(f"*{SUFFIX}"))[1:]:
-        file.unlink()
+    append(log, Origin(SOURCES[0], 2))
+    sorted(tmp_path.glob(f"*{SUFFIX}"))[-1].unlink()
     again = opened(tmp_path)
     assert again.has_taken(Origin(SOURCES[0], 1))
     assert not again.has_taken(Origin(SOURCES[0], 2))
 
 
-def test_when_it_cannot_be_noted_before_the_last_file_is_freed_that_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = opened(tmp_path / "log")
+def filled_up(folder: Path, limits: LogLimits) -> Log:
+    """Full, and its first batch is one that may come again."""
+    log = opened(folder, limits)
     append(log, Origin(SOURCES[0], 1))
+    while log.size_bytes < limits.maximum_bytes:
+        append(log, None)
+    with pytest.raises(SpoolFullError):
+        log.reserve(BODY)
+    return log
+
+
+@pytest.mark.parametrize("limits", [SMALL, ONE_FILE], ids=["many files", "one file"])
+def test_what_is_not_needed_any_more_is_freed_and_nothing_of_it_is_read(tmp_path: Path, limits: LogLimits) -> None:
+    log = filled_up(tmp_path, limits)
     log.secure(log.last_position)
-    (tmp_path / "log" / f"{ORIGINS_FILE}.new").mkdir()
+    assert log.size_bytes < limits.maximum_bytes / 2
+    for each in (log, opened(tmp_path, limits), opened(tmp_path, limits)):
+        assert each.has_taken(Origin(SOURCES[0], 1))
+        assert each.reader(0).read() == []
+        assert each.segments == 1
+    again = opened(tmp_path, limits)
+    position = append(again, None)
+    assert [record.position for record in again.reader(0).read()] == [position]
+
+
+def test_on_a_full_disk_files_are_freed_though_origins_are_forgotten_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled_up(tmp_path, ONE_FILE)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with caplog.at_level(logging.WARNING):
-        again = opened(tmp_path / "log")
+        log.secure(log.last_position)
     assert "not noted which results have come already" in caplog.text
-    assert not list((tmp_path / "log").glob(f"*{SUFFIX}"))
-    assert again.has_taken(Origin(SOURCES[0], 1))
+    assert log.segments == 0
 
 
-def test_of_very_many_sources_those_that_came_last_are_known(tmp_path: Path) -> None:
-    origins = Origins(tmp_path)
+def test_what_a_killed_process_may_not_have_got_to_the_disk_is_brought_there_before_anything_counts_as_safe(
+    tmp_path: Path,
+) -> None:
+    append(opened(tmp_path), Origin(SOURCES[0], 1))
+    deferred: list[Callable[[int], None]] = []
+    synced, safe = [], []
+    upkeep = GroupCommit(deferred.append)
+    log = Log(tmp_path, IDENTITY, SMALL, upkeep)
+    find = log.descriptor
+    log.descriptor = lambda: (synced.append("synced"), find())[1]  # type: ignore[method-assign,func-returns-value]
+    assert log.has_taken(Origin(SOURCES[0], 1))
+    upkeep.when_safe(lambda: safe.append(list(synced)))
+    assert safe == []
+    for call in deferred:
+        call(0)
+    assert safe == [["synced"]]
+    log.close()
+
+
+def test_of_very_many_sources_those_that_came_last_are_known() -> None:
+    origins = Origins()
     sources = [number.to_bytes(16, "big") for number in range(MOST_SOURCES + 1)]
     for source in sources[:-1]:
-        origins.note(Origin(source, 1), 1)
-    origins.note(Origin(sources[0], 2), 2)
-    origins.note(Origin(sources[-1], 1), 3)
+        origins.note(Origin(source, 1))
+    origins.note(Origin(sources[0], 2))
+    origins.note(Origin(sources[-1], 1))
     assert origins.has(Origin(sources[0], 2))
     assert not origins.has(Origin(sources[1], 1))
     assert origins.has(Origin(sources[2], 1))
