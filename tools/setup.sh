@@ -33,8 +33,9 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 # A container's environment often forbids Python to write compiled code, and every process would compile it anew.
 "$venv/bin/python" -m compileall -q cep_cli cep_common cep_manager cep_worker query_plan siddhi topology
-echo "setup: compiling the engine's loops"
-"$venv/bin/python" -m siddhi.engine.warm_up
-echo "setup: archiving the classes that Spark loads"
+echo "setup: compiling the engine's loops, and archiving the classes that Spark loads"
+"$venv/bin/python" -m siddhi.engine.warm_up &
+compiling=$!
 "$venv/bin/python" -m topology.spark.java_options 2>"$venv/classes.log" \
-    || echo "setup: that failed (see $venv/classes.log); all works without, Spark starts some seconds later" >&2
+    || echo "setup: archiving failed (see $venv/classes.log); all works without, Spark starts some seconds later" >&2
+wait "$compiling"
