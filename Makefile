@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin.
-SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
+# Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin. Three
+# processes keep two cores busy: many tests wait for what others start.
+SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
