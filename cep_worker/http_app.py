@@ -28,7 +28,7 @@ from cep_worker.figures import WorkerFigures
 from cep_worker.mappers.json_paths import JsonFormat
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
-from cep_worker.mappers.transport_properties import with_properties
+from cep_worker.mappers.transport_properties import body_schema, with_properties
 from cep_worker.metrics import worker_metrics
 from cep_worker.streams import EventStream, StreamDirectory
 from topology.frames import concatenate
@@ -68,11 +68,7 @@ class HttpSource:
 
     def body(self) -> StreamSchema:
         """What bodies have of the stream."""
-        if not self.properties:
-            return self.stream.schema
-        beside = {name for name, _ in self.properties}
-        left = tuple(attribute for attribute in self.stream.schema.attributes if attribute[0] not in beside)
-        return StreamSchema(self.stream.schema.stream, left)
+        return body_schema(self.stream.schema, self.properties) if self.properties else self.stream.schema
 
 
 class Gateway(Protocol):

@@ -57,7 +57,7 @@ class Subscription:
 
     def takes(self) -> str:
         """What it takes of its topic, told in the same way by every process."""
-        return f"{self.stream.schema.stream} {self.by_position} {self.keys}"
+        return repr((self.stream.schema.stream, self.by_position, self.keys))
 
 
 @dataclass(frozen=True, slots=True)

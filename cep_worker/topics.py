@@ -62,7 +62,7 @@ class Publisher:
 
     def gives(self) -> str:
         """What it gives to its topic, told in the same way by every process."""
-        return f"{self.topic.kind} {self.topic.name} {self.offered.stream} {self.offered.attributes} {self.form}"
+        return repr((self.topic.kind, self.topic.name, self.offered.stream, self.offered.attributes, self.form))
 
     def has_room(self) -> bool:
         return not self._topics.leaving and all(feed.has_room() for feed in self.feeds)

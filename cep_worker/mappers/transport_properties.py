@@ -41,20 +41,24 @@ def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> 
         return SplitAttributes(connector, schema, ())
     names = [name for name, _ in schema.attributes]
     named = by_attribute(paths, names, where)
-    properties = {name: found for name, path in named.items() if (found := transport_property(path)) is not None}
-    for name, found in properties.items():
-        if not found or found.lower() in SECRET:
-            what = "shows who the sender is, and is not handed on" if found else "names no property"
-            raise ConfigError(f"{where}: @attributes: {name}: trp:{found} {what}")
+    properties = {name: header for name, path in named.items() if (header := transport_property(path)) is not None}
+    for name, header in properties.items():
+        if not header or header.lower() in SECRET:
+            what = "shows who the sender is, and is not handed on" if header else "names no property"
+            raise ConfigError(f"{where}: @attributes: {name}: trp:{header} {what}")
     if len(properties) == len(names):
         raise ConfigError(f"{where}: @attributes: at least one attribute must come from the body")
     options = others | {f"{PATHS}.{name}": path for name, path in named.items() if name not in properties}
-    left = tuple(attribute for attribute in schema.attributes if attribute[0] not in properties)
+    found = tuple(properties.items())
     return SplitAttributes(
-        msgspec.structs.replace(connector, mapper_options=options),
-        StreamSchema(schema.stream, left),
-        tuple(properties.items()),
+        msgspec.structs.replace(connector, mapper_options=options), body_schema(schema, found), found
     )
+
+
+def body_schema(schema: StreamSchema, properties: tuple[tuple[str, str], ...]) -> StreamSchema:
+    """What bodies have of `schema`."""
+    beside = dict(properties)
+    return StreamSchema(schema.stream, tuple(one for one in schema.attributes if one[0] not in beside))
 
 
 def with_properties(

@@ -76,6 +76,6 @@ def in_memory_sink(context: SinkContext) -> Sink:
     if context.connector.mapper == key_values.NAME:
         where = f"@map of {context.where()}"
         picking = key_values.published(context.connector.mapper_options, context.schema, where)
-    form = " ".join(f"{name}={text}" for name, text in sorted(context.connector.mapper_options.items()))
+    form = repr(sorted(context.connector.mapper_options.items()))
     publisher = context.topics.publish(topic, context.schema if picking is None else picking.schema, form=form)
     return InMemorySink(context.topics, publisher, context.schema, picking, context.where())

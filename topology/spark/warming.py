@@ -22,7 +22,7 @@ def run_a_task_on_each(context: SparkContext, executors: int) -> None:
     """Runs that many short tasks, which Spark spreads over those executors that take tasks by then."""
     try:
         context.parallelize(range(executors), executors).map(str).collect()
-    except Py4JError as error:
+    except (Py4JError, OSError) as error:  # its process has gone
         logger.warning("not warmed up: %s", error)
 
 
