@@ -25,10 +25,19 @@ class Filter(Operator):
         self._plain = not (condition.can_fail or self.aggregates)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        positions = self.condition.passing(Evaluation(batch)) if self._plain else self._passing(batch, step)
+        positions = self._picked(batch, step) if self._plain else self._passing(batch, step)
         if len(positions) == batch.size:
             return batch.with_columns({name: batch.columns[name] for name in self.kept})
         return batch.take(positions, self.kept)
+
+    def _picked(self, batch: EventBatch, step: Step) -> Int64Array:
+        """As `_passing`, for a condition that says it cannot fail; if a function in it does all the same, its rows are
+        booked, too."""
+        evaluation = Evaluation(batch)
+        positions = self.condition.passing(evaluation)
+        if evaluation.failed is not None:
+            positions = positions[drop_failed(evaluation, step)[positions]]
+        return positions
 
     def _passing(self, batch: EventBatch, step: Step) -> Int64Array:
         """The rows that pass; those that fail are booked in `step`."""

@@ -1,0 +1,44 @@
+"""What a filter lets through when its condition fails for rows although it said that it cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
+from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.filters import Filter
+from siddhi.engine.operator import Step
+from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
+
+
+class Careless(Node):
+    """True for odd numbers; fails for 3 and does not say so."""
+
+    type = AttributeType.BOOL
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        numbers = evaluation.batch.columns["number"].values
+        evaluation.fail(numbers == 3, "no 3")
+        return Value(numbers % 2 == 1)
+
+
+class NoAggregates(ExpressionCompiler):
+    """Of a condition that holds none."""
+
+    def __init__(self) -> None:
+        self.aggregates = []
+
+
+def test_rows_for_which_a_condition_fails_are_booked_though_it_never_said_that_it_can() -> None:
+    numbers = np.arange(6)
+    column = Column(AttributeType.LONG, StringPool(), numbers)
+    batch = EventBatch(numbers, None, 2 * numbers + 1, numbers, {"number": column}, only_current=True)
+    step = Step(numbers)
+    passed = Filter(Careless(), NoAggregates(), ("number",)).process(batch, step)
+    assert passed.columns["number"].to_list() == [1, 5]
+    failures = step.taken_failures()
+    assert failures is not None
+    assert (np.concatenate(failures.orders).tolist(), failures.messages) == ([7], ["no 3"])
