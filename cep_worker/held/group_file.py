@@ -4,6 +4,7 @@
 
 Records are framed and checked as those of the spool (`cep_worker.spool.records`). The body of each begins with a
 MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
+Where numbers are passed over, because frames of these numbers may be lost that consumers have, the header is repeated.
 A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file
 that is kept tells the mark again, also when it is of a later run, for it may be on the disk before the mark is.
 """
@@ -173,6 +174,11 @@ class GroupWriter:
         OSError."""
         self._append(Mark(checkpoint, position), b"", 0, self.group.next_number)
         self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
+
+    def pass_over(self, numbers: int) -> None:
+        """So many numbers are given to no frame: another header, which says where the next one is. Raises OSError."""
+        self._append(self.group.header, b"", 0, self.group.next_number + numbers)
+        self.group.frames += numbers
 
     def _append(self, entry: Entry, body: Any, rows: int, number: int) -> None:
         parts, length = _record(entry, body, rows, number)

@@ -34,6 +34,7 @@ from cep_worker.held.group_file import (
 from cep_worker.held.syncing import FileSync
 from cep_worker.spool.aside import SUFFIX as ASIDE
 from cep_worker.spool.aside import set_aside
+from cep_worker.spool.records import RECORD_HEADER_BYTES
 from topology.frames import encode_batch
 
 logger = logging.getLogger(__name__)
@@ -179,12 +180,15 @@ class PublisherLog:
             os.close(former.descriptor)
 
     def _recover(self) -> None:
+        unread_bytes = 0  # of what was written last
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._ordinal = ordinal_of(path)
             found = recover(path)
             if found is None:
+                unread_bytes += path.stat().st_size
                 self._give_up(path)
                 continue
+            unread_bytes = found.torn_bytes
             self._note_damage(found)
             if found.torn_bytes:
                 logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
@@ -208,6 +212,8 @@ class PublisherLog:
         self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
         if last.checkpoint is not None:
             self._begin_group(_following(last))
+        if unread_bytes:  # consumers may have had frames that were there: their numbers must not come again
+            self._writer.pass_over(1 + unread_bytes // RECORD_HEADER_BYTES)
 
     def _note_damage(self, found: Recovered) -> None:
         """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""

@@ -300,6 +300,34 @@ def test_a_mark_that_is_lost_is_told_by_the_next_file_and_what_is_missing_before
     again.close()
 
 
+@pytest.mark.parametrize("frames_left", [2, 1, 0])
+def test_numbers_of_frames_that_are_lost_at_the_end_are_never_given_again(
+    tmp_path: Path, sync: FileSync, frames_left: int
+) -> None:
+    _, _, third, fourth = three_marked(tmp_path, sync)  # frames 5 and 6, a mark; the beginning of what follows
+    flip(fourth, 50)
+    for end in frame_ends(third)[frames_left:]:
+        flip(third, end - 16)
+    flip(third, third.stat().st_size - 8)
+    for _ in range(2):  # also when nothing was written before it is opened once more
+        log = PublisherLog(tmp_path, KEY, sync)
+        assert log.groups[-1].rows == frames_left
+        assert log.groups[-1].next_number >= 7
+        log.close()
+    log = PublisherLog(tmp_path, KEY, sync)
+    log.begin(opening(), 0)
+    send(log, 7)
+    log.close()
+    again = PublisherLog(tmp_path, KEY, sync)
+    reader, numbers = GroupReader(again.groups[-1]), []
+    while (frame := reader.next()) is not None:
+        numbers.append(frame.number)
+    reader.close()
+    assert numbers[:-1] == [5, 6][:frames_left]
+    assert numbers[-1] >= 7
+    again.close()
+
+
 def test_a_mark_that_comes_again_after_its_file_is_gone_does_not_take_what_follows(
     tmp_path: Path, sync: FileSync
 ) -> None:
