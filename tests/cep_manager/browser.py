@@ -12,7 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -24,6 +27,9 @@ FLAGS = (
     "--disable-sync",
     "--window-size=1360,1000",
 )
+
+HUNG_S = 120
+"""A browser that says nothing for so long hangs. A large page takes it half a minute beside other work."""
 
 
 class LeftError(Exception):
@@ -129,7 +135,7 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._received:
-            ready, _, _ = select.select([self._read], [], [], 30)
+            ready, _, _ = select.select([self._read], [], [], HUNG_S)
             assert ready, "the browser does not answer"
             more = os.read(self._read, 1 << 20)
             assert more, "the browser has ended"

@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FLIGHTS, FakeView, World, plan
+from serving import serving
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.authoring.model import Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
@@ -24,10 +22,7 @@ from cep_manager.web import create_app
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialResult
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 SCRIPTS = ScriptPolicy(frozenset(), "script.python: true")
 TEXT = FLIGHTS.read_text(encoding="utf-8")
@@ -55,12 +50,8 @@ class AuthoringView(FakeView):
 def address() -> Iterator[str]:
     world = World()
     world.put(plan(key=PlanKey(SUPER_TENANT, "KnockOnDelays"), text=TEXT, compiled=compile_plan(TEXT, SCRIPTS)))
-    port = free_port()
-    app = create_app(AuthoringView(world), 1_000_000)
-    server = WebServer(app, "127.0.0.1", port, 8, 1_000_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with serving(create_app(AuthoringView(world), 1_000_000)) as address:
+        yield address
 
 
 @pytest.fixture

@@ -8,19 +8,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FakeView, World
+from serving import serving
 
 from cep_common.ids import SUPER_TENANT
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 
 @pytest.fixture
@@ -32,11 +27,8 @@ def view() -> FakeView:
 
 @pytest.fixture
 def address(view: FakeView) -> Iterator[str]:
-    port = free_port()
-    server = WebServer(create_app(view, 100_000), "127.0.0.1", port, 8, 100_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with serving(create_app(view, 100_000)) as address:
+        yield address
 
 
 def told(page: Browser, id_: str) -> str:

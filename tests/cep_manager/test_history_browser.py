@@ -6,20 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import KEY, FakeView
+from serving import serving
 from storm_world import running_view
 
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.metric_tables.model import PlanPoint
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 PLOT = "document.querySelector('#history figure .plot')"
 
@@ -36,11 +31,8 @@ def view() -> FakeView:
 
 @pytest.fixture
 def address(view: FakeView) -> Iterator[str]:
-    port = free_port()
-    server = WebServer(create_app(view, 10_000), "127.0.0.1", port, 8, 10_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with serving(create_app(view, 10_000)) as address:
+        yield address
 
 
 def test_charts_are_drawn_and_the_keys_move_along_them(chromium: Browser, address: str) -> None:

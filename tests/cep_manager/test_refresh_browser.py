@@ -9,19 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FakeView, World
+from serving import serving
 
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.manager_view import PlanSummary
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 PULSE = "document.getElementById('pulse').textContent"
 ROW = "document.getElementById('row-Storms').textContent"
@@ -63,12 +58,9 @@ def view() -> Iterator[SlowView]:
 
 @pytest.fixture
 def address(view: SlowView) -> Iterator[str]:
-    port = free_port()
-    server = WebServer(create_app(view, 10_000), "127.0.0.1", port, 16, 10_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    view.answers.set()
-    server.stop()
+    with serving(create_app(view, 10_000)) as address:
+        yield address
+        view.answers.set()
 
 
 @contextmanager

@@ -5,20 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import KEY, FakeView, World, driver, plan, topology
+from serving import serving
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
-from cep_manager.config import HttpConfig
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 PAGES = (
     "/",
@@ -59,12 +53,8 @@ def view() -> FakeView:
 
 @pytest.fixture(scope="module")
 def address(view: FakeView) -> Iterator[str]:
-    config = HttpConfig(port=free_port())
-    app = create_app(view, 100_000)
-    server = WebServer(app, config.host, config.port, config.threads, 100_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{config.port}"
-    server.stop()
+    with serving(create_app(view, 100_000)) as address:
+        yield address
 
 
 @pytest.fixture

@@ -5,19 +5,14 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FakeView, World, components, driver, plan, serves, task, topology, worker
+from serving import serving
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 WIDE = "WWWWWWWWWW_MMMMMMMMMM"
 PLACES = (
@@ -53,11 +48,8 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def address(world: World) -> Iterator[str]:
-    port = free_port()
-    server = WebServer(create_app(FakeView(world), 100_000), "127.0.0.1", port, 8, 100_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with serving(create_app(FakeView(world), 100_000)) as address:
+        yield address
 
 
 def opened(page: Browser, address: str) -> None:

@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
 from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
-from browser import CHROMIUM, Browser
-from free_ports import free_port
-
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
+from browser import NEEDS_CHROMIUM, Browser
+from serving import serving
 
 PAGES = ("/account", "/account/password", "/users", "/users/vera", "/audit", "/plans")
 
@@ -29,20 +26,17 @@ def test_whoever_may_not_see_a_page_is_told_why_and_offered_no_deeds(accounts_at
 
 
 @pytest.mark.cluster
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@NEEDS_CHROMIUM
 def test_axe_finds_nothing_serious_where_one_logs_in_and_behind_it(tmp_path: Path, chromium: Browser) -> None:
     with world_in(tmp_path) as world:
         world.add_users()
-        port = free_port()
-        server = WebServer(world.app, "127.0.0.1", port, 8, BODY_BYTES, ServerSecurity(), "a test")
-        server.start()
-        try:
-            found = _looked_at(chromium, f"http://127.0.0.1:{port}")
-        finally:
-            chromium.open("about:blank")
-            chromium.problems.clear()
-            set_scheme(chromium, "light")
-            server.stop()
+        with serving(world.app, BODY_BYTES) as address:
+            try:
+                found = _looked_at(chromium, address)
+            finally:
+                chromium.open("about:blank")
+                chromium.problems.clear()
+                set_scheme(chromium, "light")
     assert found == {}
 
 

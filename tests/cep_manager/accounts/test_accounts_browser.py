@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
+from serving import serving
 
 from cep_common.security.access import AccessRole
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 SEND = "document.querySelector('form').requestSubmit()"
 
@@ -27,14 +22,11 @@ def served(tmp_path: Path, chromium: Browser) -> Iterator[tuple[AccountWorld, st
     """A world, and where it is served; the browser is not logged in there."""
     with world_in(tmp_path) as world:
         world.add_users()
-        port = free_port()
-        server = WebServer(world.app, "127.0.0.1", port, 8, BODY_BYTES, ServerSecurity(), "a test")
-        server.start()
-        chromium.call("Network.clearBrowserCookies")
-        yield world, f"http://127.0.0.1:{port}"
-        chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
-        chromium.problems.clear()
-        server.stop()
+        with serving(world.app, BODY_BYTES) as address:
+            chromium.call("Network.clearBrowserCookies")
+            yield world, address
+            chromium.open("about:blank")  # else the page goes on asking a manager that is about to end
+            chromium.problems.clear()
 
 
 def write(browser: Browser, **fields: str) -> None:

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from manager_world import COMPILED, FakeView, World, plan, serves, task, worker
+from serving import serving
 
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.live.broadcaster import Broadcaster
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 GRAPH = "document.getElementById('graph').textContent"
 DRAWN = "document.querySelectorAll('#graph [data-node]').length > 0"
@@ -45,12 +40,9 @@ def view(world: World) -> Iterator[FakeView]:
 
 @pytest.fixture
 def address(view: FakeView) -> Iterator[str]:
-    port = free_port()
-    server = WebServer(create_app(view, 1_000), "127.0.0.1", port, 16, 1_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    view.broadcaster.close()
-    server.stop()
+    with serving(create_app(view, 1_000)) as address:
+        yield address
+        view.broadcaster.close()
 
 
 def pass_events(world: World) -> None:

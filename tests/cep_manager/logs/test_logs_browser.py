@@ -8,18 +8,13 @@ from urllib.parse import quote
 
 import pytest
 from accessibility import SCHEMES, grave_findings, set_scheme
-from browser import CHROMIUM, Browser
-from free_ports import free_port
+from browser import NEEDS_CHROMIUM, Browser
 from insight_world import Processes
+from serving import serving
 
-from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
 from cep_manager.web import create_app
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 
 TASK = quote("task:Storms[-1234]:1:0")
 PROBLEMS = "document.getElementById('log-problems').textContent"
@@ -33,12 +28,8 @@ def processes() -> Processes:
 
 @pytest.fixture
 def address(processes: Processes) -> Iterator[str]:
-    port = free_port()
-    app = create_app(processes.as_view(), 100_000)
-    server = WebServer(app, "127.0.0.1", port, 8, 100_000, ServerSecurity(), "a test")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with serving(create_app(processes.as_view(), 100_000)) as address:
+        yield address
 
 
 def texts(page: Browser) -> list[str]:
