@@ -13,11 +13,12 @@ import re
 import sys
 import tarfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -29,6 +30,8 @@ PROJECT = "cep-on-spark"
 PACKAGES = ("siddhi", "query_plan", "topology", "cep_common")
 """What runs in executors."""
 BROUGHT_BY_SPARK = ("pyspark", "py4j")
+EXTRAS = ("javascript", "postgresql")
+"""The parts of the project that one may leave out; what is installed of them travels along."""
 COMPRESSION = 1
 """gzip's fastest: machine code does not get much smaller by trying harder."""
 
@@ -43,6 +46,13 @@ exec "${{CEP_PYTHON:-python{sys.version_info.major}.{sys.version_info.minor}}}" 
 
 Entry = tuple[Path, str]
 """A file, and its path below `lib/`."""
+
+
+class Required(NamedTuple):
+    """A distribution by its normal name, with these of its extras."""
+
+    name: str
+    extras: tuple[str, ...] = ()
 
 
 class PackagingError(CepError):
@@ -116,34 +126,39 @@ def _folder_of(package: str) -> Path:
 def libraries() -> set[str]:
     """The distributions that the project and the installed extensions need, directly or not, by normal name."""
     extensions = (point.dist for point in metadata.entry_points(group=ENTRY_POINTS))
-    waiting = [*_requirements_of_project(), *(_normal(one.name) for one in extensions if one is not None)]
-    found: set[str] = set()
+    waiting = [*_requirements_of_project(), *(Required(_normal(one.name)) for one in extensions if one is not None)]
+    found: set[Required] = set()
     while waiting:
-        name = waiting.pop()
-        if name in found or name in BROUGHT_BY_SPARK or name == PROJECT:
+        wanted = waiting.pop()
+        if wanted in found or wanted.name in BROUGHT_BY_SPARK or wanted.name == PROJECT:
             continue
-        found.add(name)
-        waiting += _required(_distribution(name).requires or ())
-    return found
+        found.add(wanted)
+        waiting += _required(_distribution(wanted.name).requires or (), wanted.extras)
+    return {one.name for one in found}
 
 
-def _requirements_of_project() -> list[str]:
+def _requirements_of_project() -> list[Required]:
     """From `pyproject.toml` where the project runs from its sources, which may be newer than what was installed."""
     source = _folder_of(PACKAGES[0]).parent / "pyproject.toml"
-    if source.exists():
-        return _required(tomllib.loads(source.read_text(encoding="utf-8"))["project"]["dependencies"])
-    return _required(_distribution(PROJECT).requires or ())
+    if not source.exists():
+        return _required(_distribution(PROJECT).requires or (), EXTRAS)
+    project = tomllib.loads(source.read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    extra_ones = [f'{one}; extra == "{extra}"' for extra in EXTRAS for one in optional[extra]]
+    return _required([*project["dependencies"], *extra_ones], EXTRAS)
 
 
-def _required(requirements: list[str] | tuple[str, ...]) -> list[str]:
-    """The names in `requirements`; what holds under a condition counts where it is installed, extras do not count."""
-    names = []
+def _required(requirements: Sequence[str], extras: Sequence[str]) -> list[Required]:
+    """What is in `requirements`; what holds under a condition counts where it is installed, that of an extra if it is
+    one of `extras` as well."""
+    wanted = []
     for requirement in requirements:
         text, _, condition = requirement.partition(";")
-        name = _normal(re.split(r"[^A-Za-z0-9._-]", text.strip(), maxsplit=1)[0])
-        if not condition or ("extra" not in condition and _is_installed(name)):
-            names.append(name)
-    return names
+        name, *inner = re.findall(r"[A-Za-z0-9._-]+", re.split(r"[<>=!~(@\s]", text.strip(), maxsplit=1)[0])
+        asked_for = "extra" not in condition or any(f'extra == "{extra}"' in condition for extra in extras)
+        if asked_for and (not condition or _is_installed(name)):
+            wanted.append(Required(_normal(name), tuple(inner)))
+    return wanted
 
 
 def _normal(name: str) -> str:

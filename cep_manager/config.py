@@ -12,7 +12,7 @@ from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
-from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Count = Annotated[int, Meta(ge=0)]
@@ -139,10 +139,6 @@ class MetricsConfig(msgspec.Struct, frozen=True):
     tables: MetricTablesConfig = MetricTablesConfig()
 
 
-def _no_scripts() -> dict[str, bool]:
-    return {"python": False}
-
-
 class ManagerConfig(msgspec.Struct, frozen=True):
     """Everything that a manager process is told."""
 
@@ -163,7 +159,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
     metrics: MetricsConfig = MetricsConfig()
-    script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
+    script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:
         if not self.accounts.login and not self.security.insecure and not is_loopback(self.http.host):

@@ -6,6 +6,7 @@ keeps the syntax node that it came from, for positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -87,10 +88,10 @@ class EventReference:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedFunction:
-    """A function that the app defines itself, made ready to run."""
+    """A function that the app defines itself. `make` compiles it for one who calls it."""
 
     syntax: ast.FunctionDefinition
-    run: Script = field(compare=False, repr=False)
+    make: Callable[[], Script] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedFunction
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.language.ast import Span
-from siddhi.scripts.language import ScriptError
+from siddhi.scripts.language import ENGINES, ScriptError
 
 
 def analyse_function(context: Context, definition: ast.FunctionDefinition) -> AnalysedFunction | None:
-    """The function, compiled but not run; None when its language or its text is refused."""
+    """The function; None when its language or its text is refused."""
     name, problems, registry = definition.language.casefold(), context.problems, context.registry
     language = registry.script_language(name)
     if language is None:
         known = registry.script_languages()
-        hint = did_you_mean(name, known) or f"known here: {', '.join(known) or 'none'}; an extension can add a language"
+        engine = f"`{ENGINES[name]}` brings it" if name in ENGINES else "an extension can add a language"
+        hint = did_you_mean(name, known) or f"known here: {', '.join(known) or 'none'}; {engine}"
         message = f"functions cannot be written in '{definition.language}': no engine for it is installed"
         problems.add("unknown-script-language", message, definition.span, hint)
         return None
@@ -26,11 +29,12 @@ def analyse_function(context: Context, definition: ast.FunctionDefinition) -> An
         problems.add("script-language-off", message, definition.span, hint)
         return None
     try:
-        return AnalysedFunction(definition, language.compile(definition.body))
+        language.compile(definition.body)
     except ScriptError as error:
         message = f"the script of '{definition.id}' is refused: {error}"
         problems.add("wrong-script", message, _line_span(definition, error.line))
         return None
+    return AnalysedFunction(definition, partial(language.compile, definition.body))
 
 
 def _line_span(definition: ast.FunctionDefinition, number: int) -> Span:

@@ -15,8 +15,8 @@ from importlib import metadata
 from siddhi.extensions.extension import ENTRY_POINTS, Extension
 from siddhi.extensions.packs import PACKS
 from siddhi.registry import Declaration, Registry
+from siddhi.scripts.installed import script_languages
 from siddhi.scripts.language import ScriptLanguage
-from siddhi.scripts.python import PYTHON
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _implemented() -> tuple[BrokenExtension, ...]:
 @functools.cache
 def installed() -> Installed:
     """What other packages offer, looked up once until `forget_installed`."""
-    known = Registry((declaration for pack in PACKS for declaration in pack.declarations), (PYTHON,))
+    known = Registry((declaration for pack in PACKS for declaration in pack.declarations), script_languages())
     extensions, broken = [], []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
         written = f"{point.name} = {point.value}"

@@ -6,9 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Script = Callable[[list[object]], object]
-"""A function made from a text. It gets the arguments of one call: bool, int, float, str, None for null, and whatever
-objects are made of (lists, dicts, sets); it may keep none of them. What it gives back becomes the type that the plan
-says; any Exception makes the event fail. Calls with equal arguments may be made once for all of them."""
+"""A function made from a text for one who calls it, one call at a time. It gets the arguments of a call: bool, int,
+float, str, None for null, and whatever objects are made of (lists, dicts, sets); it may keep none of them. What it
+gives back becomes the type that the plan says; any Exception makes the event fail. Calls with equal arguments may be
+made once for all of them."""
+
+LANGUAGES_OFF = {"python": False, "javascript": False}
+"""The switches of the languages that are known here, as they stand where others deploy plans."""
+
+ENGINES = {"javascript": "pip install 'cep-on-spark[javascript]'"}
+"""What brings the engine of a language that is known here without one."""
 
 
 class ScriptError(Exception):
@@ -22,7 +29,7 @@ class ScriptError(Exception):
 @dataclass(frozen=True, slots=True)
 class ScriptLanguage:
     """A language called `name`, in lower case. `compile` makes a function of the text between the braces, or raises
-    `ScriptError`; it runs nothing of it."""
+    `ScriptError`; it calls nothing of it."""
 
     name: str
     compile: Callable[[str], Script]

@@ -18,6 +18,21 @@ def test_the_archive_has_all_libraries_of_stages_and_what_those_need_but_not_wha
     assert not found & {"pyspark", "py4j", "pytest", "mypy", "cep-on-spark"}
 
 
+def test_what_is_installed_of_the_optional_parts_travels_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"psycopg", "psycopg-binary", "quickjs-ng"} <= libraries()
+    find_really = metadata.distribution
+
+    def find(name: str) -> metadata.Distribution:
+        if name == "quickjs-ng":
+            raise metadata.PackageNotFoundError(name)
+        return find_really(name)
+
+    monkeypatch.setattr(metadata, "distribution", find)
+    found = libraries()
+    assert "quickjs-ng" not in found
+    assert "psycopg-binary" in found
+
+
 def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> metadata.Distribution:
         if name == "numba":

@@ -10,13 +10,9 @@ from cep_common.ids import Endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
-from siddhi.scripts.language import ScriptPolicy
+from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-
-
-def _no_scripts() -> dict[str, bool]:
-    return {"python": False}
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +32,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     managers: tuple[Endpoint, ...] = ()
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
-    script: dict[str, bool] = msgspec.field(default_factory=_no_scripts)
+    script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:
         if self.last_port < self.first_port:

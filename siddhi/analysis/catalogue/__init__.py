@@ -10,8 +10,8 @@ from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
 from siddhi.extensions.loading import Installed, extend, installed
 from siddhi.registry import Registry
+from siddhi.scripts.installed import script_languages
 from siddhi.scripts.language import ScriptPolicy
-from siddhi.scripts.python import PYTHON
 
 ANY_SCRIPT = ScriptPolicy()
 """Plans may use every script language that is installed."""
@@ -25,6 +25,6 @@ def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
 
 @lru_cache(maxsize=1)
 def _known(_installed: Installed) -> Registry:
-    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), (PYTHON,))
+    registry = Registry((*WINDOWS, *AGGREGATORS, *FUNCTIONS, *STREAM_FUNCTIONS), script_languages())
     extend(registry)
     return registry

@@ -25,13 +25,14 @@ def script_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool)
     function = call.script
     if function is None:
         raise TypeError(f"'{call.name}' is no function of the app")
+    run = function.make()
     objects = [argument.type is AttributeType.OBJECT for argument in arguments]
     result_type = function.syntax.return_type
 
     def compute(*given: object) -> object:
         data = [copy.deepcopy(item) if is_object else item for item, is_object in zip(given, objects, strict=True)]
         try:
-            return returned(function.run(data), result_type)
+            return returned(run(data), result_type)
         except RowError:
             raise
         except Exception as error:

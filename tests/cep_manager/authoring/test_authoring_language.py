@@ -30,7 +30,8 @@ def test_everything_that_may_be_called_is_told_with_signature_and_summary() -> N
 
 
 def test_script_languages_are_those_that_the_manager_allows() -> None:
-    assert describe_language(ScriptPolicy()).script_languages == ("python",)
+    assert describe_language(ScriptPolicy()).script_languages == ("python", "javascript")
+    assert describe_language(ScriptPolicy(frozenset({"python"}), "")).script_languages == ("python",)
     assert describe_language(ScriptPolicy(frozenset(), "set it")).script_languages == ()
 
 

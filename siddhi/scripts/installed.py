@@ -1,0 +1,12 @@
+"""The languages in which plans can define functions here."""
+
+from __future__ import annotations
+
+from siddhi.scripts import javascript
+from siddhi.scripts.language import ScriptLanguage
+from siddhi.scripts.python import PYTHON
+
+
+def script_languages() -> tuple[ScriptLanguage, ...]:
+    """Those whose engine is installed, without what extensions bring."""
+    return (PYTHON, javascript.JAVASCRIPT) if javascript.is_installed() else (PYTHON,)

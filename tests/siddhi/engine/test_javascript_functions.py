@@ -1,0 +1,210 @@
+"""Functions that an app defines in JavaScript."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import Problem, SiddhiAnalysisError
+from siddhi.language.parser import parse
+from siddhi.registry import Registry
+from siddhi.scripts import javascript
+from siddhi.scripts.installed import script_languages
+from siddhi.scripts.javascript import compile_javascript
+from siddhi.testing import record_batch
+
+FAILED = "failed"
+
+
+def answers(body: str, result: str, attributes: str, *rows: list[Any]) -> list[Any]:
+    """What `f[JavaScript] {body}` gives for each of `rows`, which hold values of `attributes`."""
+    arguments = ", ".join(attribute.split()[0] for attribute in attributes.split(", "))
+    app = analyse(
+        parse(
+            f"@OnError(action='STREAM') define stream S (number int, {attributes});"
+            f"define function f[JavaScript] return {result} {{{body}}};"
+            f"from S select number, f({arguments}) as answer insert into Out;"
+            "from !S select number insert into Failed;"
+        )
+    )
+    runtime = AppRuntime(app)
+    found: list[Any] = [None] * len(rows)
+
+    def receive(batch: pa.RecordBatch) -> None:
+        for row in batch.to_pylist():
+            found[row["number"]] = row["answer"]
+
+    def book(batch: pa.RecordBatch) -> None:
+        for number in batch["number"].to_pylist():
+            found[number] = FAILED
+
+    runtime.add_stream_callback("Out", receive)
+    runtime.add_stream_callback("Failed", book)
+    runtime.start(0)
+    events = [{"timestamp": 1, "data": [number, *row]} for number, row in enumerate(rows)]
+    runtime.send("S", record_batch(app.streams["S"].schema, events), 1)
+    return found
+
+
+def refusal(body: str) -> Problem:
+    text = f"define function f[javascript] return int {{{body}}}; define stream S (a int); from S insert into O;"
+    with pytest.raises(SiddhiAnalysisError) as refused:
+        analyse(parse(text))
+    (problem,) = refused.value.problems
+    return problem
+
+
+def test_a_script_gets_its_arguments_in_data_and_one_failing_event_does_not_touch_the_others() -> None:
+    body = """
+        var parts = data.slice(0, 2);           // what is to be joined
+        if (data[2] === null) throw new Error('no number');
+        return parts.concat(data[2]).join("|");
+    """
+    rows = (["a", None, 1.5], ["b", "c", None], ["d", "\u00e9\U0001f600", 2.0], ["a", None, 1.5])
+    assert answers(body, "string", "a string, b string, n double", *rows) == [
+        *("a||1.5", FAILED, "d|\u00e9\U0001f600|2", "a||1.5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "body", "given", "expected"),
+    [
+        ("int", "return data[0] * 2;", 2.75, 5),
+        ("long", "return data[0] * 1e10;", 1.0, 10_000_000_000),
+        ("double", "return 3;", 1.0, 3.0),
+        ("double", "return data[0] / 0;", 1.0, float("inf")),
+        ("bool", "return data[0] > 1;", 2.0, True),
+        ("bool", "return 1;", 2.0, FAILED),
+        ("string", "return undefined;", 2.0, None),
+        ("string", "return typeof data;", 2.0, "object"),
+        ("string", "return data[0].nothing.more;", 2.0, FAILED),
+        ("string", "return String.fromCharCode(0);", 2.0, FAILED),
+        ("long", "return 10n;", 2.0, FAILED),
+        ("object", "return function() {};", 2.0, FAILED),
+    ],
+)
+def test_what_a_script_gives_becomes_the_declared_type_or_the_event_fails(
+    result: str, body: str, given: float, expected: object
+) -> None:
+    assert answers(f"\n {body}\n", result, "a double", [given]) == [expected]
+
+
+def test_objects_come_and_go_as_what_they_hold() -> None:
+    app = analyse(
+        parse(
+            "define stream S (a int); define function grow[javascript] return object {\n"
+            " return {all: data[0].concat([null, data[0].length]), first: data[0][0]};\n};"
+            "from S select grow(list:create(a, 'x')) as grown insert into M;"
+            "from M select map:get(grown, 'first') as first, list:size(map:get(grown, 'all')) as size insert into Out;"
+        )
+    )
+    runtime = AppRuntime(app)
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("Out", lambda batch: rows.extend(batch.to_pylist()))
+    runtime.start(0)
+    runtime.send("S", record_batch(app.streams["S"].schema, [{"timestamp": 1, "data": [7]}]), 1)
+    assert [row["size"] for row in rows] == [4]
+
+
+def test_a_script_sees_the_language_alone() -> None:
+    names = ("require", "process", "std", "os", "print", "console", "fetch", "setTimeout")
+    body = " + ".join(f"typeof {name}" for name in names)
+    assert compile_javascript(f"return {body};")([]) == "undefined" * len(names)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("while (true) {}", "it took more than 1 s"),
+        ("var all = []; while (true) all.push('x' + all.length);", "it needs more than 32 MiB"),
+        ("return 'x'.repeat(1e8);", "it needs more than 32 MiB"),
+        ("function again() { return again(); } return again();", "call stack"),
+    ],
+)
+def test_a_call_that_takes_too_much_fails_and_the_next_one_does_not(body: str, words: str) -> None:
+    script = compile_javascript(f"if (data[0]) {{ {body} }}; return 5;")
+    assert script([False]) == 5
+    with pytest.raises(javascript.JavaScriptError, match=words):
+        script([True])
+    assert script([False]) == 5
+
+
+def test_the_thread_that_calls_a_script_may_change() -> None:
+    script = compile_javascript("function depth(n) { return n ? 1 + depth(n - 1) : 0; } return depth(data[0]);")
+    found: list[object] = [script([100])]
+
+    def call(depth: int) -> None:
+        found.append(script([depth]))
+        with pytest.raises(javascript.JavaScriptError, match="call stack"):
+            script([100_000])
+
+    for depth in (101, 102):
+        thread = threading.Thread(target=call, args=(depth,))
+        thread.start()
+        thread.join()
+    assert [*found, script([103])] == [100, 101, 102, 103]
+
+
+def test_apps_that_run_at_the_same_time_have_scripts_of_their_own() -> None:
+    app = analyse(
+        parse(
+            "define stream S (a int); define function sum[javascript] return int {\n var sum = 0;\n"
+            " for (var i = 0; i <= data[0]; i++) sum += i % 2;\n return sum;\n};"
+            "from S select sum(a) as b insert into Out;"
+        )
+    )
+    found: list[tuple[int, int]] = []
+
+    def run(number: int) -> None:
+        runtime = AppRuntime(app)
+        runtime.add_stream_callback("Out", lambda batch: found.extend((number, b) for b in batch["b"].to_pylist()))
+        runtime.start(0)
+        for _ in range(20):
+            events = [{"timestamp": 1, "data": [40_000 + number]}]
+            runtime.send("S", record_batch(app.streams["S"].schema, events), 1)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted((number, (40_001 + number) // 2) for number in range(4) for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "line"),
+    [
+        ("\n var a = 1;\n return data[0;\n", "Unexpected token ';'", 3),
+        ("\n return 1 +\n", "unexpected token", 3),
+        ("\n return {;\n };\n", "invalid property name", 2),
+    ],
+)
+def test_a_script_that_cannot_be_read_is_refused_at_its_line(body: str, words: str, line: int) -> None:
+    problem = refusal(body)
+    assert problem.code == "wrong-script"
+    assert words in problem.message
+    assert problem.span is not None
+    assert problem.span.line == line
+
+
+@pytest.mark.parametrize("body", ["}); (function() { return 5", "}[globalThis.evil = 1] = function() {"])
+def test_a_text_that_ends_its_function_and_begins_another_one_is_refused(body: str) -> None:
+    with pytest.raises(javascript.ScriptError, match="its braces do not match"):
+        compile_javascript(body)
+
+
+def test_where_the_engine_is_not_installed_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "find_spec", lambda _: None)
+    text = "define function f[javascript] return int { return 1; }; define stream S (a int); from S insert into O;"
+    with pytest.raises(SiddhiAnalysisError) as refused:
+        analyse(parse(text), Registry((), script_languages()))
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.hint) == (
+        "unknown-script-language",
+        "known here: python; `pip install 'cep-on-spark[javascript]'` brings it",
+    )
