@@ -20,7 +20,7 @@ _LARGEST_WRITTEN = 4_096
 """States of so many bytes are kept as they were last written; larger ones would take as much memory again."""
 
 
-class _Copies(Generic[Part]):
+class _Copies(Stateful, Generic[Part]):
     """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are
     not there."""
 
@@ -52,7 +52,7 @@ class _Copies(Generic[Part]):
         if due is not None:
             heappush(self._deadlines, (due, instance))
 
-    def next_deadline(self) -> int | None:
+    def next_deadline_ms(self) -> int | None:
         while self._deadlines:
             due, instance = self._deadlines[0]
             if instance in self.by_id and self.by_id[instance].next_deadline_ms() == due:
@@ -63,7 +63,7 @@ class _Copies(Generic[Part]):
     def due(self, clock: int) -> list[int]:
         """The instances whose timers are due at `clock`."""
         found: list[int] = []
-        while (due := self.next_deadline()) is not None and due <= clock:
+        while (due := self.next_deadline_ms()) is not None and due <= clock:
             found.append(heappop(self._deadlines)[1])
         return self.in_turn(set(found))
 
@@ -87,8 +87,8 @@ class _Copies(Generic[Part]):
         for copy in self.all():
             copy.recode(change)
 
-    def close(self, instances: Int64Array) -> None:
-        for instance in instances.tolist():
+    def close_partitions(self, partitions: Int64Array) -> None:
+        for instance in partitions.tolist():
             self.by_id.pop(instance, None)
             self._written.pop(instance, None)
 
@@ -138,16 +138,8 @@ def _by_appearance(chunks: Int64Array) -> Int64Array:
     return numbers
 
 
-class PerInstance(Operator):
+class PerInstance(_Copies[Operator], Operator):
     """An operator of a chain, one copy for each partition instance."""
-
-    def __init__(self, make: Callable[[], Operator], ranks: Callable[[], Int64Array] | None) -> None:
-        self.copies = _Copies(make, ranks)
-
-    @property
-    def template(self) -> Operator:
-        """A copy that belongs to no instance."""
-        return self.copies.template
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
@@ -156,11 +148,11 @@ class PerInstance(Operator):
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
         present = np.unique(partitions).tolist()
-        for instance in self.copies.in_turn({*self.copies.due(step.final_clock), *present}):
+        for instance in self.in_turn({*self.due(step.final_clock), *present}):
             rows = np.flatnonzero(partitions == instance)
             clock = int(batch.clocks[rows[0]]) if len(rows) else step.final_clock
-            sent = self.copies.get(instance, clock).process(batch.take(rows), step)
-            self.copies.note_deadline(instance)
+            sent = self.get(instance, clock).process(batch.take(rows), step)
+            self.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:
             return nothing
@@ -185,53 +177,29 @@ class PerInstance(Operator):
 
     def _fire(self, step: Step, order: int, clock: int, floor: int, nothing: EventBatch, out: list[EventBatch]) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
-        while (due := self.copies.next_deadline()) is not None:
+        while (due := self.next_deadline_ms()) is not None:
             at = step.timer_order(due)
             if at > step.final_order or (at, due) >= (order, clock):
                 return
-            for instance in self.copies.due(due):
+            for instance in self.due(due):
                 now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
                 self._send(instance, nothing, now, at, out)
 
     def _send(self, instance: int, rows: EventBatch, step: Step, order: int, out: list[EventBatch]) -> None:
-        copy = self.copies.get(instance, step.final_clock)
+        copy = self.get(instance, step.final_clock)
         sent = copy.process(rows, step).at_order(order)
-        self.copies.note_deadline(instance)
+        self.note_deadline(instance)
         out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
 
-    def next_deadline_ms(self) -> int | None:
-        return self.copies.next_deadline()
 
-    def close_partitions(self, partitions: Int64Array) -> None:
-        self.copies.close(partitions)
-
-    def state_size(self) -> StateSize:
-        return self.copies.state_size()
-
-    def live_codes(self) -> Iterator[Int64Array]:
-        return self.copies.live_codes()
-
-    def recode(self, change: CodeChange) -> None:
-        self.copies.recode(change)
-
-    def snapshot(self) -> State:
-        return self.copies.snapshot()
-
-    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        return self.copies.joined(states, ids)
-
-    def restore(self, state: State) -> None:
-        self.copies.restore(state)
-
-
-class HeadPerInstance(MergingOperator):
+class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
     """The head of a query, one copy for each partition instance."""
 
     handles_partitions = True
 
     def __init__(self, make: Callable[[], MergingOperator], ranks: Callable[[], Int64Array] | None) -> None:
-        self.copies = _Copies(make, ranks)
-        self.sources = self.copies.template.sources
+        super().__init__(make, ranks)
+        self.sources = self.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         present: set[int] = set()
@@ -239,41 +207,17 @@ class HeadPerInstance(MergingOperator):
             if batch.partitions is not None:
                 present.update(batch.partitions.tolist())
         out: list[EventBatch] = []
-        for instance in self.copies.in_turn({*self.copies.due(step.final_clock), *present}):
+        for instance in self.in_turn({*self.due(step.final_clock), *present}):
             parts = [_of_instance(batch, instance) for batch in inputs.batches]
             clocks = [int(part.clocks[0]) for part in parts if part.size]
-            copy = self.copies.get(instance, min(clocks, default=step.final_clock))
+            copy = self.get(instance, min(clocks, default=step.final_clock))
             sent = copy.process(MergedRows(parts, list(range(len(parts)))), step)
-            self.copies.note_deadline(instance)
+            self.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:
             empty = [batch.slice(0, 0) for batch in inputs.batches]
-            return self.copies.template.process(MergedRows(empty, list(range(len(empty)))), step)
+            return self.template.process(MergedRows(empty, list(range(len(empty)))), step)
         return _merged(out, out[0])
-
-    def next_deadline_ms(self) -> int | None:
-        return self.copies.next_deadline()
-
-    def close_partitions(self, partitions: Int64Array) -> None:
-        self.copies.close(partitions)
-
-    def state_size(self) -> StateSize:
-        return self.copies.state_size()
-
-    def live_codes(self) -> Iterator[Int64Array]:
-        return self.copies.live_codes()
-
-    def recode(self, change: CodeChange) -> None:
-        self.copies.recode(change)
-
-    def snapshot(self) -> State:
-        return self.copies.snapshot()
-
-    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        return self.copies.joined(states, ids)
-
-    def restore(self, state: State) -> None:
-        self.copies.restore(state)
 
 
 def _of_instance(batch: EventBatch, instance: int) -> EventBatch:

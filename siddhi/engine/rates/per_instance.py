@@ -13,10 +13,10 @@ class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
 
     def groups_in_use(self) -> Int64Array:
-        used = [copy.groups_in_use() for copy in self.copies.by_id.values() if isinstance(copy, Limiter)]
+        used = [copy.groups_in_use() for copy in self.by_id.values() if isinstance(copy, Limiter)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *used])
 
     def renumber_groups(self, numbers: Int64Array) -> None:
-        for copy in self.copies.all():
+        for copy in self.all():
             assert isinstance(copy, Limiter)  # noqa: S101 - it was made as one
             copy.renumber_groups(numbers)
