@@ -34,8 +34,8 @@ MATH = Extension(
     "math",
     (
         _math("abs", "the absolute value", _NUMBER),
-        _math("acos", "the arc cosine in radians; null outside -1 to 1", _FLOATING),
-        _math("asin", "the arc sine in radians; null outside -1 to 1", _FLOATING),
+        _math("acos", "the arc cosine in radians; NaN outside -1 to 1", _FLOATING),
+        _math("asin", "the arc sine in radians; NaN outside -1 to 1", _FLOATING),
         function(
             "math",
             "atan",

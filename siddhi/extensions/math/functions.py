@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray, BoolArray
+from siddhi.engine.arrays import AnyArray
 from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.functions.calls import CallNode
 from siddhi.engine.functions.conversion import number_as
@@ -23,33 +23,24 @@ from siddhi.language.ast import AttributeType
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def _within_one(compute: Any) -> Any:
-    def limited(values: AnyArray) -> tuple[AnyArray, BoolArray]:
-        inside = np.abs(values) <= 1
-        return compute(np.where(inside, values, 0.0)), inside
-
-    return limited
-
-
 def _atan(y: AnyArray, x: AnyArray | None = None) -> AnyArray:
     result: AnyArray = np.arctan(y) if x is None else np.arctan2(y, x)
     return result
 
 
-def _log(number: AnyArray, base: AnyArray) -> AnyArray:
-    result: AnyArray = np.log(number) / np.log(base)
+def _power(value: AnyArray, exponent: AnyArray) -> AnyArray:
+    """Where C gives 1 for 1 to any power and for -1 to an infinite one, Java's pow is NaN."""
+    unknown = np.isnan(exponent) | ((np.abs(value) == 1) & np.isinf(exponent))
+    result: AnyArray = np.where(unknown, np.nan, np.power(value, exponent))
     return result
 
 
 def _exponent(values: AnyArray) -> AnyArray:
-    """The unbiased exponent as Java's getExponent: of float64 or float32, 1 above the highest for NaN and infinity."""
-    single = values.dtype == np.float32
-    highest, lowest = (127, -127) if single else (1023, -1023)
-    wide = values.astype(np.float64)
-    _, exponents = np.frexp(wide)
-    tiny = np.abs(wide) < 2.0 ** (lowest + 1)
-    result = np.where(np.isfinite(wide), np.where(tiny, lowest, exponents - 1), highest + 1)
-    return result.astype(np.int32)
+    """The unbiased exponent of a double as Java's getExponent, 1024 for NaN and infinity, -1023 below the least normal
+    number."""
+    _, exponents = np.frexp(values)
+    tiny = np.abs(values) < 2.0**-1022
+    return np.where(np.isfinite(values), np.where(tiny, -1023, exponents - 1), 1024).astype(np.int32)
 
 
 def _round(values: AnyArray) -> AnyArray:
@@ -66,8 +57,8 @@ def _signum(values: AnyArray) -> AnyArray:
 
 for _name, _compute in {
     "abs": np.abs,
-    "acos": _within_one(np.arccos),
-    "asin": _within_one(np.arcsin),
+    "acos": np.arccos,
+    "asin": np.arcsin,
     "atan": _atan,
     "cbrt": np.cbrt,
     "ceil": np.ceil,
@@ -79,12 +70,11 @@ for _name, _compute in {
     "isInfinite": np.isinf,
     "isNan": np.isnan,
     "ln": np.log,
-    "log": _log,
     "log10": np.log10,
     "log2": np.log2,
     "max": np.maximum,
     "min": np.minimum,
-    "power": np.power,
+    "power": _power,
     "signum": _signum,
     "sin": np.sin,
     "sinh": np.sinh,
@@ -95,10 +85,26 @@ for _name, _compute in {
     "toRadians": np.radians,
 }.items():
     column_function("math", _name, _compute)
-column_function("math", "getExponent", _exponent, operand=None)
+column_function("math", "getExponent", _exponent)
 column_function("math", "round", _round, operand=None)
 constant_function("math", "e", math.e)
 constant_function("math", "pi", math.pi)
+
+
+@FUNCTIONS.register("log", "math")
+class Logarithm(CallNode):
+    """The logarithm in a base; there is none in base 1, with which the row fails."""
+
+    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+        super().__init__(call, arguments, pool)
+        self.can_fail = True
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        number, base = (broadcast(argument.evaluate(evaluation), evaluation.size) for argument in self.arguments)
+        valid = both_valid(number.valid, base.valid)
+        undefined = base.values == 1
+        evaluation.fail(undefined if valid is None else undefined & valid, "'math:log': there is none in base 1")
+        return Value(np.log(number.values.astype(np.float64)) / np.log(base.values.astype(np.float64)), valid)
 
 
 def _in_base(number: int, base: int) -> str:
@@ -117,36 +123,43 @@ def _unsigned(base: int) -> Any:
         bits = 32 if arguments[0].type is AttributeType.INT else 64
         mask = (1 << bits) - 1
         fractions = arguments[0].type in (AttributeType.FLOAT, AttributeType.DOUBLE)
+        single = arguments[0].type is AttributeType.FLOAT
 
         def written(number: Any) -> str:
-            return _hexadecimal_fraction(number) if fractions else _in_base(number & mask, base)
+            return _hexadecimal_fraction(number, single=single) if fractions else _in_base(number & mask, base)
 
         return RowFunction(call, arguments, pool, compute=written, nulls=Nulls.NULL)
 
     return make
 
 
-def _hexadecimal_fraction(number: float) -> str:
-    """`Double.toHexString`."""
+def _hexadecimal_fraction(number: float, *, single: bool) -> str:
+    """`Double.toHexString`, or `Float.toHexString` when `single`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
+    if single and 0 < abs(number) < 2.0**-126:
+        return _hexadecimal_fraction(number * 2.0**-896, single=False).replace("p-1022", "p-126")
     mantissa, power = number.hex().split("p")
     mantissa = mantissa.rstrip("0") if "." in mantissa else f"{mantissa}."
     return f"{mantissa}{'0' if mantissa.endswith('.') else ''}p{int(power)}"
 
 
 def _convert_base(text: str, source: int, target: int) -> str:
-    if not (2 <= source <= 36 and 2 <= target <= 36):
-        raise RowError("a base must be from 2 to 36")
-    try:
-        number = int(text, source) if text.strip(" _") == text and "_" not in text else None
-    except ValueError:
-        number = None
+    """The int written in another base; one that there is not is 10, as for Java's Integer.toString."""
+    if not 2 <= source <= 36:
+        raise RowError("the base of a text must be from 2 to 36")
+    number = int(text, source) if _is_number(text, source) else None
     if number is None or not -(1 << 31) <= number < 1 << 31:
         raise RowError(f"'{text}' is no int in base {source}")
-    return _in_base(number, target)
+    return _in_base(number, target if 2 <= target <= 36 else 10)
+
+
+def _is_number(text: str, base: int) -> bool:
+    """True for a sign at most and digits of the base: no blanks, underscores or prefixes such as 0x."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    return bool(digits) and all(digit in _DIGITS[:base] for digit in digits.lower())
 
 
 def _parsed(type_name: str, parse: Any) -> Any:
@@ -161,11 +174,11 @@ def _parsed(type_name: str, parse: Any) -> Any:
 
 for _name, _base in {"bin": 2, "oct": 8, "hex": 16}.items():
     FUNCTIONS.register(_name, "math")(_unsigned(_base))
-row_function("math", "conv", _convert_base)
-row_function("math", "parseInt", _parsed("int", lambda text: parse_integer(text, 32)))
-row_function("math", "parseLong", _parsed("long", lambda text: parse_integer(text, 64)))
-row_function("math", "parseDouble", _parsed("double", parse_floating))
-row_function("math", "parseFloat", _parsed("float", parse_floating))
+row_function("math", "conv", _convert_base, Nulls.NULL)
+row_function("math", "parseInt", _parsed("int", lambda text: parse_integer(text, 32)), Nulls.NULL)
+row_function("math", "parseLong", _parsed("long", lambda text: parse_integer(text, 64)), Nulls.NULL)
+row_function("math", "parseDouble", _parsed("double", parse_floating), Nulls.NULL)
+row_function("math", "parseFloat", _parsed("float", parse_floating), Nulls.NULL)
 
 
 @FUNCTIONS.register("rand", "math")
