@@ -30,7 +30,7 @@ _LETTERS = {"L", "IsL", "IsAlphabetic", "IsLetter"}
 _ANY_LETTER = "[^\\W\\d_]"
 _SIMPLE = {"z": "\\Z", "Z": "(?=\\n?\\Z)", "R": "(?:\\r\\n|[\\n\\x0b\\f\\r\\x85\\u2028\\u2029])", "e": "\\x1b"}
 _BLANKS = " \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000"
-_REFERENCE = re.compile(r"\$(\d)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", re.DOTALL)
+_REFERENCE = re.compile(r"\$(\d+)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", re.DOTALL)
 
 
 class PatternError(ValueError):
@@ -73,11 +73,20 @@ def expand(match: re.Match[str], replacement: str) -> str:
         if escaped is not None:
             return str(escaped)
         try:
-            return match[name if name else int(number)] or ""
+            return (match[name] or "") if name else _numbered(match, number)
         except IndexError:
             raise PatternError(f"'{replacement}' names a group that the pattern does not have") from None
 
     return _REFERENCE.sub(filled, replacement)
+
+
+def _numbered(match: re.Match[str], digits: str) -> str:
+    """The group that as many of the digits as there is a group for stand for, at least one of them; the others stand
+    for themselves."""
+    end = 1
+    while end < len(digits) and int(digits[: end + 1]) <= match.re.groups:
+        end += 1
+    return (match[int(digits[:end])] or "") + digits[end:]
 
 
 def _translated(pattern: str) -> str:

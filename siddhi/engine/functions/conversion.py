@@ -81,8 +81,15 @@ def java_text(item: object, type_: AttributeType) -> str | None:
     if isinstance(item, float):
         return floating_text(item, single=type_ is AttributeType.FLOAT)
     if isinstance(item, frozenset | set | list):
-        return "[" + ", ".join(java_text(element, AttributeType.OBJECT) or "null" for element in item) + "]"
+        return "[" + ", ".join(_element_text(element) for element in item) + "]"
+    if isinstance(item, dict):
+        return "{" + ", ".join(f"{_element_text(key)}={_element_text(value)}" for key, value in item.items()) + "}"
     return str(item)
+
+
+def _element_text(item: object) -> str:
+    text = java_text(item, AttributeType.OBJECT)
+    return "null" if text is None else text
 
 
 def _parse(item: object, target: AttributeType) -> object:

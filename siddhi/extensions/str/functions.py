@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from siddhi.analysis import model
 from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.functions.choice import Coalesce
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.java_text import parse_integer
+from siddhi.engine.strings import StringPool
 from siddhi.extensions import java_regex
-from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.extensions.rows import Nulls, RowError, RowFunction, row_function
 from siddhi.language.ast import AttributeType
 
 _BLANKS = "".join(map(chr, range(0x21)))
@@ -41,6 +44,12 @@ def _char_at(text: str, index: int) -> str:
     return text[index]
 
 
+def _frequency(text: str, character: str) -> int:
+    if len(character) != 1:
+        raise RowError(f"'{character}' is not one character")
+    return text.count(character)
+
+
 def _concat(*texts: str | None) -> str:
     return "".join(text for text in texts if text is not None)
 
@@ -63,24 +72,38 @@ def _folded(text: str) -> str:
     return "".join(character.upper().lower() for character in text)
 
 
-def _fill_template(template: str | None, *values: object) -> str:
+def _fill_template(template: str | None, *texts: str | None) -> str:
+    """The template with the texts by their numbers from 1; the place of a null keeps its number."""
     if template is None:
         raise RowError("argument 1 is null")
-    by_key = values[0] if len(values) == 1 and isinstance(values[0], dict) else None
 
     def filled(place: re.Match[str]) -> str:
-        key = place[1].strip()
-        if by_key is not None:
-            value = by_key.get(key)
-        else:
-            number = parse_integer(key, 32)
-            if number is None or not 1 <= number <= len(values):
-                raise RowError(f"there is no value for '{place[0]}'")
-            value = values[number - 1]
-        text = java_text(value, AttributeType.DOUBLE)
-        return key if text is None else text
+        number = parse_integer(place[1].strip(), 32)
+        if number is None or not 1 <= number <= len(texts):
+            raise RowError(f"there is no value for '{place[0]}'")
+        text = texts[number - 1]
+        return place[1] if text is None else text
 
     return _PLACE.sub(filled, template)
+
+
+def _fill_template_by_key(template: str | None, values: object) -> str:
+    """The template with the values of a map by their keys; the place of a value that is missing keeps its key."""
+    if template is None or not isinstance(values, dict):
+        raise RowError("a template and a map are needed")
+
+    def filled(place: re.Match[str]) -> str:
+        text = java_text(values.get(place[1].strip()), AttributeType.OBJECT)
+        return place[1] if text is None else text
+
+    return _PLACE.sub(filled, template)
+
+
+@FUNCTIONS.register("fillTemplate", "str")
+def _template(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+    if arguments[1].type is AttributeType.OBJECT:
+        return RowFunction(call, arguments, pool, compute=_fill_template_by_key, nulls=Nulls.PASS)
+    return RowFunction(call, arguments, pool, compute=_fill_template, nulls=Nulls.PASS, texts=True)
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:
@@ -139,11 +162,10 @@ def _unhex(text: str) -> str:
 
 FUNCTIONS.register("coalesce", "str")(Coalesce)
 row_function("str", "charAt", _char_at)
-row_function("str", "charFrequency", lambda text, part: text.count(part) if part else 0)
+row_function("str", "charFrequency", _frequency)
 row_function("str", "concat", _concat, Nulls.PASS, texts=True)
 row_function("str", "contains", _contains, Nulls.PASS)
 row_function("str", "equalsIgnoreCase", _equals_ignore_case, Nulls.PASS)
-row_function("str", "fillTemplate", _fill_template, Nulls.PASS)
 row_function("str", "hex", lambda text: "".join(f"{ord(character):x}" for character in text))
 row_function("str", "length", len)
 row_function("str", "locate", _locate)
