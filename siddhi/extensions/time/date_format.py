@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import functools
 import re
 from collections.abc import Callable
@@ -17,7 +18,8 @@ _MONTHS = (
 )
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
 _RUN = re.compile(r"'((?:[^']|'')*)'|([a-zA-Z])\2*|[^a-zA-Z']+", re.DOTALL)
-_NUMBERS = frozenset("yudDMHkhKmsS")
+_NUMBERS = frozenset("yudDMHkhKmsSwWF")
+_ONLY_WRITTEN = frozenset("wWF")
 _CENTURY_PIVOT = 70
 _SHORT_ZONES = {
     "ACT": "Australia/Darwin",
@@ -61,10 +63,10 @@ def zone(name: str) -> tzinfo:
     if name in {"UTC", "GMT", "Z"}:
         return UTC
     offset = _OFFSET.fullmatch(name)
-    if offset:
-        minutes = 60 * int(offset[2]) + int(offset[3] or 0)
-        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
     try:
+        if offset:
+            minutes = 60 * int(offset[2]) + int(offset[3] or 0)
+            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
         return ZoneInfo(_SHORT_ZONES.get(name, name))
     except (KeyError, ValueError, OSError) as error:
         raise DateError(f"'{name}' is no time zone") from error
@@ -82,27 +84,60 @@ def to_milliseconds(moment: datetime) -> int:
     return (moment - EPOCH) // _MILLISECOND
 
 
+def week_of_year(moment: datetime) -> int:
+    """The week, from 1, of a year whose weeks start on Sunday and whose first week holds January 1st."""
+    if moment.month == 12 and moment.day - _from_sunday(moment) + 7 > 31:
+        return 1
+    return (moment.timetuple().tm_yday - 1 + _from_sunday(moment.replace(month=1, day=1))) // 7 + 1
+
+
+def _week_of_month(moment: datetime) -> int:
+    return (moment.day - 1 + _from_sunday(moment.replace(day=1))) // 7 + 1
+
+
+def _from_sunday(moment: datetime) -> int:
+    """How many days the moment's day lies behind a Sunday."""
+    return (moment.weekday() + 1) % 7
+
+
 @dataclass(frozen=True, slots=True)
 class DateFormat:
-    """A compiled pattern: runs of one letter are fields, all else stands for itself."""
+    """A compiled pattern: runs of one letter are fields, all else stands for itself.
+
+    `reader` takes what begins with a date; `strict_reader` a date and nothing else, with as many digits as the pattern
+    has letters.
+    """
 
     pattern: str
     runs: tuple[tuple[str, str], ...]
     reader: re.Pattern[str]
+    strict_reader: re.Pattern[str]
 
     def format(self, moment: datetime) -> str:
         """The text of a moment with its zone."""
         return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
 
-    def parse(self, text: str, at: tzinfo = UTC, *, lenient: bool = True) -> datetime:
+    def parse(self, text: str, at: tzinfo = UTC) -> datetime:
         """The moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in 1970, and
-        if `lenient` what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
+        what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
         match = self.reader.match(text)
-        if match is None:
+        if match is None or any(letter in _ONLY_WRITTEN for letter, _ in self.runs):
             raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
-        fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
-        if "y1" in match.groupdict() or "y2" in match.groupdict():
-            fields["y"] = _whole_year(fields["y"])
+        fields = _fields(match, 1900)
+        return self._moment(text, fields, at, lenient=True)
+
+    def parse_strictly(self, text: str, at: tzinfo) -> datetime:
+        """The moment that a text tells, as Java's DateTimeFormatter reads it: no more and no fewer digits, a day and an
+        hour are needed, and what is too much is none, but for the days up to the 31st, which are the month's last."""
+        match = self.strict_reader.fullmatch(text)
+        letters = {letter for letter, _ in self.runs}
+        has_day = letters & {"y", "u"} and ({"M", "d"} <= letters or "D" in letters)
+        has_hour = letters & {"H", "k"} or ("a" in letters and letters & {"h", "K"})
+        if match is None or not has_day or not has_hour or letters & _ONLY_WRITTEN:
+            raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
+        return self._moment(text, _fields(match, 2000), at, lenient=False)
+
+    def _moment(self, text: str, fields: dict[str, str], at: tzinfo, *, lenient: bool) -> datetime:
         try:
             return _moment(fields, at, lenient=lenient)
         except (ValueError, OverflowError) as error:
@@ -123,21 +158,27 @@ def date_format(pattern: str) -> DateFormat:
         else:
             runs.append((match[2] or "", match[0]))
         place = match.end()
+    for letter, _ in runs:
+        if letter and letter not in _WRITERS:
+            raise DateError(f"the date format '{pattern}' has '{letter}', which is not supported")
+    return DateFormat(pattern, tuple(runs), _reader(runs, strict=False), _reader(runs, strict=True))
+
+
+def _reader(runs: list[tuple[str, str]], *, strict: bool) -> re.Pattern[str]:
     parts = []
     seen: set[str] = set()
     for number, (letter, run) in enumerate(runs):
-        if letter and letter not in _WRITERS:
-            raise DateError(f"the date format '{pattern}' has '{letter}', which is not supported")
         following = runs[number + 1][0] if number + 1 < len(runs) else ""
-        parts.append(re.escape(run) if not letter else _field(letter, len(run), following, seen))
-    return DateFormat(pattern, tuple(runs), re.compile("".join(parts), re.IGNORECASE))
+        exactly = len(run) > 1 if strict else following in _NUMBERS
+        parts.append(_field(letter, len(run), seen, exactly=exactly) if letter else re.escape(run))
+    return re.compile("".join(parts), re.IGNORECASE)
 
 
-def _field(letter: str, width: int, following: str, seen: set[str]) -> str:
+def _field(letter: str, width: int, seen: set[str], *, exactly: bool) -> str:
     if letter == "M" and width > 2:
         body = "[a-z]+"
     elif letter in _NUMBERS:
-        body = rf"\d{{{width}}}" if following in _NUMBERS and following else r"\d+"
+        body = rf"\d{{{width}}}" if exactly else r"\d+"
     else:
         # what is written by `z` and `Z` differs; Siddhi reads a name or an offset for either
         zone_name = "z" if letter == "X" else _NAMED_ZONE
@@ -148,9 +189,13 @@ def _field(letter: str, width: int, following: str, seen: set[str]) -> str:
     return f"(?P<{letter}{width}>{body})"
 
 
-def _whole_year(text: str) -> str:
-    """The year that one or two digits stand for, any other as it is."""
-    return text if len(text) > 2 else str(int(text) + (2000 if int(text) < _CENTURY_PIVOT else 1900))
+def _fields(match: re.Match[str], century: int) -> dict[str, str]:
+    """The fields of a text by their letters; a year of one or two digits that lies behind the pivot is of `century`."""
+    fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+    if ("y1" in match.groupdict() or "y2" in match.groupdict()) and len(fields["y"]) <= 2:
+        year = int(fields["y"])
+        fields["y"] = str(year + (2000 if year < _CENTURY_PIVOT else century))
+    return fields
 
 
 def _moment(fields: dict[str, str], at: tzinfo, *, lenient: bool) -> datetime:
@@ -169,6 +214,8 @@ def _moment(fields: dict[str, str], at: tzinfo, *, lenient: bool) -> datetime:
     if "D" in fields:
         month, day = 1, number("D", 1)
     elif not lenient:
+        if day <= 31 and 1 <= month <= 12:
+            day = min(day, calendar.monthrange(year, month)[1])
         datetime(year, month, day, hour, minute, second, tzinfo=at)
     years, month = divmod(month - 1, 12)
     behind = timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second, milliseconds=number("S", 0))
@@ -202,8 +249,9 @@ def _write_month(moment: datetime, width: int) -> str:
     return str(moment.month).zfill(width)
 
 
-def _zone_offset(moment: datetime, _width: int) -> str:
-    return moment.strftime("%z")
+def _zone_offset(moment: datetime, width: int) -> str:
+    offset = moment.strftime("%z")
+    return offset if width == 1 else f"{offset[:3]}:{offset[3:]}"
 
 
 def _iso_offset(moment: datetime, width: int) -> str:
@@ -229,6 +277,9 @@ _WRITERS: dict[str, Callable[[datetime, int], str]] = {
     "m": _number(lambda moment: moment.minute),
     "s": _number(lambda moment: moment.second),
     "S": _number(lambda moment: moment.microsecond // 1000),
+    "w": _number(week_of_year),
+    "W": _number(_week_of_month),
+    "F": _number(lambda moment: (moment.day - 1) // 7 + 1),
     "z": lambda moment, _width: moment.tzname() or "UTC",
     "Z": _zone_offset,
     "X": _iso_offset,

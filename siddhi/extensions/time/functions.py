@@ -20,6 +20,7 @@ from siddhi.extensions.time.date_format import (
     date_format,
     from_milliseconds,
     to_milliseconds,
+    week_of_year,
     zone,
 )
 from siddhi.extensions.time.declarations import UNITS
@@ -64,7 +65,8 @@ def _shifted(moment: datetime, amount: int, unit: str) -> datetime:
 def _shift(sign: int) -> Callable[..., object]:
     def shift(date: str | int, amount: int, unit: str, pattern: str = DEFAULT_FORMAT) -> str:
         if isinstance(date, int):
-            return str(to_milliseconds(_shifted(from_milliseconds(date), sign * amount, unit)))
+            known = unit if sign > 0 else unit.upper()  # only when it adds milliseconds, Siddhi asks for capitals
+            return str(to_milliseconds(_shifted(from_milliseconds(date), sign * amount, known)))
         return date_format(pattern).format(_shifted(_parse(date, pattern), sign * amount, unit.upper()))
 
     return shift
@@ -109,31 +111,27 @@ def _week(moment: datetime, locale: str) -> int:
     country = locale.rpartition("_")[2]
     if country and country not in _SUNDAY_FIRST:
         return moment.isocalendar().week
-    start = (moment.replace(month=1, day=1).weekday() + 1) % 7
-    next_start = (moment.weekday() + 1) % 7
-    if moment.month == 12 and moment.day - next_start + 7 > 31:
-        return 1
-    return (moment.timetuple().tm_yday - 1 + start) // 7 + 1
+    return week_of_year(moment)
 
 
 def _convert_zone(date: str, pattern: str, target: str, source: str = "UTC") -> str:
     compiled = date_format(pattern)
-    return compiled.format(compiled.parse(date, zone(source), lenient=False).astimezone(zone(target)))
+    return compiled.format(compiled.parse_strictly(date, zone(source)).astimezone(zone(target)))
 
 
-def _clock_text(pattern: str, clock: int, zone_name: str = "UTC") -> str:
-    return date_format(pattern).format(from_milliseconds(clock, zone(zone_name)))
+def _clock_text(pattern: str, clock: int, zone_name: str | None = None) -> str:
+    return date_format(pattern).format(from_milliseconds(clock, zone("UTC" if zone_name is None else zone_name)))
 
 
 def _utc_text(clock: int, pattern: str = "yyyy-MM-dd HH:mm:ss") -> str:
     return _clock_text(pattern, clock)
 
 
-def _with_clock(compute: Callable[..., object]) -> Any:
+def _with_clock(compute: Callable[..., object], nulls: Nulls = Nulls.FAIL) -> Any:
     """A function whose first value is the app's clock."""
 
     def make(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
-        return RowFunction(call, (ClockNode(), *arguments), pool, compute=_row(compute))
+        return RowFunction(call, (ClockNode(), *arguments), pool, compute=_row(compute), nulls=nulls)
 
     return make
 
@@ -150,14 +148,14 @@ def _timestamp(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) 
 
 FUNCTIONS.register("currentDate", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd")))
 FUNCTIONS.register("currentTime", "time")(_with_clock(partial(_clock_text, "HH:mm:ss")))
-FUNCTIONS.register("currentTimestamp", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd HH:mm:ss")))
+FUNCTIONS.register("currentTimestamp", "time")(_with_clock(partial(_clock_text, "yyyy-MM-dd HH:mm:ss"), Nulls.PASS))
 FUNCTIONS.register("utcTimestamp", "time")(_with_clock(_utc_text))
 FUNCTIONS.register("timestampInMilliseconds", "time")(_timestamp)
 row_function("time", "date", _row(_day), Nulls.NULL)
 row_function("time", "dateAdd", _row(_shift(1)), Nulls.NULL)
-row_function("time", "dateDiff", _row(_days_between))
+row_function("time", "dateDiff", _row(_days_between), Nulls.NULL)
 row_function("time", "dateFormat", _row(_reformat), Nulls.NULL)
 row_function("time", "dateSub", _row(_shift(-1)), Nulls.NULL)
 row_function("time", "dayOfWeek", _row(_weekday), Nulls.NULL)
-row_function("time", "extract", _row(_extract))
+row_function("time", "extract", _row(_extract), Nulls.NULL)
 row_function("time", "timezoneConvert", _row(_convert_zone), Nulls.NULL)

@@ -22,6 +22,7 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
     ("time:dateAdd(d, 1, 'HOUR')", N, [None], None),
     ("time:dateAdd(d, 1, 'hour')", N, [1415712224000], "1415712224000"),
     ("time:dateAdd(d, 1, 'EON')", D, [FULL], FULL),
+    ("time:dateSub(d, 1, 'hour')", N, [1415712224000], "1415708624000"),
     ("time:date(d, 'yyyy-MM-dd HH:mm')", D, ["2014-02-30 25:61"], "2014-03-03"),
     ("time:date(d, 'yyyy-MM-dd')", D, ["2014-14-00"], "2015-01-31"),
     ("time:dateFormat(d, 'HH:mm', 'hh:mm a')", D, ["12:30 PM"], "12:30"),
@@ -38,7 +39,8 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
         2,
     ),
     ("time:dateDiff(d, 1412841224000L)", N, [1415692424000], 33),
-    ("time:dateDiff(d, 1412841224000L)", N, [None], DROPPED),
+    ("time:dateDiff(d, 1412841224000L)", N, [None], None),
+    ("time:dateDiff(d, '2014-11-11 13:23:44.657')", D, [None], None),
     ("time:dateFormat(d, 'mm:ss', 'yyyy/MM/dd HH:mm:ss')", D, ["2014/11/11 13:23:44"], "23:44"),
     ("time:dateFormat(d, 'yyyy-MM-dd')", N, [1415692424000], "2014-11-11"),
     ("time:dateFormat(d, 'EEE, d MMM yy hh:mm a Z')", D, [FULL], "Tue, 11 Nov 14 01:23 PM +0000"),
@@ -49,6 +51,9 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
         ["20141111132344"],
         "2014-11-11T13:23:44Z",
     ),
+    ("time:dateFormat(d, 'yyyy w ww W F ZZ')", D, [FULL], "2014 46 46 3 2 +00:00"),
+    ("time:dateFormat(d, 'w W F')", D, ["2023-12-31 00:00:00.000"], "1 6 5"),
+    ("time:date(d, 'yyyy-ww')", D, ["2014-46"], DROPPED),
     ("time:dateFormat(d, 'Q')", D, [FULL], DROPPED),
     ("time:dayOfWeek(d, 'yyyy/MM/dd HH:mm:ss')", D, ["2014/12/11 13:23:44"], "Thursday"),
     ("time:dayOfWeek(d)", D, ["2014-11-11 13:23:44.345"], "Tuesday"),
@@ -59,7 +64,8 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
     ("time:extract('WEEK', d, 'yyyy-MM-dd')", D, ["2023-01-01"], 1),
     ("time:extract('WEEK', d, 'yyyy-MM-dd')", D, ["2024-12-29"], 1),
     ("time:extract('WEEK', d, 'yyyy-MM-dd', 'fr_FR')", D, ["2023-01-01"], 52),
-    ("time:extract('DAY', d)", D, [None], DROPPED),
+    ("time:extract('DAY', d)", D, [None], None),
+    ("time:extract(d, 'DAY')", N, [None], None),
     ("time:extract(d, 'HOUR_OF_DAY')", N, [1394556804000], 0),
     ("time:timestampInMilliseconds(d, 'yyyy-MM-DD HH:MM:SS')", D, ["2007-11-30 10:30:19"], 1170151200019),
     ("time:timestampInMilliseconds(d)", D, ["2007-11-30 10:30:19.000"], 1196418619000),
@@ -69,6 +75,13 @@ CASES: list[tuple[str, str, list[Any], Any]] = [
     ("time:timestampInMilliseconds(d, 'yyyy-MM-dd HH:mm:ss z')", D, ["2007-11-30 10:30:19 +0530"], 1196398819000),
     ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm:ss', 'UTC', 'IST')", D, ["2014/11/11 13:23:44"], "2014/11/11 07:53:44"),
     ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm:ss', 'UTC')", D, ["2014/11/32 13:23:44"], DROPPED),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm', 'UTC', 'UTC')", D, ["2014/02/30 13:23"], "2014/02/28 13:23"),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm', 'UTC', 'UTC')", D, ["2014/2/3 13:23"], DROPPED),
+    ("time:timezoneConvert(d, 'yyyy/M/d H:mm', 'UTC', 'UTC')", D, ["2014/2/03 9:23"], "2014/2/3 9:23"),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm', 'UTC', 'UTC')", D, ["2014/02/03 13:23 or so"], DROPPED),
+    ("time:timezoneConvert(d, 'yyyy/MM/dd', 'UTC', 'UTC')", D, ["2014/02/03"], DROPPED),
+    ("time:timezoneConvert(d, 'yyyyMMddHHmm', 'IST', 'UTC')", D, ["201402031323"], "201402031853"),
+    ("time:timezoneConvert(d, 'yy/MM/dd hh:mm a', 'UTC', 'UTC')", D, ["99/02/03 01:23 PM"], "99/02/03 01:23 PM"),
     ("time:timezoneConvert(d, 'yyyy/MM/dd HH:mm:ss', 'Mars')", D, ["2014/11/11 13:23:44"], DROPPED),
 ]
 
@@ -84,6 +97,14 @@ def test_a_time_function_gives_what_siddhi_gives_in_utc(
 def test_wrong_arguments_are_refused(expression: str) -> None:
     with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
         result_type(expression, D)
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [("+05:30", "1970-01-01 05:30:00"), ("+30:00", DROPPED), ("", DROPPED), (None, "1970-01-01 00:00:00")],
+)
+def test_now_is_shown_in_a_zone_that_an_event_names(zone: str | None, expected: str) -> None:
+    assert results("time:currentTimestamp(z)", "z string", [[zone]]) == [expected]
 
 
 def test_now_is_the_clock_of_the_app() -> None:
