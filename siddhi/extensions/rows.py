@@ -78,7 +78,7 @@ class RowFunction(CallNode):
     """`compute` over the values of one row, once for each distinct combination of them in a batch.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
-    returns one, None for null. `RowError` makes the row fail, and so does an object that nests too deeply. Objects are
+    returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that nests too deeply. Objects are
     compared to nothing: with one among the arguments every row is computed.
     """
 
@@ -120,8 +120,7 @@ class RowFunction(CallNode):
                 evaluation.fail(places == place, f"'{self.title}': {error}")
         made = broadcast(from_list(results, self.type, self.pool), len(rows))
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
-        unasked = self.type is AttributeType.BOOL and self.nulls is Nulls.NULL
-        return never_null(value, size) if unasked else value
+        return never_null(value, size) if self.type is AttributeType.BOOL else value
 
     def _result(self, given: tuple[object, ...]) -> object:
         """What `compute` gives for the values of a row. Raises RowError."""

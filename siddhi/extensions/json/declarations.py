@@ -38,12 +38,16 @@ _TOKENIZED = (_AT, takes(_JSON, _PATH, constant("fail.on.missing.attribute", BOO
 JSON = Extension(
     "json",
     (
-        _json("getBool", "the bool at a path; null where nothing is", AttributeType.BOOL),
+        _json("getBool", "the bool at a path; false where none is", AttributeType.BOOL),
         _json("getDouble", "the number at a path as double; null where nothing is", AttributeType.DOUBLE),
         _json("getFloat", "the number at a path as float; null where nothing is", AttributeType.FLOAT),
         _json("getInt", "the number at a path as int; null where nothing is", AttributeType.INT),
         _json("getLong", "the number at a path as long; null where nothing is", AttributeType.LONG),
-        _json("getObject", "what is at a path, as an object; null where nothing is", AttributeType.OBJECT),
+        _json(
+            "getObject",
+            "what is at a path, or the only value of the list there, as an object; null where nothing is",
+            AttributeType.OBJECT,
+        ),
         _json("getString", "what is at a path, as text; null where nothing is", AttributeType.STRING),
         aggregator("json", "group", "all values as a JSON array", AttributeType.STRING, *_GROUPED),
         aggregator("json", "groupAsObject", "all values as a list", AttributeType.OBJECT, *_GROUPED),

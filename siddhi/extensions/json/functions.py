@@ -72,13 +72,17 @@ def _get(read: Callable[[object], object]) -> Callable[..., object]:
     return get
 
 
+def _alone(found: object) -> object:
+    """The only value of a list; anything else itself."""
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
 def _single(read: Callable[[str], object]) -> Callable[..., object]:
     """`read` of the text of the one value at a path; the only value of a list stands for the list."""
 
     def single(found: object) -> object:
-        if isinstance(found, list):
-            found = found[0] if len(found) == 1 else None
-        return None if found is None else read(plain(found))
+        value = _alone(found)
+        return None if value is None else read(plain(value))
 
     return _get(single)
 
@@ -155,7 +159,7 @@ row_function("json", "getDouble", _single(parse_floating))
 row_function("json", "getFloat", _single(parse_floating))
 row_function("json", "getInt", _single(lambda text: parse_integer(text, 32)))
 row_function("json", "getLong", _single(lambda text: parse_integer(text, 64)))
-row_function("json", "getObject", _get(lambda found: found))
+row_function("json", "getObject", _get(_alone))
 row_function("json", "getString", _get(plain))
 row_function("json", "isExists", lambda value, text: at_path(value, text) is not MISSING)
 row_function("json", "setElement", _set_element, Nulls.PASS)
