@@ -26,7 +26,8 @@ class RowAggregator(Aggregator, Generic[Group]):
     """Keeps a `Group` for each group of the query; values come as Python objects, null as None.
 
     An item is the value of the first argument, or, with `whole_rows`, the tuple of all arguments. `constants` are the
-    plain values of the arguments behind the first. A row with an object that nests too deeply fails.
+    plain values of the arguments behind the first. A row with an object that nests too deeply fails, and so does one
+    with an item that has `refused`.
     """
 
     whole_rows = False
@@ -45,6 +46,10 @@ class RowAggregator(Aggregator, Generic[Group]):
     @abstractmethod
     def empty(self) -> Group:
         """A group without values."""
+
+    def refused(self, _item: object) -> str | None:
+        """Why the item cannot be taken, None when it can."""
+        return None
 
     @abstractmethod
     def add(self, group: Group, item: object) -> None:
@@ -71,7 +76,7 @@ class RowAggregator(Aggregator, Generic[Group]):
         results: list[object] = []
         lists = self._lists(rows)
         items = list(zip(*lists, strict=True)) if self.whole_rows else lists[0]
-        lines = zip(self._kinds(rows, lists).tolist(), rows.groups.tolist(), items, strict=True)
+        lines = zip(self._kinds(rows, lists, items).tolist(), rows.groups.tolist(), items, strict=True)
         for row, (kind, number, item) in enumerate(lines):
             if number not in self.groups or (fresh is not None and fresh[row]):
                 self.groups[number] = self.empty()
@@ -92,18 +97,27 @@ class RowAggregator(Aggregator, Generic[Group]):
             for value, type_ in zip(values, self.argument_types, strict=True)
         ]
 
-    def _kinds(self, rows: AggregateInput, lists: list[list[object]]) -> Int8Array:
-        """The kinds of the rows; those with an object that nests too deeply fail, and are left alone. What a group
-        makes of the others nests but a little deeper."""
+    def _kinds(self, rows: AggregateInput, lists: list[list[object]], items: Sequence[object]) -> Int8Array:
+        """The kinds of the rows; those that fail are left alone. What a group makes of the others nests but a little
+        deeper."""
         if not self.can_fail:
             return rows.kinds
         counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)
-        deep = np.zeros(len(rows.kinds), dtype=np.bool_)
-        for items, type_ in zip(lists, self.argument_types, strict=True):
-            if type_ is AttributeType.OBJECT:
-                deep |= np.array([nests_too_deeply(item) for item in items], dtype=np.bool_)
-        rows.evaluation.fail(counted & deep, f"'{self.title}': {TOO_DEEP}")
-        return np.where(deep & counted, np.int8(TIMER), rows.kinds)
+        objects = [
+            column for column, type_ in zip(lists, self.argument_types, strict=True) if type_ is AttributeType.OBJECT
+        ]
+        reasons: dict[int, str] = {}
+        for row in np.flatnonzero(counted).tolist():
+            too_deep = any(nests_too_deeply(column[row]) for column in objects)
+            reason = TOO_DEEP if too_deep else self.refused(items[row])
+            if reason is not None:
+                reasons[row] = reason
+        if not reasons:
+            return rows.kinds
+        failed = np.zeros(len(rows.kinds), dtype=np.bool_)
+        failed[list(reasons)] = True
+        rows.evaluation.fail(failed, f"'{self.title}': {next(iter(reasons.values()))}")
+        return np.where(failed, np.int8(TIMER), rows.kinds)
 
     def keep_groups(self, kept: Int64Array) -> None:
         self.groups = {number: self.groups[group] for number, group in enumerate(kept.tolist()) if group in self.groups}

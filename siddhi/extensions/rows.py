@@ -78,8 +78,8 @@ class RowFunction(CallNode):
     """`compute` over the values of one row, once for each distinct combination of them in a batch.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
-    returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that nests too deeply. Objects are
-    compared to nothing: with one among the arguments every row is computed.
+    returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
+    nests too deeply. Objects are compared to nothing: with one among the arguments every row is computed.
     """
 
     def __init__(

@@ -20,7 +20,10 @@ from siddhi.extensions.rows import RowError
 
 
 class Tokens(Operator):
-    """One row, and one chunk, for each of `tokens`, with these as the attributes that the call appends."""
+    """One row for each of `tokens`, with these as the attributes that the call appends. Each is a chunk of its own,
+    unless those of a chunk stay `together`."""
+
+    together = False
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.nodes = [compiler.compile(argument) for argument in call.arguments]
@@ -52,7 +55,8 @@ class Tokens(Operator):
         kept = drop_failed(evaluation, step).tolist()
         positions = [row for row, items in enumerate(made) if kept[row] for _ in items]
         lines = [item for row, items in enumerate(made) if kept[row] for item in items]
-        rows = batch.take(np.array(positions, dtype=np.int64)).with_chunks(None)
+        places = np.array(positions, dtype=np.int64)
+        rows = batch.take(places).with_chunks(batch.chunk_ids()[places] if self.together else None)
         added = {
             name: Column.of(type_, self.pool, [line[place] for line in lines])
             for place, (name, type_) in enumerate(self.appended)

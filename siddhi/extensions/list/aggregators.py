@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from siddhi.analysis import model
 from siddhi.engine.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operator import OperatorContext
@@ -21,7 +23,7 @@ class Collect(RowAggregator[list[object]]):
     def empty(self) -> list[object]:
         return []
 
-    def items(self, item: object) -> list[object]:
+    def items(self, item: Any) -> list[object]:
         """What one event brings."""
         return [item]
 
@@ -46,11 +48,13 @@ class Collect(RowAggregator[list[object]]):
 
 @AGGREGATORS.register("merge", "list")
 class Merge(Collect):
-    """The values of the lists held; what is no list is ignored. With a list all that equals one of its values goes."""
+    """The values of the lists held; what is no list fails. With a list all that equals one of its values goes."""
 
-    def items(self, item: object) -> list[object]:
-        return item if isinstance(item, list) else []
+    def refused(self, item: object) -> str | None:
+        return None if isinstance(item, list) else "a list was expected"
 
-    def remove(self, group: list[object], item: object) -> None:
-        gone = self.items(item)
-        group[:] = [held for held in group if held not in gone]
+    def items(self, item: Any) -> list[object]:
+        return list(item)
+
+    def remove(self, group: list[object], item: Any) -> None:
+        group[:] = [held for held in group if held not in item]

@@ -116,6 +116,8 @@ class Tokenize(Tokens):
     """The values of a list, in order, with their indexes from 0; of several lists a list of their values at each index,
     null behind the end of one."""
 
+    together = True
+
     def width(self) -> int:
         return 2
 

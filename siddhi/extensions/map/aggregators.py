@@ -43,12 +43,14 @@ class Collect(_Entries):
 
 @AGGREGATORS.register("merge", "map")
 class Merge(_Entries):
-    """The entries of maps; what is no map is ignored."""
+    """The entries of maps; what is no map fails."""
 
-    def add(self, group: Entries, item: object) -> None:
-        if isinstance(item, dict):
-            group.update(item)
+    def refused(self, item: object) -> str | None:
+        return None if isinstance(item, dict) else "a map was expected"
 
-    def remove(self, group: Entries, item: object) -> None:
-        for key in item if isinstance(item, dict) else ():
+    def add(self, group: Entries, item: Any) -> None:
+        group.update(item)
+
+    def remove(self, group: Entries, item: Any) -> None:
+        for key in item:
             group.pop(key, None)

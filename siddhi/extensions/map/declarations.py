@@ -10,6 +10,7 @@ from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 _MAP = value("map", OBJECT)
 _KEY = value("key", ANY - OBJECT)
+_ANY_KEY = value("key", ANY, "an object, too, such as a key that map:tokenize gives")
 _VALUE = value("value", ANY)
 _OBJECT, _BOOL = AttributeType.OBJECT, AttributeType.BOOL
 
@@ -33,6 +34,13 @@ MAP = Extension(
         _map("clear", "the map without its entries", _OBJECT, takes(_MAP)),
         _map("clone", "the same map", _OBJECT, takes(_MAP)),
         aggregator("map", "collect", "a map of all keys and values", _OBJECT, takes(_KEY, _VALUE)),
+        _map(
+            "combineByKey",
+            "a map of all keys of several maps, each with the list of its values in them",
+            _OBJECT,
+            takes(_MAP, _MAP),
+            takes(_MAP, _MAP, repeats=True),
+        ),
         _map("containsKey", "true when the map has the key", _BOOL, takes(_MAP, _KEY)),
         _map("containsValue", "true when the map has the value", _BOOL, takes(_MAP, _VALUE)),
         function(
@@ -41,13 +49,13 @@ MAP = Extension(
             "a map of keys and values",
             _OBJECT,
             takes(),
-            takes(_KEY, _VALUE),
-            takes(_KEY, _VALUE, value("key or value", ANY), repeats=True),
+            takes(_ANY_KEY, _VALUE),
+            takes(_ANY_KEY, _VALUE, value("key or value", ANY), repeats=True),
             check=_check_pairs,
         ),
         _map("createFromJSON", "a map from a JSON text", _OBJECT, takes(value("json.string", STRING))),
         _map("createFromXML", "a map from an XML text", _OBJECT, takes(value("xml.string", STRING))),
-        _map("get", "the value of a key, or a default", _OBJECT, takes(_MAP, _KEY), takes(_MAP, _KEY, _VALUE)),
+        _map("get", "the value of a key, or a default", _OBJECT, takes(_MAP, _ANY_KEY), takes(_MAP, _ANY_KEY, _VALUE)),
         _map("isEmpty", "true when the map has no entry", _BOOL, takes(_MAP)),
         _map("isMap", "true when the object is a map", _BOOL, takes(value("object", ANY))),
         _map("keys", "the list of the keys", _OBJECT, takes(_MAP)),
@@ -57,13 +65,13 @@ MAP = Extension(
             "put",
             "the map with more keys and values",
             _OBJECT,
-            takes(_MAP, _KEY, _VALUE),
-            takes(_MAP, _KEY, _VALUE, value("key or value", ANY), repeats=True),
+            takes(_MAP, _ANY_KEY, _VALUE),
+            takes(_MAP, _ANY_KEY, _VALUE, value("key or value", ANY), repeats=True),
             check=_check_put,
         ),
         _map("putAll", "the map with the entries of another", _OBJECT, takes(_MAP, value("from.map", OBJECT))),
-        _map("putIfAbsent", "the map with a value for a key that it does not have", _OBJECT, takes(_MAP, _KEY, _VALUE)),
-        _map("remove", "the map without a key", _OBJECT, takes(_MAP, _KEY)),
+        _map("putIfAbsent", "the map with a value for a key that has none", _OBJECT, takes(_MAP, _KEY, _VALUE)),
+        _map("remove", "the map without a key", _OBJECT, takes(_MAP, _ANY_KEY)),
         _map("replace", "the map with another value for a key that it has", _OBJECT, takes(_MAP, _KEY, _VALUE)),
         _map(
             "replaceAll",

@@ -22,10 +22,21 @@ def checked(value: object) -> Map:
     return value
 
 
-def _pairs(items: tuple[object, ...]) -> Map:
-    if any(isinstance(key, dict | list | set) for key in items[::2]):
+def _key(key: object) -> object:
+    """The key itself; `RowError` for one that none can be."""
+    if isinstance(key, dict | list | set):
         raise RowError("a map, list or set cannot be a key")
-    return dict(zip(items[::2], items[1::2], strict=True))
+    return key
+
+
+def _pairs(items: tuple[object, ...]) -> Map:
+    return {_key(key): item for key, item in zip(items[::2], items[1::2], strict=True)}
+
+
+def _combined(*maps: object) -> Map:
+    """All keys of the maps, each with the list of its values, null where one lacks the key."""
+    given = [checked(one) for one in maps]
+    return {key: [one.get(key) for one in given] for key in dict.fromkeys(key for one in given for key in one)}
 
 
 def _from_json(text: str) -> Map:
@@ -43,14 +54,15 @@ def _replace_all(first: Map, second: object) -> Map:
 _FUNCTIONS: dict[str, Callable[..., object]] = {
     "clear": lambda _: {},
     "clone": dict,
+    "combineByKey": _combined,
     "containsKey": lambda first, key: key in first,
     "containsValue": lambda first, item: item in first.values(),
-    "get": lambda first, key, default=None: first.get(key, default),
+    "get": lambda first, key, default=None: first.get(_key(key), default),
     "isEmpty": lambda first: not first,
     "keys": list,
     "put": lambda first, *items: first | _pairs(items),
     "putAll": lambda first, second: first | checked(second),
-    "putIfAbsent": lambda first, key, item: first if key in first else first | {key: item},
+    "putIfAbsent": lambda first, key, item: first if first.get(key) is not None else first | {key: item},
     "remove": lambda first, key: {known: item for known, item in first.items() if known != key},
     "replace": lambda first, key, item: first | {key: item} if key in first else first,
     "replaceAll": _replace_all,
@@ -71,10 +83,10 @@ row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
 class Tokenize(Tokens):
     """The entries of a map, in order; of several maps a list of their values for each key, null where it is missing."""
 
+    together = True
+
     def width(self) -> int:
         return 2
 
     def tokens(self, *arguments: Any) -> Iterator[tuple[object, ...]]:
-        maps = [checked(argument) for argument in arguments]
-        for key in dict.fromkeys(key for one in maps for key in one):
-            yield key, maps[0][key] if len(maps) == 1 else [one.get(key) for one in maps]
+        yield from (checked(arguments[0]) if len(arguments) == 1 else _combined(*arguments)).items()

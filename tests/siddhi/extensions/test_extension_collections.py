@@ -25,6 +25,15 @@ CASES: list[tuple[str, Any, Any]] = [
     ("map:put(o, 'c', 2, 'd', 3)", M, {"a": 1, "b": None, "c": 2, "d": 3}),
     ("map:putAll(o, map:create('a', 5))", M, {"a": 5, "b": None}),
     ("map:putIfAbsent(o, 'a', 5)", M, M),
+    ("map:putIfAbsent(o, 'b', 5)", M, {"a": 1, "b": 5}),
+    ("map:combineByKey(o, map:create('a', 5, 'c', 6))", M, {"a": [1, 5], "b": [None, None], "c": [None, 6]}),
+    ("map:combineByKey(o, o, list:create())", M, DROPPED),
+    ("map:get(o, map:get(map:create('k', 'a'), 'k'))", M, 1),
+    ("map:remove(o, map:get(map:create('k', 'a'), 'k'))", M, {"b": None}),
+    ("map:put(o, map:get(map:create('k', 'a'), 'k'), 2)", M, {"a": 2, "b": None}),
+    ("map:create(o, 2)", "k", {"k": 2}),
+    ("map:get(o, o)", M, DROPPED),
+    ("map:remove(map:create('a', 1), o)", M, {"a": 1}),
     ("map:remove(o, 'a')", M, {"b": None}),
     ("map:replace(o, 'z', 5)", M, M),
     ("map:replaceAll(o, map:create('a', 5, 'z', 6))", M, {"a": 5, "b": None}),
@@ -159,6 +168,24 @@ def test_keys_of_any_kind_leave_the_engine_as_texts(schema: str, key: Any, text:
     for expression in ("map:create(k, 1)", "map:put(map:create(), k, 1)", "map:collect(k, 1)"):
         assert results(expression, schema, [[key]]) == [{text: 1}], expression
     assert results("json:toString(map:create(k, 1))", schema, [[key]]) == [f'{{"{text}":1}}']
+
+
+def test_what_should_be_merged_and_cannot_be_fails() -> None:
+    run = Run("define stream In (o object); @info(name='q') from In select map:merge(o) as m insert into Out;")
+    run.send((0, [{"a": 1}]), (0, [None]), (0, [[1]]), (0, [{"b": 1}]))
+    assert run.taken() == ["+b'{\"a\":1}'", '+b\'{"a":1,"b":1}\'']
+    other = Run("define stream In (o object); @info(name='q') from In select list:merge(o) as l insert into Out;")
+    other.send((0, [[1]]), (0, [{"a": 1}]), (0, [[2]]))
+    assert other.taken() == ["+b'[1]'", "+b'[1,2]'"]
+
+
+@pytest.mark.parametrize(("call", "given"), [("map", {"a": 1, "b": 2, "c": 3}), ("list", [1, 2, 3])])
+def test_what_a_chunk_is_taken_apart_into_stays_one_chunk(call: str, given: Any) -> None:
+    run = Run(
+        f"define stream In (o object); @info(name='q') from In#{call}:tokenize(o) select count() as n insert into Out;"
+    )
+    run.send((0, [given]), (0, [given]))
+    assert run.taken() == ["+3", "+6"]
 
 
 def test_collections_are_taken_apart() -> None:
