@@ -7,7 +7,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node
+from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
 
@@ -57,6 +57,16 @@ class Filter(Operator):
     def restore(self, state: State) -> None:
         for node, part in zip(self.aggregates, state, strict=True):
             node.aggregator.restore(part)
+
+
+def with_value(batch: EventBatch, node: Node, step: Step, name: str) -> EventBatch:
+    """The rows for which `node` is not null; the others are booked in `step` as failed."""
+    evaluation = Evaluation(batch)
+    valid = broadcast(node.evaluate(evaluation), batch.size).valid
+    if valid is None or valid.all():
+        return batch
+    evaluation.fail(~valid, f"{name} is null")
+    return batch.take(np.flatnonzero(drop_failed(evaluation, step)))
 
 
 def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:

@@ -33,6 +33,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
+from siddhi.engine.filters import with_value
 from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import HeldRows
@@ -175,11 +176,14 @@ class SlidingSelection(FusedSelection):
         state[LENGTH], state[DURATION], state[TIMING] = leaving.length, leaving.duration, leaving.timing
         state[KEEPS_GROUPS] = shape.lasting or not self.holds
         self.clocked = leaving.timing == BY_CLOCK
+        self.attribute = leaving.time if leaving.timing == BY_ATTRIBUTE else None
         self.kept = bool(state[KEEPS_GROUPS])
         self._first = 0
         self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        if self.attribute is not None:
+            batch = with_value(batch, self.attribute, step, "the time of 'externalTime'")
         size, start, rows = batch.size, self.end, self.rows
         if start + size - self._first > rows.capacity:
             self._first = int(self.state[FIRST])

@@ -232,6 +232,7 @@ class TumblingSelection(FusedSelection):
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_), np.empty(writes, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        batch = self.cutter.accepted(batch, step)
         size = batch.size
         cuts = self.cutter.cut(batch, step, 0, self.opened_rows)
         cut = cuts.shape[1]

@@ -44,6 +44,10 @@ class Cutter(ABC):
     expired: bool
     notes_looks = True
 
+    def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
+        """The rows of `batch` that can be cut; others are booked as failed."""
+        return batch
+
     @abstractmethod
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
         """The cuts that `batch` and the timers of `step` make when `last` rows are in the last batch and `opened` in
@@ -103,6 +107,7 @@ class CuttingWindow(Window):
         self.lines = np.zeros(3, dtype=np.int64)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        batch = self.cutter.accepted(batch, step)
         held = len(self.store)
         begin = self.store.append(batch)
         last, opened = int(self.lines[OPENED] - self.lines[FIRST]), begin - int(self.lines[OPENED])

@@ -4,13 +4,15 @@
              in          a    b    c        d
              out         +a   +b   -a +c    -b +d
 
-There are no timers; the timestamp of an expired event is the attribute's value that drove it out.
+There are no timers, and an event without a time fails; the timestamp of an expired event is the attribute's value that
+drove it out.
 """
 
 from __future__ import annotations
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.filters import with_value
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import Step
@@ -48,6 +50,7 @@ class ExternalTimeWindow(SlidingWindow):
         self.store = RowStore({**context.columns, _TIME: AttributeType.LONG}, context.operator.pool)
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
+        batch = with_value(batch, self.time, step, "the time of 'externalTime'")
         held = len(self.store)
         start = self.store.append(with_time(batch, self.time, _TIME, self.store.pool))
         out = new_emission(held + 2 * batch.size)

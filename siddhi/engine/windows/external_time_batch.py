@@ -5,7 +5,8 @@
              out                   reset +a +b         -a -b reset +c +d
 
 A batch ends when an event at or behind its end comes, which opens the next. Ends are counted from the first event, or
-aligned to a start. Resets and expired events carry the newest attribute value as their timestamp.
+aligned to a start. An event without a time fails. Resets and expired events carry the newest attribute value as their
+timestamp.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from siddhi.engine.bits import address_of
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
+from siddhi.engine.filters import with_value
 from siddhi.engine.kernels import state_kernel
 from siddhi.engine.memory import word_at
 from siddhi.engine.operator import Step
@@ -31,6 +33,7 @@ from siddhi.language.ast import AttributeType
 _UNSET = np.iinfo(np.int64).min
 _NOBODY = -1
 """The slot of no row."""
+_TIME = "the time of 'externalTimeBatch'"
 
 _END, _NEWEST, _START = 0, 1, 2
 """Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
@@ -84,6 +87,9 @@ class ExternalTimeCutter(Cutter):
         self.lines = np.full(3, _UNSET, dtype=np.int64)
         self._cuts: Int64Array = np.empty((4, 0), dtype=np.int64)
 
+    def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, self.time, step, _TIME)
+
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
         times = _numbers(self.time, batch)
         starts = times if self.start_at is self.time else _numbers(self.start_at, batch)
@@ -133,6 +139,9 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self._times: list[int] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
+
+    def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, self.time, step, _TIME)
 
     def prepare(self, batch: EventBatch) -> None:
         evaluation = Evaluation(batch)

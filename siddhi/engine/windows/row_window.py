@@ -97,6 +97,10 @@ class RowWindow(Window):
     def end_chunk(self, out: Emission) -> None:
         """What the window does when the last event of a chunk has arrived."""
 
+    def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
+        """The rows of `batch` that can arrive; others are booked as failed."""
+        return batch
+
     def prepare(self, batch: EventBatch) -> None:
         """Called before the rows of `batch` arrive."""
 
@@ -122,6 +126,7 @@ class RowWindow(Window):
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         out = Emission()
+        batch = self.accepted(batch, step)
         slots = self.slots.add(batch)
         if batch.size:
             self.prepare(batch)

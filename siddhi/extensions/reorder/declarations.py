@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from siddhi.extensions.declaring import stream_function
 from siddhi.extensions.extension import Extension
-from siddhi.parameters import BOOL, DOUBLE, LONG, NUMERIC, TIME, attribute, constant, takes, value
+from siddhi.parameters import BOOL, DOUBLE, LONG, NUMERIC, TIME, constant, takes, value
 from siddhi.registry import Arguments, CallError
 
-_TIME = attribute("timestamp", LONG, "the attribute that events are put in order by")
+_TIME = value("timestamp", LONG, "what events are put in order by")
 _TIMEOUT = constant("timer.timeout", TIME, "how often everything held back is let out")
 _MAXIMUM = constant("max.k", TIME, "the longest that an event is held back")
 _DISCARD = constant("discard.flag", BOOL, "true: an event older than one already let out is dropped")

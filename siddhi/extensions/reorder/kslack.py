@@ -17,6 +17,8 @@ from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.filters import with_value
+from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WindowContext
@@ -59,6 +61,9 @@ class KSlack(RowWindow):
 
     def start(self, clock_ms: int) -> None:
         self.origin = clock_ms
+
+    def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, self.value, step, "what events are put in order by")
 
     def prepare(self, batch: EventBatch) -> None:
         value = self.value.evaluate(Evaluation(batch))

@@ -71,7 +71,7 @@ class Batches(KeyedWindow):
 
 @WINDOWS.register("lengthBatch", "unique")
 class UniqueLengthBatchWindow(Batches):
-    """A batch is full with its n-th key."""
+    """A batch is full with its n-th key, never with none."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
@@ -79,7 +79,7 @@ class UniqueLengthBatchWindow(Batches):
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         self.take(event)
-        if len(self.by_key) >= self.length:
+        if len(self.by_key) == self.length:
             self.flush(out)
 
 
@@ -88,6 +88,7 @@ class UniqueFirstLengthBatchWindow(UniqueLengthBatchWindow):
     """Of each key the first event stays."""
 
     first = True
+    needs_key = True
 
 
 @WINDOWS.register("timeBatch", "unique")
@@ -143,6 +144,7 @@ class UniqueFirstTimeBatchWindow(UniqueTimeBatchWindow):
     """Of each key the first event stays."""
 
     first = True
+    needs_key = True
 
 
 @WINDOWS.register("timeLengthBatch", "unique")

@@ -13,6 +13,7 @@ from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.leaves import scalar_or_none
+from siddhi.engine.filters import with_value
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
@@ -22,7 +23,7 @@ from siddhi.extensions.unique.keys import Key, keys_of
 
 class Deduplicate(Operator):
     """An event passes when none of its key passed T or less before it by the app's clock. Other rows than current
-    ones pass always."""
+    ones pass always; one with a null as its key fails."""
 
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.key, duration = (compiler.compile(argument) for argument in call.arguments)
@@ -31,6 +32,7 @@ class Deduplicate(Operator):
         self.passed: dict[Key, int] = {}
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        batch = with_value(batch, self.key, step, "the key of 'unique:deduplicate'")
         kept: list[int] = []
         keys = keys_of(batch, [self.key], self.pool)
         lines = zip(keys, batch.kinds.tolist(), batch.clocks.tolist(), strict=True)

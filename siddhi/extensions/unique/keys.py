@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.filters import with_value
+from siddhi.engine.operator import Step
 from siddhi.engine.strings import StringPool
 from siddhi.engine.windows.row_window import Arrival, RowWindow
 from siddhi.engine.windows.window import WindowContext
@@ -22,14 +24,19 @@ def keys_of(batch: EventBatch, nodes: Sequence[Node], pool: StringPool) -> list[
 class KeyedWindow(RowWindow):
     """A window that looks at the keys of events: `key` of an arrival, made of the first `parts` arguments (None: all).
 
-    `by_key` gives the slot of the one event of each key.
+    `by_key` gives the slot of the one event of each key. An event with a null as its key fails if it `needs_key`.
     """
+
+    needs_key = False
 
     def __init__(self, context: WindowContext, parts: int | None = 1) -> None:
         super().__init__(context)
         self._nodes = context.arguments()[:parts]
         self._keys: list[Key] = []
         self.by_key: dict[Key, int] = {}
+
+    def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, self._nodes[0], step, "the key") if self.needs_key else batch
 
     def prepare(self, batch: EventBatch) -> None:
         self._keys = keys_of(batch, self._nodes, self.slots.pool)

@@ -68,6 +68,8 @@ class UniqueFirstWindow(_Sliding):
 class UniqueLengthWindow(_Sliding):
     """The last n events of different keys; a new key drives the oldest event out of a full window."""
 
+    needs_key = True
+
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.length = int(str(context.constants()[1]))
@@ -88,6 +90,8 @@ class UniqueLengthWindow(_Sliding):
 class UniqueTimeWindow(_Sliding):
     """The last event of every key, until its timestamp lies T behind the clock. An event that came late sets no timer
     of its own."""
+
+    needs_key = True
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)

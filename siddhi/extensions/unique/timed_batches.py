@@ -15,6 +15,8 @@ from __future__ import annotations
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.filters import with_value
+from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import batch_end
 from siddhi.engine.windows.row_window import Arrival, Emission
@@ -40,6 +42,9 @@ class UniqueExternalTimeBatchWindow(Batches):
         self.end: int | None = None
         self.newest = 0
         self.times: list[int] = []
+
+    def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, self.time, step, "the time of 'unique:externalTimeBatch'")
 
     def prepare(self, batch: EventBatch) -> None:
         super().prepare(batch)

@@ -258,3 +258,26 @@ def test_an_aggregate_behind_and_sees_nothing_not_even_a_reset_where_the_left_si
 def test_an_event_that_leaves_a_window_at_once_is_both_ends_of_it() -> None:
     query = "from S#window.expression('last.v == first.v and sum(v) < 10') select v insert expired events into O;"
     assert answers(query, (1, 4), (2, 20), (3, 4), (4, 4), (5, 4)) == [(4,), (20,)]
+
+
+@pytest.mark.parametrize(
+    ("window", "sums"),
+    [
+        ("externalTime(t, 10)", [1, 4, 4]),
+        ("externalTimeBatch(t, 10)", [4]),
+        ("externalTimeBatch(t, 10, 0)", [4]),
+        ("externalTimeBatch(t, 10, 0, 1 min)", [4]),
+        ("unique:externalTimeBatch(v, t, 10)", [4]),
+    ],
+)
+@pytest.mark.parametrize("plain", ["", "v + 0 as w, "])
+def test_an_event_without_the_time_that_a_window_goes_by_fails(window: str, sums: list[int], plain: str) -> None:
+    text = f"define stream S (v int, t long); from S#window.{window} select {plain}sum(v) as s insert into O;"
+    runtime = AppRuntime(analyse(parse(text)))
+    rows: list[int] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.column("s").to_pylist()))
+    runtime.start(0)
+    events = pa.record_batch({"v": pa.array([1, 2, 3, 4], pa.int32()), "t": pa.array([1, None, 5, 20], pa.int64())})
+    runtime.send("S", events, 1)
+    assert rows == sums
+    assert runtime.statistics().failures["S"] == 1

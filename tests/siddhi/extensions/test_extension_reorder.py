@@ -28,6 +28,12 @@ def test_events_are_held_back_as_long_as_the_latest_came_late() -> None:
     assert run.taken() == ["+1,a", "+4,b", "+3,c", "+5,d", "+8,f"]
 
 
+def test_events_can_be_put_in_order_by_what_is_calculated_and_one_without_it_fails() -> None:
+    run = reordered("math:parseLong(v) / 10L")
+    run.send((0, [0, "10"]), (1, [1, "40"]), (2, [2, None]), (3, [3, "30"]), (4, [4, "50"]))
+    assert run.taken() == ["+0,10", "+1,40", "+3,30"]
+
+
 def test_no_event_is_held_back_longer_than_the_maximum() -> None:
     run = reordered("t, 1 hour, 2L")
     run.send((0, [10, "a"]), (1, [1, "b"]), (2, [12, "c"]), (3, [14, "d"]))

@@ -91,8 +91,8 @@ def test_events_of_a_batch_may_have_its_end_as_their_time() -> None:
 
 
 def test_the_first_of_each_key_stays_in_a_batch() -> None:
-    events = [event(0, "a", 1), event(1, "a", 2), event(2, None, 3)]
-    assert emitted("firstLengthBatch(k, 2)", events, 9, at_once=True) == [("+", 2, "a1"), ("+", 2, "None3")]
+    events = [event(0, "a", 1), event(1, "a", 2), event(2, "b", 3)]
+    assert emitted("firstLengthBatch(k, 2)", events, 9, at_once=True) == [("+", 2, "a1"), ("+", 2, "b3")]
 
 
 def test_an_event_passes_when_none_of_its_key_passed_lately() -> None:
@@ -137,3 +137,21 @@ def test_execution_plans_know_the_windows_by_their_older_names(older: str, name:
     assert (
         refused.value.problems[0].hint == f"it is called {name}; the other name belongs to execution plans (@Plan:name)"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "let_in"),
+    [
+        ("window.unique:ever(k)", [1, 2, 3]),
+        ("window.unique:lengthBatch(k, 2)", [1, 2]),
+        ("window.unique:lengthBatch(k, 0)", []),
+        ("window.unique:length(k, 5)", [1, 3]),
+        ("window.unique:time(k, 1 min)", [1, 3]),
+        ("window.unique:firstLengthBatch(k, 2)", [1, 3]),
+        ("unique:deduplicate(k, 1 min)", [1, 3]),
+    ],
+)
+def test_a_null_is_a_key_only_where_siddhi_asks_for_no_text_of_it(call: str, let_in: list[int]) -> None:
+    run = Run(f"define stream In (k string, v int); @info(name='q') from In#{call} select v insert into Out;")
+    run.send((0, ["a", 1]), (0, [None, 2]), (0, ["b", 3]))
+    assert run.taken() == [f"+{number}" for number in let_in]
