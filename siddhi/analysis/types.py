@@ -7,7 +7,9 @@ from siddhi.language.ast import AttributeType
 NUMERIC = (AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE)
 """The number types from narrow to wide."""
 
+_EQUALITIES = frozenset({"==", "!="})
 _EQUALITY_TYPES = frozenset({AttributeType.STRING, AttributeType.BOOL})
+_LONG_AND_FLOAT = {AttributeType.LONG, AttributeType.FLOAT}
 
 
 def is_number(attribute_type: AttributeType) -> bool:
@@ -24,9 +26,14 @@ def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType 
 
 
 def comparison_type(operator: str, left: AttributeType, right: AttributeType) -> AttributeType | None:
-    """The type in which `left operator right` compares; None when the two cannot be compared."""
+    """The type in which `left operator right` compares; None when the two cannot be compared.
+
+    The order of a long and a float is told in float, as in Java; whether they are equal in double.
+    """
     if is_number(left) and is_number(right):
+        if operator in _EQUALITIES and {left, right} == _LONG_AND_FLOAT:
+            return AttributeType.DOUBLE
         return arithmetic_type(left, right)
-    if operator in {"==", "!="} and left is right and left in _EQUALITY_TYPES:
+    if operator in _EQUALITIES and left is right and left in _EQUALITY_TYPES:
         return left
     return None

@@ -93,10 +93,7 @@ class ExpressionCompiler:
 
     def _comparison(self, expression: model.Comparison) -> Node:
         sign, left, right = self._sides(expression)
-        operand_type = expression.operand_type
-        if sign in ("==", "!=") and {left.type, right.type} == {AttributeType.LONG, AttributeType.FLOAT}:
-            operand_type = AttributeType.DOUBLE  # order is told in float, as in Java; equality is not
-        return ComparisonNode(sign, left, right, operand_type)
+        return ComparisonNode(sign, left, right, expression.operand_type)
 
     def _constant(self, expression: model.ConstantValue) -> Node:
         if isinstance(expression.value, str):

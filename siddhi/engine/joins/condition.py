@@ -6,6 +6,8 @@ a.symbol == b.symbol and a.price > b.price
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from siddhi.analysis import model
@@ -48,13 +50,13 @@ class JoinCondition:
         self._types: list[AttributeType] = []
         rest: list[model.TypedExpression] = []
         for part in [] if on is None else conjuncts(on):
-            sides = _sides(part)
-            if sides is None:
+            equality = _equality(part)
+            if equality is None:
                 rest.append(part)
                 continue
-            for slot, expression in enumerate(sides):
+            for slot, expression in enumerate((equality.left, equality.right)):
                 self._keys[slot].append(compiler.compile(expression))
-            self._types.append(_equality_type(sides[0].type, sides[1].type))
+            self._types.append(equality.operand_type)
         self.keyed = bool(self._types)
         text = self._types == [AttributeType.STRING]
         self.null_number: int = NULL_CODE if text else NULL_BITS
@@ -101,15 +103,15 @@ class JoinCondition:
         return combined
 
 
-def _sides(part: model.TypedExpression) -> tuple[model.TypedExpression, model.TypedExpression] | None:
-    """The left and the right side's expression of which `part` says that they are equal, None when it says anything
+def _equality(part: model.TypedExpression) -> model.Comparison | None:
+    """`part` with the left side's expression on its left when it says that two are equal, None when it says anything
     else."""
     if not isinstance(part, model.Comparison) or part.operator != "==":
         return None
     slots = [_slot_of(side) for side in (part.left, part.right)]
     if slots == [0, 1]:
-        return part.left, part.right
-    return (part.right, part.left) if slots == [1, 0] else None
+        return part
+    return replace(part, left=part.right, right=part.left) if slots == [1, 0] else None
 
 
 def _slot_of(expression: model.TypedExpression) -> int | None:
@@ -121,11 +123,3 @@ def _slot_of(expression: model.TypedExpression) -> int | None:
         elif not isinstance(part, model.ConstantValue | model.Arithmetic):
             return None
     return slots.pop() if len(slots) == 1 else None
-
-
-def _equality_type(left: AttributeType, right: AttributeType) -> AttributeType:
-    """The type in which two values are compared: the wider one, and double for a long and a float."""
-    if {left, right} == {AttributeType.LONG, AttributeType.FLOAT}:
-        return AttributeType.DOUBLE
-    order = (AttributeType.INT, AttributeType.LONG, AttributeType.FLOAT, AttributeType.DOUBLE)
-    return left if left not in order or order.index(left) >= order.index(right) else right
