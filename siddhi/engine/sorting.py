@@ -39,5 +39,15 @@ def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
         return np.where(nulls == 1, 0, places[inverse]), nulls
     if column.type is AttributeType.OBJECT:
         return np.zeros(len(column), dtype=np.int64), nulls
+    if column.type is AttributeType.FLOAT or column.type is AttributeType.DOUBLE:
+        values = _as_java_compares(values)
     _, inverse = np.unique(values, return_inverse=True)
     return np.where(nulls == 1, 0, inverse), nulls
+
+
+def _as_java_compares(numbers: AnyArray) -> Int64Array:
+    """Whole numbers in the order of Java's `Double.compareTo`: -0.0 is below 0.0, NaN above all and equal to itself."""
+    wide = np.where(np.isnan(numbers), np.nan, numbers.astype(np.float64))
+    bits = wide.view(np.int64)
+    turned: Int64Array = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    return turned

@@ -166,3 +166,17 @@ def test_nan_is_one_value_and_zeros_of_two_signs_are_two(type_: str, window: str
 )
 def test_the_event_of_a_query_over_one_stream_is_not_null(query: str) -> None:
     assert selected(f"{query} insert into O;", alone(("a", 1))) == [(False,)]
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+@pytest.mark.parametrize(("order", "places"), [("asc", [2, 5, 1, 3, 0, 4]), ("desc", [0, 3, 1, 2, 5, 4])])
+def test_minus_zero_stands_below_zero_and_nan_above_all(type_: str, order: str, places: list[int]) -> None:
+    query = f"from N select n, v order by n {order} insert into O;"
+    runtime = AppRuntime(analyse(parse(f"@app:playback define stream N (n {type_}, v int); {query}")))
+    runtime.start(0)
+    found: list[int] = []
+    runtime.add_stream_callback("O", lambda batch: found.extend(batch.column("v").to_pylist()))
+    numbers = pa.array([float("nan"), 0.0, -0.0, 1.5, None, -0.0], ARROW_TYPES[AttributeType(type_)])
+    columns = {"n": numbers, "v": pa.array(range(len(numbers)), pa.int32())}
+    runtime.send("N", pa.RecordBatch.from_pydict(columns), 1, as_chunk=True)
+    assert found == places
