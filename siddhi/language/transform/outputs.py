@@ -79,7 +79,8 @@ class OutputTransformer(TransformerBase):
 
     def event_type(self, meta: Meta, *tokens: Token) -> EventTypeText:
         types = {token.type for token in tokens}
-        kind = next((EventType(token.casefold()) for token in tokens if token.type in _KINDS), None)
+        unsaid = None if "RAW" in types else EventType.CURRENT
+        kind = next((EventType(token.casefold()) for token in tokens if token.type in _KINDS), unsaid)
         if "EVENTS" not in types:
             self._legacy(meta, "the word 'events' is missing", f"write '{' '.join(tokens)} events'")
         if "RAW" in types:

@@ -115,6 +115,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S select a return", "return-not-here", "insert into"),
         ("from (from S return) insert into O", "anonymous-stream", "insert into"),
         ("from S select a output snapshot every 1 sec insert expired events into O", "wrong-event-type", "snapshot"),
+        ("from S select a output snapshot every 1 sec insert events into O", "wrong-event-type", "current"),
         ("from e1=S[a > e2.a] -> e2=T select e2.x as x insert into O", "forward-reference", "later element"),
         ("from e1=S and e2=T[a > e1.a] select e2.x as x insert into O", "forward-reference", "left side"),
         ("from e1=S -> e2=T select a insert into O", "ambiguous-attribute", "'e1' and 'e2'"),
