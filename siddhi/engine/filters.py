@@ -8,6 +8,7 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
+from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
 
@@ -61,6 +62,8 @@ class Filter(Operator):
 
 def with_value(batch: EventBatch, node: Node, step: Step, name: str) -> EventBatch:
     """The rows for which `node` is not null; the others are booked in `step` as failed."""
+    if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # as of nearly all batches
+        return batch
     evaluation = Evaluation(batch)
     valid = broadcast(node.evaluate(evaluation), batch.size).valid
     if valid is None or valid.all():
