@@ -46,6 +46,14 @@ def build_chain(
     return [*before, *window, *after]
 
 
+def added_attributes(source: model.SourceInput) -> tuple[tuple[str, AttributeType], ...]:
+    """What stream functions before the window add: a window whose timer is due takes rows with these attributes also
+    when no row has come through the functions."""
+    known = source.schema.names()
+    outputs = [step.output for step in source.before if isinstance(step, model.HandlerCall)]
+    return tuple((name, type_) for name, type_ in outputs[-1].attributes if name not in known) if outputs else ()
+
+
 def _steps(
     steps: Sequence[model.FilterStep | model.HandlerCall],
     known: Sequence[str],

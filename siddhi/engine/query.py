@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,7 +10,8 @@ from siddhi.analysis import model
 from siddhi.analysis.reading import computes
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
-from siddhi.engine.chain import build_chain
+from siddhi.engine.chain import added_attributes, build_chain
+from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.fused.build import fused_selection
@@ -54,6 +55,7 @@ class Query(GraphNode):
         self.name = analysed.name
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
+        self._added: Mapping[str, Column] = {}
         self.partition = partition
         if partition is not None:
             partition.instances.add_listener(self.name)
@@ -101,6 +103,7 @@ class Query(GraphNode):
         source = self.analysed.input
         if isinstance(source, model.SourceInput):
             self.sources = (source_key(source),)
+            self._added = {name: Column.nulls(type_, context.pool, 0) for name, type_ in added_attributes(source)}
             self.chain = build_chain(
                 source if self.fused is None else replace(source, window=None),
                 compiler.columns if self.fused is None else self.fused.columns,
@@ -152,8 +155,10 @@ class Query(GraphNode):
             step = self.partition.instances.tell(self.name, step)
         batch = self.head.process(MergedRows(inputs, self.arrival), step) if self.head else inputs[0]
         for operator in self.chain:
-            if batch.size or _is_due(operator, step):
+            if batch.size:
                 batch = operator.process(batch, step)
+            elif _is_due(operator, step):
+                batch = operator.process(batch.with_columns({**batch.columns, **self._added}), step)
         if batch.size or (self.fused is not None and _is_due(self.fused, step)):
             batch = self.selector.process(batch, step)
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.column import Column
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import slot_column
@@ -62,10 +62,11 @@ class Side:
         return self.window is None and not self.bare
 
     def arriving(self, batch: EventBatch, step: Step) -> EventBatch:
-        """What the handlers before the window leave of `batch`."""
+        """What the handlers before the window leave of `batch`, also of none, with all that is read of it."""
         for operator in self.chain:
-            if batch.size:
-                batch = operator.process(batch, step)
+            if not batch.size:
+                return empty_batch(tuple(self.types.items()), self.pool)
+            batch = operator.process(batch, step)
         return batch
 
     def named(self, rows: EventBatch) -> EventBatch:
