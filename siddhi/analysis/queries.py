@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from siddhi.analysis.context import Context
 from siddhi.analysis.inputs import analyse_join, analyse_single, join_slots
-from siddhi.analysis.model import AnalysedQuery, Join, QueryInput, SourceInput
+from siddhi.analysis.model import (
+    AnalysedQuery,
+    AnalysedSelection,
+    AttributeValue,
+    EventReference,
+    Join,
+    QueryInput,
+    SourceInput,
+)
 from siddhi.analysis.outputs import analyse_output, mark_broken, target_name
+from siddhi.analysis.parts import parts_of
 from siddhi.analysis.patterns import analyse_state, state_slots
 from siddhi.analysis.scope import Slot
 from siddhi.analysis.selections import SelectionInput, analyse_selection
@@ -24,10 +35,28 @@ def analyse_query(context: Context, query: ast.Query, name: str, position: int) 
         mark_broken(context, query.output)
         return None
     selection, schema = selected
+    if any(isinstance(key, EventReference) for key in selection.group_by):
+        selection = _grouped_by_events(selection, source, slots)
     output = analyse_output(context, query.output, query.rate, schema)
     if output is None:
         return None
     return AnalysedQuery(name, position, source, selection, output, query.rate, syntax=query)
+
+
+def _grouped_by_events(selection: AnalysedSelection, source: QueryInput, slots: SelectionInput) -> AnalysedSelection:
+    """`selection` with whole events in `group by` told apart by their time and all that the query reads of them, as in
+    Siddhi."""
+    schemas = {slot.number: slot.schema for slot in slots.slots}
+    parts = (part for part in parts_of((source, selection)) if isinstance(part, AttributeValue))
+    read = dict.fromkeys((part.slot, part.name) for part in parts)
+    keys: list[AttributeValue | EventReference] = []
+    for key in selection.group_by:
+        keys.append(key)
+        if isinstance(key, EventReference):
+            names = (name for slot, name in read if slot == key.slot)
+            schema = schemas[key.slot]
+            keys.extend(AttributeValue(key.slot, name, schema.type_of(name), key.index) for name in names)
+    return replace(selection, group_by=tuple(keys))
 
 
 def _analyse_input(context: Context, source: ast.Input) -> QueryInput | None:

@@ -110,7 +110,7 @@ FUNCTIONS: tuple[Declaration, ...] = (
         "the event's timestamp in milliseconds",
         _gives(AttributeType.LONG),
         takes(),
-        takes(value("event", OBJECT, "an event of a pattern, such as e1 or e1[0]")),
+        takes(value("event", OBJECT, "an event of a pattern, such as e1 or e1[0], or of a join")),
         check=_check_event,
     ),
     _function("createSet", "a set of one value", _gives(AttributeType.OBJECT), takes(value("value", ANY - OBJECT))),

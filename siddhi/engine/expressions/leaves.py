@@ -76,7 +76,8 @@ class EmptySlotNode(Node):
         self.column = column
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        return Value(~evaluation.batch.columns[self.column].values)
+        present = evaluation.batch.columns[self.column]
+        return Value(~present.values if present.valid is None else ~(present.values & present.valid))
 
 
 class TimestampNode(Node):

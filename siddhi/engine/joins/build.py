@@ -16,6 +16,7 @@ from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.held import Contents, HeldAggregation, HeldRows, HeldTable
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.side import Held, Side
+from siddhi.engine.joins.whole_events import PresentRows, WholeEvents, answers, asked_of_events, refuse_in_condition
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import slot_column, source_key
 from siddhi.engine.strings import StringPool
@@ -71,20 +72,28 @@ def build_join(
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
     columns, context = parts.compiler.columns, parts.context
     types = {name: source.output.type_of(name) for name in source.output.names() if slot_column(slot, name) in columns}
+    asked = asked_of_events(slot, source, columns)
+    types |= asked
     attributes = {slot_column(slot, name): name for name in types}
     selected = tuple((output, attributes[column]) for output, column in parts.selected if column in attributes)
     keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
     if source.kind is model.SourceKind.TABLE:
         held = _held_table(slot, source, parts)
     if held is not None:
+        refuse_in_condition(parts.join.on, slot, source)
+        held = PresentRows(held, context.pool) if asked else held
         return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool)  # noqa: FBT003
     chain = build_chain(source, types, context, expired=True, selected=(), in_table=parts.environment.in_table)
     window = next((operator for operator in chain if isinstance(operator, Window)), None)
     before = [operator for operator in chain if operator is not window]
+    if asked:
+        before.insert(0, WholeEvents(asked, context.pool))
     shown = window
     if source.kind is model.SourceKind.WINDOW:
         shown = parts.environment.windows[source.source].window
     contents = _nothing(types, context.pool) if shown is None else shown.contents
+    if asked and shown is not window:
+        contents = _with_answers(contents, asked, context.pool)
     return Side(
         slot,
         source_key(source),
@@ -123,6 +132,16 @@ def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> He
     reader = AggregationReader(aggregation, join.within, join.per, parts.context, slot=1 - slot)
     parts.compiler.columns |= reader.columns
     return HeldAggregation(slot, reader, parts.condition)
+
+
+def _with_answers(shown: Contents, asked: Mapping[str, AttributeType], pool: StringPool) -> Contents:
+    """What `shown` shows, with what is `asked` of its rows as a whole."""
+
+    def contents() -> tuple[Int64Array, dict[str, Column]]:
+        stamps, columns = shown()
+        return stamps, {**columns, **answers(asked, stamps, pool)}
+
+    return contents
 
 
 def _nothing(types: Mapping[str, AttributeType], pool: StringPool) -> Contents:

@@ -1,0 +1,102 @@
+"""Joins that ask of an event whether it is there, and when it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.errors import SiddhiRuntimeError
+from siddhi.language.parser import parse
+from siddhi.testing import Case, run_case
+
+DEFINITIONS = """@app:playback
+define stream S (k string, v int);
+define stream R (k string, v int);
+define stream ToT (k string, v int);
+define stream ToW (k string, v int);
+define table T (k string, v int);
+define window W (k string, v int) length(2);
+from ToT insert into T;
+from ToW insert into W;
+"""
+
+BY_EVENT = (
+    "from S#window.length(2) as s join R#window.length(5) as r select s.v as v, count() as n group by s insert into O;"
+)
+
+
+def differences(query: str, events: list[tuple[str, int, str, int] | int], rows: list[list[Any]]) -> tuple[str, ...]:
+    """How what `query` inserts into O differs from `rows`, given events (stream, time, k, v) and moves of the clock."""
+    document = {
+        "listen": {"streams": ["O"]},
+        "events": [
+            {"advance_time": event}
+            if isinstance(event, int)
+            else {"stream": event[0], "timestamp": event[1], "data": list(event[2:])}
+            for event in events
+        ],
+        "expect": {"streams": {"O": rows}},
+    }
+    app = DEFINITIONS + query
+    return run_case(Case("join", "join", app, document)).differences
+
+
+@pytest.mark.parametrize("window", ["#window.length(3)", "#window.time(10 sec)", "#window.lengthBatch(1)"])
+def test_what_an_outer_join_does_not_find_is_null(window: str) -> None:
+    query = f"from S left outer join R{window} as r on S.k == r.k select S.v as v, r is null as lonely insert into O;"
+    events = [("S", 1, "a", 1), ("R", 2, "a", 7), ("S", 3, "a", 2), ("S", 4, "b", 3)]
+    assert differences(query, [*events], [[1, [1, True]], [3, [2, False]], [4, [3, True]]]) == ()
+
+
+@pytest.mark.parametrize(("feeder", "held"), [("ToT", "T"), ("ToW", "W")])
+def test_rows_of_tables_and_named_windows_are_there_or_not(feeder: str, held: str) -> None:
+    on = f"S.k == {held}.k and {held}.v > 5"
+    query = f"from S left outer join {held} on {on} select S.v as v having {held} is null insert into O;"
+    events = [(feeder, 1, "a", 7), (feeder, 2, "b", 5), ("S", 3, "a", 1), ("S", 4, "b", 2)]
+    assert differences(query, [*events], [[4, [2]]]) == ()
+
+
+def test_events_tell_when_they_came() -> None:
+    query = (
+        "from S#window.length(2) as s join R#window.time(1 sec) as r "
+        "on s.k == r.k and eventTimestamp(s) < eventTimestamp(r) "
+        "select eventTimestamp(s) as early, eventTimestamp(r) as late insert into O;"
+    )
+    events = [("S", 10, "a", 1), ("R", 20, "a", 1), ("S", 30, "a", 1), ("R", 40, "a", 1)]
+    assert differences(query, [*events, 5000], [[20, [10, 20]], [40, [10, 40]], [40, [30, 40]]]) == ()
+
+
+def test_a_named_window_tells_when_its_events_came() -> None:
+    query = "from S join W on S.k == W.k select eventTimestamp(W) as came, eventTimestamp(S) as met insert into O;"
+    assert differences(query, [("ToW", 10, "a", 1), ("S", 30, "a", 1)], [[30, [10, 30]]]) == ()
+
+
+def test_an_event_of_a_table_join_tells_when_it_came() -> None:
+    query = "from S as s join T on s.k == T.k select T.v as v, eventTimestamp(s) as met insert into O;"
+    assert differences(query, [("ToT", 10, "a", 4), ("S", 30, "a", 1)], [[30, [4, 30]]]) == ()
+
+
+def test_pairs_are_grouped_by_an_event() -> None:
+    events = [("S", 1, "a", 5), ("S", 2, "a", 6), ("R", 3, "a", 1), ("R", 4, "a", 1)]
+    rows = [[3, [5, 1]], [3, [6, 1]], [4, [5, 2]], [4, [6, 2]]]
+    assert differences(BY_EVENT, [*events], rows) == ()
+
+
+def test_two_events_of_one_moment_are_two_groups() -> None:
+    events = [("S", 1, "a", 5), ("S", 1, "a", 6), ("R", 3, "a", 1)]
+    assert differences(BY_EVENT, [*events], [[3, [5, 1]], [3, [6, 1]]]) == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S left outer join T on S.k == T.k select eventTimestamp(T) as t insert into O;",
+        "from S left outer join T on not (T is null) select S.v as v insert into O;",
+    ],
+)
+def test_what_rows_of_a_table_do_not_know_is_refused(query: str) -> None:
+    with pytest.raises(SiddhiRuntimeError, match="does not support"):
+        AppRuntime(analyse(parse(DEFINITIONS + query)))
