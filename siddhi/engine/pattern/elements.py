@@ -247,7 +247,7 @@ class CountedElement(Element):
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
-        for turn in _turns(candidates):
+        for turn in self._turns(candidates):
             for partial, accepted in zip(turn, self._verdicts(turn, event, passes=passes), strict=True):
                 self._settle(partial, complete, accepted=accepted)
                 if not accepted:
@@ -260,6 +260,15 @@ class CountedElement(Element):
     def _candidates(self) -> list[Partial]:
         later = slice(self.slot + 1, self.slot + 3)
         return [partial for partial in self.pending if not any(partial.slots[later])]
+
+    def _turns(self, candidates: list[Partial]) -> list[list[Partial]]:
+        """`candidates` at once, or one by one when one waits twice, or two have one list of events here, as rounds
+        that hold former events may: the event is collected at each turn."""
+        apart = len(set(map(id, candidates))) == len(candidates)
+        if apart and self.holds_former_events:
+            chains = [id(chain) for partial in candidates if (chain := partial.slots[self.slot]) is not None]
+            apart = len(set(chains)) == len(chains)
+        return [candidates] if apart else [[partial] for partial in candidates]
 
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
         for partial in candidates:
@@ -290,13 +299,6 @@ class CountedElement(Element):
             self.following.enter(partial)
         if self.rearms is not None:
             self.rearms.rearm(partial)
-
-
-def _turns(candidates: list[Partial]) -> list[list[Partial]]:
-    """`candidates` at once, or one by one when a partial match waits twice: it collects the event at each turn."""
-    if len(set(map(id, candidates))) == len(candidates):
-        return [candidates]
-    return [[partial] for partial in candidates]
 
 
 def _arrival(partial: Partial) -> tuple[bool, int]:

@@ -128,3 +128,15 @@ def test_a_partial_match_that_waits_twice_at_a_count_collects_an_event_twice() -
         Event("B", 26730, "a", 1),
     ]
     assert answers(query, events) == [(26730, (6, 7, 1)), (26730, (7, 7, 1))]
+
+
+def test_rounds_that_share_what_they_have_collected_collect_an_event_one_after_the_other() -> None:
+    query = (
+        "every not B and e1=A -> e2=A -> e3=C<2> -> e4=C within 3 sec "
+        "select e1.v as a, e2.v as b, e3[0].v as c, e3[1].v as d, e3[2].v as e, e4.v as f"
+    )
+    times = [("A", 2350), ("A", 4850), ("C", 4851), ("A", 7357), ("A", 9357), ("A", 9358), ("A", 11058)]
+    events = [Event(stream, time, "x", place) for place, (stream, time) in enumerate(times)]
+    events += [Event("C", 11513, "x", 7), Event("C", 11713, "x", 8)]
+    # A round begins anew with the list of the one before it: each of the two adds the same event to it.
+    assert answers(query, events) == [(11713, (4, 5, 2, 7, 7, 8))]
