@@ -157,9 +157,10 @@ class ExpressionAnalyser:
 
     def _is_null(self, expression: ast.IsNull) -> TypedExpression | None:
         operand = expression.operand
-        if isinstance(operand, ast.Attribute) and operand.source is None and not self._names_attribute(operand.name):
+        if isinstance(operand, ast.Attribute) and operand.source is None:  # an event comes before an attribute
             reference = ast.SourceReference(operand.name, span=operand.span)
-            if self.scope.slot_of(reference) is not None:
+            slot = self.scope.slot_of(reference)
+            if slot is not None and not (slot.hidden and self._names_attribute(operand.name)):
                 operand = reference
         if isinstance(operand, ast.SourceReference):
             event = self._event(operand)

@@ -10,6 +10,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
 from siddhi.engine.expressions.leaves import ClockNode, TimestampNode
 from siddhi.engine.functions.calls import CallNode, from_list
 from siddhi.engine.strings import StringPool
+from siddhi.language.ast import AttributeType
 
 
 @FUNCTIONS.register("currentTimeMillis")
@@ -21,7 +22,23 @@ def current_time(_: model.Call, __: tuple[Node, ...], ___: StringPool) -> Node:
 @FUNCTIONS.register("eventTimestamp")
 def event_timestamp(_: model.Call, arguments: tuple[Node, ...], __: StringPool) -> Node:
     """The timestamp of the event, or of the event that the argument names."""
-    return arguments[0] if arguments else TimestampNode()
+    return TimeOfEvent(arguments[0]) if arguments else TimestampNode()
+
+
+class TimeOfEvent(Node):
+    """The timestamp of an event that a pattern or a join names; the row fails where none stands there."""
+
+    type = AttributeType.LONG
+    can_fail = True
+
+    def __init__(self, timestamp: Node) -> None:
+        self.timestamp = timestamp
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        value = self.timestamp.evaluate(evaluation)
+        if value.valid is not None:
+            evaluation.fail(~value.valid, "there is no event of which 'eventTimestamp' could tell the time")
+        return value
 
 
 @FUNCTIONS.register("UUID")

@@ -102,3 +102,37 @@ def test_matches_leave_together_by_the_element_that_completes_them(
         [[130, [count]] for count in counts],
         [["n", "long"]],
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "out", "schema"),
+    [
+        # The name of an event comes before that of an attribute, and the other way round with a dot.
+        (
+            "from every v=A -> e2=A[v > v.v] select v is null as n, v.v as first insert into Out;",
+            [("A", 100, ["k", 1]), ("A", 110, ["k", 2])],
+            [[110, [False, 1]]],
+            [["n", "bool"], ["first", "int"]],
+        ),
+        ("from X[X is null] select a insert into Out;", [("X", 100, [1, "a"])], [], [["a", "int"]]),
+        # `#f.a` names a function, which is overlooked, where no inner stream is called so.
+        ("from X[#f.a > 0] select #f.a insert into Out;", [("X", 100, [1, "a"])], [[100, [1]]], [["a", "int"]]),
+    ],
+)
+def test_a_name_that_could_be_two_things_is_what_it_is_in_siddhi(
+    query: str, rows: list[tuple[str, int, list[Any]]], out: list[Any], schema: list[list[str]]
+) -> None:
+    check(query, rows, out, schema)
+
+
+def test_a_match_fails_that_is_asked_for_the_time_of_an_event_it_does_not_have() -> None:
+    rows = [("X", 100, [1, "a"]), ("Y", 110, [2]), ("A", 120, ["k", 3])]
+    query = "from every e1=X or e2=Y -> e3=A select eventTimestamp(e1) as t insert into Out;"
+    check(query, rows, [[120, [100]]], [["t", "long"]])
+
+
+def test_events_of_one_moment_are_grouped_by_what_the_query_reads_of_them() -> None:
+    rows = [("X", 100, [1, "a"]), ("X", 100, [2, "a"]), ("X", 100, [1, "b"]), ("Y", 110, [2]), ("Y", 120, [3])]
+    query = "from every e1=X -> every e2=Y select e1.a as a, count() as n group by e1 insert into Out;"
+    out = [[110, [1, 1]], [110, [2, 1]], [110, [1, 2]], [120, [1, 3]], [120, [2, 2]], [120, [1, 4]]]
+    check(query, rows, out, [["a", "int"], ["n", "long"]])
