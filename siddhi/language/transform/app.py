@@ -17,7 +17,7 @@ from siddhi.language.transform.inputs import InputTransformer
 from siddhi.language.transform.outputs import OutputTransformer
 
 _Statement = ast.Definition | ast.ExecutionElement
-_SKIPPED = re.compile(r"(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*")
+_SKIPPED = re.compile(r"(?:\s|--[^\r\n]*|/\*[\s\S]*?\*/)*")
 
 
 class PlanTransformer(ExpressionTransformer, DefinitionTransformer, InputTransformer, OutputTransformer):

@@ -34,6 +34,17 @@ def test_a_time_is_a_number_of_milliseconds_and_keeps_its_parts() -> None:
     assert parse_time("1 Hour 30 minutes") == ast.TimeConstant(((1, "hour"), (30, "min")), 5_400_000)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_comment_ends_with_its_line_whoever_wrote_the_file(end: str) -> None:
+    text = f"-- the input{end}define stream S (a int); -- and now{end}from S insert into O"
+    assert len(parse(text).elements) == 1
+
+
+def test_numbers_have_the_digits_of_ascii_only() -> None:
+    with pytest.raises(SiddhiParseError):
+        parse_expression("\N{ARABIC-INDIC DIGIT THREE}")
+
+
 def test_spans_point_at_the_text_of_each_node() -> None:
     text = "-- a comment\nfrom S[price >\n 5] select sum(price) as total insert into Out"
     query = parse_query(text)
