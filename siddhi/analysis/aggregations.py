@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from siddhi.analysis.annotations import find_only
 from siddhi.analysis.context import Context
 from siddhi.analysis.durations import DURATIONS
 from siddhi.analysis.inputs import analyse_chain
@@ -39,6 +40,7 @@ def analyse_aggregation(context: Context, definition: ast.AggregationDefinition)
         context, definition.selection, SelectionInput((slot,), several=False), definition.id, definition.span
     )
     _check_durations(context, definition)
+    _check_key(context, definition)
     by = _event_time(context, definition, slot)
     durations = _all_durations(definition)
     retention = analyse_retention(definition.annotations, durations, context.problems, playback=context.playback)
@@ -83,6 +85,14 @@ def _check_durations(context: Context, definition: ast.AggregationDefinition) ->
             hint = f"write {definition.durations[1]}...{definition.durations[0]}"
             message = "a range of durations goes from the finest to the coarsest"
             context.problems.add("wrong-durations", message, definition.span, hint)
+
+
+def _check_key(context: Context, definition: ast.AggregationDefinition) -> None:
+    """Buckets are known by their start and groups; nobody may choose another key."""
+    key = find_only(definition.annotations, "PrimaryKey", context.problems)
+    if key is not None and any(element.key is None for element in key.elements):
+        hint = "leave it out: the start of a bucket and its groups are the key"
+        context.problems.add("key-not-here", "an aggregation has a key of its own", key.span, hint)
 
 
 def _all_durations(definition: ast.AggregationDefinition) -> tuple[str, ...]:

@@ -176,6 +176,7 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
         ("define aggregation B from S select sum(a + 1) as d aggregate every sec", "not-incremental"),
         ("define aggregation B from S select sum(a) as d aggregate by a every sec", "wrong-time"),
         ("define aggregation B from S select sum(a) as d aggregate every day...sec", "wrong-durations"),
+        ("@PrimaryKey('b') define aggregation B from S select b, sum(a) as d aggregate every sec", "key-not-here"),
     ],
 )
 def test_each_wrong_definition_has_its_code(definition: str, code: str) -> None:
