@@ -78,17 +78,18 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """The typed arguments of a call; `*` stands for all attributes of the (first) input."""
-        if call.star:
-            own = [slot for slot in self.scope.slots if slot.number == self.scope.own] or self.scope.slots[:1]
-            return tuple(
-                AttributeValue(slot.number, name, attribute_type)
-                for slot in own
-                for name, attribute_type in slot.schema.attributes
-            )
-        typed = [self._argument(argument) for argument in call.arguments]
+        """The typed arguments of a call; `*` stands for all attributes of the own input, or of all inputs."""
+        typed = self._all_attributes(call) if call.star else [self._argument(argument) for argument in call.arguments]
         found = tuple(argument for argument in typed if argument is not None)
         return found if len(found) == len(typed) else None
+
+    def _all_attributes(self, call: ast.FunctionCall) -> list[TypedExpression | None]:
+        own = [slot for slot in self.scope.slots if slot.number == self.scope.own]
+        if own:
+            attributes = own[0].schema.attributes
+            return [AttributeValue(own[0].number, name, attribute_type) for name, attribute_type in attributes]
+        names = [name for slot in self.scope.slots for name in slot.schema.names()]
+        return [self.scope.resolve(ast.Attribute(name, span=call.span), self._problems) for name in names]
 
     def _argument(self, argument: ast.Expression | ast.SourceReference) -> TypedExpression | None:
         if isinstance(argument, ast.Attribute) and argument.source is None and not self._names_attribute(argument.name):
@@ -157,16 +158,23 @@ class ExpressionAnalyser:
 
     def _is_null(self, expression: ast.IsNull) -> TypedExpression | None:
         operand = expression.operand
-        if isinstance(operand, ast.Attribute) and operand.source is None:  # an event comes before an attribute
+        if isinstance(operand, ast.Attribute) and operand.source is None:
+            # As in Siddhi an input comes before an attribute of the same name, unless it comes later in the text.
             reference = ast.SourceReference(operand.name, span=operand.span)
             slot = self.scope.slot_of(reference)
             if slot is not None and not (slot.hidden and self._names_attribute(operand.name)):
                 operand = reference
+        elif isinstance(operand, ast.SourceReference) and self._means_attribute(operand):
+            operand = ast.Attribute(operand.name, span=operand.span)
         if isinstance(operand, ast.SourceReference):
             event = self._event(operand)
             return IsEmptySlot(event.slot, event.index) if event is not None else None
         typed = self.analyse(operand)
         return IsNullValue(typed) if typed is not None else None
+
+    def _means_attribute(self, reference: ast.SourceReference) -> bool:
+        """Whether the name in `name[1]` or `!name`, which no input has, means an attribute, as Siddhi reads it."""
+        return not reference.inner and self.scope.slot_of(reference) is None and self._names_attribute(reference.name)
 
     def _in_table(self, expression: ast.In) -> TypedExpression | None:
         table = self._symbols.tables.get(expression.table)
