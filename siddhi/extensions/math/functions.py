@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def _signum(values: AnyArray) -> AnyArray:
     return number_as(np.sign(values), AttributeType.INT)
 
 
-for _name, _compute in {
+_OF_DOUBLES: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "acos": np.arccos,
     "asin": np.arcsin,
@@ -83,7 +84,8 @@ for _name, _compute in {
     "tanh": np.tanh,
     "toDegrees": np.degrees,
     "toRadians": np.radians,
-}.items():
+}
+for _name, _compute in _OF_DOUBLES.items():
     column_function("math", _name, _compute)
 column_function("math", "getExponent", _exponent)
 column_function("math", "round", _round, operand=None)
