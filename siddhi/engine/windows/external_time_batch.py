@@ -17,7 +17,6 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.bits import address_of
-from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
 from siddhi.engine.filters import with_value
@@ -28,7 +27,6 @@ from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow, batch_end
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
-from siddhi.language.ast import AttributeType
 
 _UNSET = np.iinfo(np.int64).min
 _NOBODY = -1
@@ -116,7 +114,8 @@ class TimedExternalTimeBatchWindow(RowWindow):
 
     Events that come for it later make it go out again, whole: what was sent expires and comes once more, with the new
     events behind. For the reset stands in the first event since the last batch that went out anew; one that goes out
-    again leaves it to the batch behind.
+    again leaves it to the batch behind. `replaced` is the attribute that gets the end of the batch which its event
+    entered, and keeps it when that expires.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -138,7 +137,6 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self.due = 0
         self._times: list[int] = []
         self._starts: list[int] = []
-        self._ends: list[int] = []
 
     def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
         return with_value(batch, self.time, step, _TIME)
@@ -166,6 +164,8 @@ class TimedExternalTimeBatchWindow(RowWindow):
                 self._flush(out)
             self.end = int(batch_end.py_func(self.newest, self.start_time, self.duration))
             self._wait(event.clock)
+        if self.replaced is not None:
+            self.slots.put(self.replaced, event.slot, self.end)
         self.opened.append((event.slot, event.timestamp))
         if self.standing == _NOBODY:
             self.standing = event.slot
@@ -214,16 +214,6 @@ class TimedExternalTimeBatchWindow(RowWindow):
         self.opened = []
         for slot, timestamp in self.sent:
             out.current(slot, timestamp)
-        self._ends.extend([self.end] * (len(out.slots) - len(self._ends)))
-
-    def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        self._ends = []
-        result = super().process(batch, step)
-        if self.replaced is None or self.replaced not in result.columns:
-            return result
-        ends = self._ends + [self.end] * (result.size - len(self._ends))
-        column = Column(AttributeType.LONG, self.slots.pool, values=np.array(ends, dtype=np.int64))
-        return result.with_columns({**result.columns, self.replaced: column})
 
     def held(self) -> list[int]:
         return [slot for slot, _ in self.sent]

@@ -281,3 +281,9 @@ def test_an_event_without_the_time_that_a_window_goes_by_fails(window: str, sums
     runtime.send("S", events, 1)
     assert rows == sums
     assert runtime.statistics().failures["S"] == 1
+
+
+def test_an_event_keeps_the_end_of_its_batch_as_its_time_when_the_next_batch_goes_out() -> None:
+    timed = "from S select v, eventTimestamp() as t insert into M;"
+    query = "from M#window.externalTimeBatch(t, 10, 0, 1 min, true) select v, t insert all events into O;"
+    assert answers(timed + query, (1, 1), (12, 2), (25, 3)) == [(1, 10), (1, 10), (2, 20)]
