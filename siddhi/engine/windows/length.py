@@ -26,7 +26,7 @@ def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type
         chunk = chunks[row] if len(chunks) > 0 else row
         if length <= 0:
             count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunk)
-            count = emit(out, count, new, EXPIRED, clocks[row], orders[row], clocks[row], chunk)
+            count = emit(out, count, new, EXPIRED, timestamps[row], orders[row], clocks[row], chunk)
             count = emit(out, count, new, RESET, clocks[row], orders[row], clocks[row], chunk)
             first = new + 1
             continue
@@ -39,7 +39,7 @@ def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type
 
 @WINDOWS.register("length")
 class LengthWindow(SlidingWindow):
-    """A length below 1 holds nothing: each event comes and goes in one chunk."""
+    """A length below 1 holds nothing: each event comes and goes in one chunk, with its own timestamp."""
 
     def __init__(self, context: WindowContext) -> None:
         (self.length,) = context.constants()

@@ -287,3 +287,8 @@ def test_an_event_keeps_the_end_of_its_batch_as_its_time_when_the_next_batch_goe
     timed = "from S select v, eventTimestamp() as t insert into M;"
     query = "from M#window.externalTimeBatch(t, 10, 0, 1 min, true) select v, t insert all events into O;"
     assert answers(timed + query, (1, 1), (12, 2), (25, 3)) == [(1, 10), (1, 10), (2, 20)]
+
+
+def test_an_event_that_leaves_an_empty_window_at_once_leaves_with_its_own_timestamp() -> None:
+    query = "from S#window.length(0) select v, eventTimestamp() as t insert expired events into O;"
+    assert answers(query, (20, 1), (5, 2)) == [(1, 20), (2, 5)]
