@@ -19,6 +19,7 @@ from siddhi.analysis import model
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.walk import has_aggregate
 from siddhi.analysis.windows import analyse_window_condition
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.aggregation import AggregateNode
@@ -233,7 +234,8 @@ class ExpressionBatchWindow(ExpressionWindowBase):
     batch.
 
     Aggregates in the expression start anew with that event either way, as in Siddhi. Streaming lets events pass at
-    once and only their expiry is a batch.
+    once and only their expiry is a batch. Events that were seen while they waited go out with their own timestamps and
+    never expire, as in Siddhi.
     """
 
     def __init__(self, context: WindowContext) -> None:
@@ -242,6 +244,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         self.including = options[0] if options else None
         self.streaming = len(options) > 1 and bool(scalar_or_none(options[1]))
         self.last: list[int] = []
+        self.seen = 0
         self._due: list[tuple[int, int]] = []
 
     def take(self, event: Arrival, out: Emission) -> None:
@@ -300,13 +303,17 @@ class ExpressionBatchWindow(ExpressionWindowBase):
     def _let_out(self, batch: list[int], trigger: int, timestamp: int, out: Emission) -> None:
         """The last batch expires and `batch` takes its place.
 
-        Events of a batch get the clock as timestamp, but for the one that ends it. There is no reset: what expires is
-        subtracted.
+        Events of a batch get the clock as timestamp, but for those that were seen and the one that ends it. There is no
+        reset: what expires is subtracted.
         """
         self._expire(self.last, out)
-        for slot in batch:
+        seen, self.last = batch[: self.seen], batch[self.seen :]
+        self.seen = 0
+        for slot in seen:
+            out.current(slot, int(self.slots.timestamps[slot]))
+            self.release(slot)
+        for slot in self.last:
             out.current(slot, timestamp if slot == trigger else out.clock)
-        self.last = batch
 
     def _expire(self, slots: list[int], out: Emission) -> None:
         for slot in slots:
@@ -314,7 +321,7 @@ class ExpressionBatchWindow(ExpressionWindowBase):
             self.release(slot)
 
     def changed(self, out: Emission) -> None:
-        held, self.queue = self.queue, []
+        held, self.queue, self.seen = self.queue, [], 0
         for slot in held:
             timestamp = int(self.slots.timestamps[slot])
             if self.streaming:
@@ -335,8 +342,13 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         """A look into a streaming window finds nothing, as in Siddhi."""
         return [] if self.streaming else super().held()
 
+    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+        shown = super().contents()
+        self.seen = len(shown[0])
+        return shown
+
     def more_state(self) -> State:
-        return self.last
+        return [self.last, self.seen]
 
     def restore_more(self, state: State) -> None:
-        self.last = state
+        self.last, self.seen = state

@@ -292,3 +292,20 @@ def test_an_event_keeps_the_end_of_its_batch_as_its_time_when_the_next_batch_goe
 def test_an_event_that_leaves_an_empty_window_at_once_leaves_with_its_own_timestamp() -> None:
     query = "from S#window.length(0) select v, eventTimestamp() as t insert expired events into O;"
     assert answers(query, (20, 1), (5, 2)) == [(1, 20), (2, 5)]
+
+
+def test_waiting_events_that_were_seen_go_out_with_their_own_timestamps_and_never_expire() -> None:
+    text = """
+        @app:playback define stream S (v int); define stream L (n int);
+        define window W (v int) expressionBatch('count() <= 2');
+        from S insert into W; from L join W select v insert into Seen;
+        from W select v, eventTimestamp() as t insert all events into O;
+    """
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    rows: list[tuple[int, int]] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend((row["v"], row["t"]) for row in batch.to_pylist()))
+    for time, stream in enumerate("SLSSSS", 1):
+        name = "v" if stream == "S" else "n"
+        runtime.send(stream, pa.record_batch({TIMESTAMP: [time], name: pa.array([time], pa.int32())}))
+    assert rows == [(1, 1), (3, 4), (3, 6), (4, 6), (5, 6)]
