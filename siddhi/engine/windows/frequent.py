@@ -9,6 +9,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
@@ -38,7 +39,7 @@ class _KeyedWindow(RowWindow):
         evaluation = Evaluation(batch)
         columns = [
             [
-                java_text(item, node.type) or "null"
+                "null" if (text := java_text(item, node.type)) is None else text
                 for item in to_column(node.evaluate(evaluation), node.type, self.slots.pool, batch.size).to_list()
             ]
             for node in self.key_nodes
@@ -54,7 +55,14 @@ class _KeyedWindow(RowWindow):
         return old is not None
 
     def held(self) -> list[int]:
-        return list(self.newest.values())
+        return [self.newest[key] for key in hash_map_order(self.newest)]
+
+    def let_go(self, gone: list[str], among: int, out: Emission) -> None:
+        """The keys `gone`, of `among` that were counted, expire together, in the order of a Java hash map."""
+        for key in hash_map_order(gone, among) if len(gone) > 1 else gone:
+            slot = self.newest.pop(key)
+            out.expired(slot)
+            self.release(slot)
 
 
 @WINDOWS.register("frequent")
@@ -74,13 +82,9 @@ class FrequentWindow(_KeyedWindow):
             out.current(event.slot, event.timestamp)
             return
         if len(self.newest) > self.length:
-            for known in list(self.counts):
-                self.counts[known] -= 1
-                if self.counts[known] == 0:
-                    del self.counts[known]
-                    slot = self.newest.pop(known)
-                    out.expired(slot)
-                    self.release(slot)
+            lowered = {known: count - 1 for known, count in self.counts.items()}
+            self.counts = {known: count for known, count in lowered.items() if count}
+            self.let_go([known for known, count in lowered.items() if not count], len(lowered), out)
             if len(self.newest) > self.length:
                 self.release(self.newest.pop(key))
                 return
@@ -125,12 +129,11 @@ class LossyFrequentWindow(_KeyedWindow):
         if self.counts[key][0] >= (self.support - self.error) * self.total:
             out.current(event.slot, event.timestamp)
         if self.total % self.width == 0:
-            for known, (count, bucket) in list(self.counts.items()):
-                if count + bucket <= self.bucket:
-                    del self.counts[known]
-                    slot = self.newest.pop(known)
-                    out.expired(slot)
-                    self.release(slot)
+            counted = len(self.counts)
+            gone = [known for known, (count, bucket) in self.counts.items() if count + bucket <= self.bucket]
+            for known in gone:
+                del self.counts[known]
+            self.let_go(gone, counted, out)
 
     def own_state(self) -> State:
         counts = [self.counts[key] for key in self.newest]

@@ -309,3 +309,16 @@ def test_waiting_events_that_were_seen_go_out_with_their_own_timestamps_and_neve
         name = "v" if stream == "S" else "n"
         runtime.send(stream, pa.record_batch({TIMESTAMP: [time], name: pa.array([time], pa.int32())}))
     assert rows == [(1, 1), (3, 4), (3, 6), (4, 6), (5, 6)]
+
+
+def test_keys_that_leave_a_frequency_window_together_leave_in_the_order_of_a_hash_map() -> None:
+    keys = "from S select ifThenElse(v == 1, 'z', ifThenElse(v == 2, 'x', 'y')) as k, v insert into K;"
+    query = "from K#window.frequent(2, k) select v insert all events into O;"
+    assert answers(keys + query, (1, 1), (2, 2), (3, 3)) == [(1,), (2,), (2,), (1,), (3,)]
+
+
+def test_an_empty_text_and_a_null_are_two_keys_of_a_frequency_window() -> None:
+    keys = "from S select ifThenElse(v == 1, '', convert(v / 0, 'string')) as k, v insert into K;"
+    query = "from K#window.frequent(2, k) select v insert all events into O;"
+    assert answers(keys + query, (1, 1), (2, 2), (3, 3)) == [(1,), (2,), (3,)]
+    assert answers(keys + query.replace("frequent(2", "frequent(1"), (1, 1), (2, 2), (3, 3)) == [(1,), (1,), (2,), (3,)]
