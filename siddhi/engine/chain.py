@@ -22,10 +22,12 @@ def build_chain(
     expired: bool,
     selected: tuple[str, ...],
     in_table: MembershipTest | None = None,
+    shows_expired: bool = True,
 ) -> list[Operator]:
     """The operators of `source`, first to last, when the attributes `needed` are read behind them.
 
-    `expired` says whether expired rows are asked for, `selected` which attributes the query selects as they are.
+    `expired` says whether expired rows are asked for, or looked for if not `shows_expired`, `selected` which attributes
+    the query selects as they are.
     """
     wanted = dict(needed)
     before_window = source.schema.names()
@@ -36,7 +38,7 @@ def build_chain(
     if source.window is not None:
         compiler = ExpressionCompiler(context, in_table=in_table)
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
-        window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected)
+        window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected, shows_expired)
         if context.partitioned:
             window.append(PerInstance(lambda: make(window_context), context.instance_ranks))
         else:

@@ -9,6 +9,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
+from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import ACCEPTED
@@ -35,8 +36,11 @@ class NamedWindow(Node):
         call = analysed.window
         columns = dict(analysed.schema.attributes)
         make = WINDOWS.find(call.namespace, call.name, call.syntax)
-        self.window = make(WindowContext(call, context, columns, True, compiler, tuple(columns)))  # noqa: FBT003
         self.kinds = ACCEPTED[analysed.output]
+        shows_expired = EXPIRED in self.kinds
+        self.window = make(
+            WindowContext(call, context, columns, True, compiler, tuple(columns), shows_expired)  # noqa: FBT003
+        )
         self.parts = (self.window,)
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:

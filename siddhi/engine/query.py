@@ -128,9 +128,18 @@ class Query(GraphNode):
         plain, selector = replace(context, partitioned=False), self.selector
         outputs = selector.hand_over_names() if isinstance(selector, Selector) else None
         only_current = self._looks_at_current_only(compiler)
+        shows_expired = self.analysed.output.events is not EventType.CURRENT
 
         def make() -> MergingOperator:
-            return build_join(join, compiler, plain, environment, only_current=only_current, outputs=outputs)
+            return build_join(
+                join,
+                compiler,
+                plain,
+                environment,
+                only_current=only_current,
+                shows_expired=shows_expired,
+                outputs=outputs,
+            )
 
         return HeadPerInstance(make, context.instance_ranks) if context.partitioned else make()
 

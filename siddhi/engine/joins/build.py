@@ -42,6 +42,7 @@ class _Parts:
     environment: Environment
     condition: JoinCondition
     selected: tuple[tuple[str, str], ...]
+    shows_expired: bool
 
 
 def build_join(
@@ -51,14 +52,16 @@ def build_join(
     environment: Environment,
     *,
     only_current: bool,
+    shows_expired: bool,
     outputs: tuple[tuple[str, str], ...] | None = None,
 ) -> JoinOperator:
     """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
-    nor anything behind it looks at expired events or resets. `outputs` are the columns that come out, each as (name,
-    column), None: all that the selection reads, as they are called."""
+    nor anything behind it looks at expired events or resets, `shows_expired` that the query lets expired events out.
+    `outputs` are the columns that come out, each as (name, column), None: all that the selection reads, as they are
+    called."""
     selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
     condition = JoinCondition(join.on, compiler)
-    parts = _Parts(join, compiler, context, environment, condition, selected)
+    parts = _Parts(join, compiler, context, environment, condition, selected, shows_expired)
     held = {
         slot: _held_aggregation(slot, source, parts)
         for slot, source in enumerate((join.left, join.right))
@@ -83,7 +86,10 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         refuse_in_condition(parts.join.on, slot, source)
         held = PresentRows(held, context.pool) if asked else held
         return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool)  # noqa: FBT003
-    chain = build_chain(source, types, context, expired=True, selected=(), in_table=parts.environment.in_table)
+    in_table, shows_expired = parts.environment.in_table, parts.shows_expired
+    chain = build_chain(
+        source, types, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
+    )
     window = next((operator for operator in chain if isinstance(operator, Window)), None)
     before = [operator for operator in chain if operator is not window]
     if asked:
@@ -106,6 +112,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         keeps_unmatched,
         context.pool,
         bare=shown is None,
+        hides_expired=window is not None and window.expires_if_wanted and not shows_expired,
     )
 
 

@@ -90,7 +90,7 @@ class JoinOperator(MergingOperator):
     def _meet_quiet(self, side: Side, other: Side, batch: EventBatch, step: Step) -> EventBatch:
         rows = side.arriving(batch, step) if side.chain else batch
         if side.window is not None and (rows.size or side.is_due(step.final_clock)):
-            rows = side.window.process(rows, step)
+            rows = side.let_out(rows, step)
         if not side.triggers or not rows.size:
             return self._nothing
         met = meet_held(side, other, rows, step, only_current=self._only_current)
@@ -124,14 +124,14 @@ class JoinOperator(MergingOperator):
             now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
             for side in self.sides:
                 if side.window is not None and side.is_due(due):
-                    self._meet(side, side.window.process(self._empty[side.slot], now), at, step, out)
+                    self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
 
     def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> None:
         rows = side.arriving(batch.at_order(1), now)
         for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
             step.failures.add(np.full(len(orders), order), message)
-        if rows.size and side.window is not None:
-            rows = side.window.process(rows, now)
+        if rows.size:
+            rows = side.let_out(rows, now)
         self._meet(side, rows, order, step, out)
 
     def _meet(self, side: Side, rows: EventBatch, order: int, step: Step, out: list[EventBatch]) -> None:

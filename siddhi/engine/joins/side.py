@@ -11,6 +11,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.column import Column
+from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import slot_column
 from siddhi.engine.strings import NULL_CODE, StringPool
@@ -40,8 +41,9 @@ class Side:
 
     `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
     that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
-    which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls.
-    `held` is what the other side's events meet.
+    which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
+    `hides_expired` that the window holds its last batch only for the other side. `held` is what the other side's events
+    meet.
     """
 
     slot: int
@@ -55,6 +57,7 @@ class Side:
     keeps_unmatched: bool
     pool: StringPool
     bare: bool = False
+    hides_expired: bool = False
 
     @property
     def is_quiet(self) -> bool:
@@ -68,6 +71,15 @@ class Side:
                 return empty_batch(tuple(self.types.items()), self.pool)
             batch = operator.process(batch, step)
         return batch
+
+    def let_out(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What the window lets out when `batch` arrives; `batch` where there is none."""
+        if self.window is None:
+            return batch
+        rows = self.window.process(batch, step)
+        if not self.hides_expired or rows.only_current:
+            return rows
+        return rows.take((rows.kinds != EXPIRED).nonzero()[0])
 
     def named(self, rows: EventBatch) -> EventBatch:
         """Rows of this side with their columns called by slot."""

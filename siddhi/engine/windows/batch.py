@@ -14,11 +14,14 @@ class BatchWindow(RowWindow):
     """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
 
     A reset stands in front of the events of every batch but the very first; the first event of the batch before stands
-    in for it.
+    in for it. Where nobody wants expired events nothing is held for others to see, as in Siddhi.
     """
+
+    expires_if_wanted = True
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
+        self.shown = context.shows_expired
         (self.length,) = [int(str(length)) for length in context.constants()] or [0]
         self.last: list[int] = []
         self.looked = False
@@ -52,7 +55,7 @@ class BatchWindow(RowWindow):
         self.opened = []
 
     def held(self) -> list[int]:
-        return self.last
+        return self.last if self.shown else []
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
         self.looked = bool(self.last)

@@ -101,6 +101,8 @@ def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ig
 class CuttingWindow(Window):
     """Lets each batch out whole at its end; the batch before expires with it."""
 
+    expires_if_wanted = True
+
     def __init__(self, context: WindowContext, cutter: Cutter) -> None:
         self.cutter = cutter
         self.store = RowStore(context.columns, context.operator.pool)

@@ -118,6 +118,8 @@ class TimedExternalTimeBatchWindow(RowWindow):
     entered, and keeps it when that expires.
     """
 
+    expires_if_wanted = True
+
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.time, duration, self.start_at, timeout, *replaced = context.arguments()

@@ -30,7 +30,8 @@ class WindowContext:
 
     `columns` are the attributes that its readers need, with their types; `expired` says whether somebody wants to see
     expired events or look into the window, without which batch windows need not keep their last batch. `selected`
-    names the attributes that the query selects as they are.
+    names the attributes that the query selects as they are, `shows_expired` says that expired events are seen, rather
+    than only looked for.
     """
 
     call: model.HandlerCall
@@ -39,6 +40,7 @@ class WindowContext:
     expired: bool
     compiler: ExpressionCompiler
     selected: tuple[str, ...]
+    shows_expired: bool = True
 
     def arguments(self) -> tuple[Node, ...]:
         """The nodes of the arguments."""
@@ -53,9 +55,11 @@ class Window(Operator):
     """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
     time of expiry (see `note_look`).
 
-    What a window holds lies in `store`; `contents` shows it to joins and on-demand queries.
+    What a window holds lies in `store`; `contents` shows it to joins and on-demand queries. `expires_if_wanted` marks
+    those whose expired events nobody takes back where nobody wants to see them.
     """
 
+    expires_if_wanted = False
     store: RowStore
 
     def visible(self) -> Int64Array:

@@ -1,0 +1,45 @@
+"""Batches in joins where nobody asks for expired events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.column_names import TIMESTAMP
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+
+def answers(query: str, *events: tuple[str, int, int]) -> list[tuple[Any, ...]]:
+    """What `query` inserts into O, given events (stream, timestamp, v), each a chunk of its own."""
+    text = f"@app:playback define stream L (v int); define stream R (v int); {query}"
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    rows: list[dict[str, Any]] = []
+    runtime.add_stream_callback("O", lambda batch: rows.extend(batch.to_pylist()))
+    for stream, time, value in events:
+        runtime.send(stream, pa.record_batch({TIMESTAMP: [time], "v": pa.array([value], pa.int32())}))
+    return [tuple(value for name, value in row.items() if not name.startswith("_")) for row in rows]
+
+
+@pytest.mark.parametrize(("events", "found"), [("", []), ("all events", [(1, 2), (1, 2)])])
+def test_a_chunk_is_held_for_the_other_side_when_it_is_to_expire(events: str, found: list[tuple[int, int]]) -> None:
+    query = f"from L join R#window.batch() select L.v as l, R.v as r insert {events} into O;"
+    assert answers(query, ("R", 1, 2), ("L", 2, 1)) == found
+
+
+@pytest.mark.parametrize(("events", "found"), [("current events", []), ("all events", [(1, 2)])])
+def test_a_named_window_of_chunks_shows_them_when_they_are_to_expire(events: str, found: list[tuple[int, int]]) -> None:
+    window = f"define window W (v int) batch() output {events}; from R insert into W;"
+    query = "from L join W select L.v as l, W.v as r insert into O;"
+    assert answers(f"{window} {query}", ("R", 1, 2), ("L", 2, 1)) == found
+
+
+def test_a_batch_that_nobody_wants_to_see_expire_stays_in_sums_until_the_next() -> None:
+    query = """
+        from L#window.timeBatch(10) full outer join R#window.length(1) on L.v == R.v select count() as n insert into O;
+    """
+    assert answers(query, ("L", 1, 5), ("L", 2, 6), ("R", 25, 7), ("L", 31, 8)) == [(1,), (2,), (3,)]
