@@ -164,8 +164,8 @@ class _ChainBuilder:
 
 def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
     """Two sources joined; the left one is slot 0, the right one slot 1."""
-    left = analyse_chain(context, join.left, 0)
-    right = analyse_chain(context, join.right, 1)
+    left = _without_needless_filters(analyse_chain(context, join.left, 0))
+    right = _without_needless_filters(analyse_chain(context, join.right, 1))
     if left is None or right is None:
         return None
     streaming = (left.kind in _STREAMING, right.kind in _STREAMING)
@@ -183,6 +183,13 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
     read = next((side.source for side in (left, right) if side.kind is SourceKind.AGGREGATION), None)
     period = analyse_period(context, join, scope, read)
     return Join(left, right, join.kind, on, triggers, period.within, period.per)
+
+
+def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
+    """The side of a join: Siddhi takes filters on what holds rows of its own, and lets all of these take part."""
+    if side is None or side.kind in _STREAMING - {SourceKind.WINDOW}:
+        return side
+    return replace(side, before=tuple(step for step in side.before if not isinstance(step, FilterStep)))
 
 
 def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:

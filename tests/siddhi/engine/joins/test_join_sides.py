@@ -1,4 +1,4 @@
-"""Batches in joins where nobody asks for expired events."""
+"""What the sides of joins hold and let out where an answer is easily lost."""
 
 from __future__ import annotations
 
@@ -43,3 +43,9 @@ def test_a_batch_that_nobody_wants_to_see_expire_stays_in_sums_until_the_next() 
         from L#window.timeBatch(10) full outer join R#window.length(1) on L.v == R.v select count() as n insert into O;
     """
     assert answers(query, ("L", 1, 5), ("L", 2, 6), ("R", 25, 7), ("L", 31, 8)) == [(1,), (2,), (3,)]
+
+
+def test_filters_on_a_named_window_in_a_join_are_not_looked_at() -> None:
+    window = "define window W (v int) length(5); from R insert into W;"
+    query = "from L#window.length(5) join W[v > 4] as w select L.v as l, w.v as r insert into O;"
+    assert answers(f"{window} {query}", ("R", 1, 2), ("L", 2, 1), ("R", 3, 3)) == [(1, 2), (1, 3)]
