@@ -9,8 +9,12 @@ tells.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Graph:
             for stream in dict.fromkeys(place.outputs):
                 self.producers[stream].append(node)
         self._columnar: dict[frozenset[str], bool] = {}
+        self._input_ranks: dict[int, dict[str, int]] = {}
+        self._producer_ranks: dict[str, dict[int, int]] = {}
         self.order = self._topological()
         self.acyclic = len(self.order) == len(places)
 
@@ -122,12 +128,16 @@ class Graph:
     def _meets_badly(self, walk: _Walk) -> bool:
         """True when branches of the walk meet and their rows cannot simply be merged by cause and place."""
         visited = {node for node, _ in walk.visits}
-        for producers in walk.deliveries.values():
+        for stream, producers in walk.deliveries.items():
             if len(producers) > 1 and any(self._unordered(walk, producer) for producer in producers):
+                return True
+            if not _rise(self.producer_ranks(stream), _once(producers)):
                 return True
         for node in visited:
             streams = [stream for stream in dict.fromkeys(self.places[node].inputs) if (node, stream) in walk.visits]
             if len(streams) > 1:
+                if not _rise(self.input_ranks(node), _by_visit(walk, node, streams)):
+                    return True
                 feeders = [producer for stream in streams for producer in walk.deliveries[stream]]
                 if any(self._unordered(walk, producer) for producer in feeders):
                     return True
@@ -149,32 +159,55 @@ class Graph:
         return False
 
     def input_ranks(self, node: int) -> dict[str, int]:
-        """For each input stream of `node` its place among rows of one cause: the time of its visit by a root that
-        reaches several.
-
-        Streams that no common root reaches keep the order in which the node names them.
-        """
-        inputs = list(dict.fromkeys(self.places[node].inputs))
-        ranks = {stream: place for place, stream in enumerate(inputs)}
-        for root in list(self.readers):
-            if not self.acyclic or len(inputs) < 2:
-                break
-            walk = self._walk([root])
-            times = {stream: walk.visits[node, stream][0] for stream in inputs if (node, stream) in walk.visits}
-            if len(times) > 1:
-                ordered = sorted(inputs, key=lambda stream: times.get(stream, 0))
-                ranks = {stream: place for place, stream in enumerate(ordered)}
-        return ranks
+        """For each input stream of `node` its place among rows of one cause: that of its visit by the roots that reach
+        several. Streams that no root reaches together keep the order in which the node names them."""
+        if node not in self._input_ranks:
+            inputs = list(dict.fromkeys(self.places[node].inputs))
+            visited = [_by_visit(walk, node, inputs) for walk in self._root_walks] if len(inputs) > 1 else []
+            self._input_ranks[node] = _ranks(inputs, visited)
+        return self._input_ranks[node]
 
     def producer_ranks(self, stream: str) -> dict[int, int]:
         """For each producer of `stream` (-1: events from outside) its place among rows of one cause."""
-        producers = [-1, *self.producers[stream]]
-        ranks = {producer: place for place, producer in enumerate(producers)}
-        for root in list(self.readers):
-            if not self.acyclic or len(producers) < 3:
-                break
-            delivered = self._walk([root]).deliveries.get(stream, [])
-            if len(delivered) > 1:
-                ordered = sorted(producers, key=lambda p: delivered.index(p) if p in delivered else -1)
-                ranks = {producer: place for place, producer in enumerate(ordered)}
-        return ranks
+        if stream not in self._producer_ranks:
+            producers = [-1, *self.producers[stream]]
+            delivered = [_once(walk.deliveries.get(stream, ())) for walk in self._root_walks] if producers[2:] else []
+            self._producer_ranks[stream] = _ranks(producers, delivered)
+        return self._producer_ranks[stream]
+
+    @cached_property
+    def _root_walks(self) -> list[_Walk]:
+        """The walk from each stream that is read; none in a graph with cycles."""
+        return [self._walk([root]) for root in list(self.readers)] if self.acyclic else []
+
+
+def _once(items: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(items))
+
+
+def _by_visit(walk: _Walk, node: int, inputs: Iterable[str]) -> list[str]:
+    """Those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
+    visited = [stream for stream in inputs if (node, stream) in walk.visits]
+    return sorted(visited, key=lambda stream: walk.visits[node, stream][0])
+
+
+def _ranks(items: Sequence[T], orders: Sequence[Sequence[T]]) -> dict[T, int]:
+    """The place of each of `items` where each of `orders` holds as far as it tells; otherwise they stay as they are.
+
+    Orders that contradict each other are not all kept: `Graph.columnar` looks whether one is.
+    """
+    waiting, ranks = list(items), dict[T, int]()
+    before = {
+        item: {other for order in orders if item in order for other in order[: order.index(item)]} for item in items
+    }
+    while waiting:
+        chosen = next((item for item in waiting if before[item].issubset(ranks)), waiting[0])
+        waiting.remove(chosen)
+        ranks[chosen] = len(ranks)
+    return ranks
+
+
+def _rise(ranks: Mapping[T, int], items: Iterable[T]) -> bool:
+    """True when `items` come in the order of their ranks."""
+    places = [ranks[item] for item in items]
+    return places == sorted(places)
