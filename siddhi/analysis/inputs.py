@@ -201,4 +201,4 @@ def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:
 
 def join_slots(left: SourceInput, right: SourceInput) -> tuple[Slot, Slot]:
     """The slots of a join's sides."""
-    return Slot(0, left.reference, left.output), Slot(1, right.reference, right.output)
+    return Slot(0, left.reference, left.output, lone=True), Slot(1, right.reference, right.output, lone=True)

@@ -15,7 +15,7 @@ from siddhi.language.ast import AttributeType, SourceReference
 class Slot:
     """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
     hold several events; `named` that it has an alias; `index` is which event a reference without an index means
-    (`first`, `last` of a window)."""
+    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`."""
 
     number: int
     reference: str
@@ -24,6 +24,7 @@ class Slot:
     hidden: bool = False
     named: bool = False
     index: ast.EventIndex | None = None
+    lone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Scope:
         slot = self.slot_of(reference)
         if slot is None or self._refuses_hidden(slot, reference.span, problems):
             return None
-        return EventReference(slot.number, reference.index or self._index(slot))
+        if self._refuses_index(slot, reference, problems):
+            return None
+        return EventReference(slot.number, self._index_of(slot, reference))
 
     def _resolve_plain(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         name = attribute.name
@@ -139,6 +142,8 @@ class Scope:
                 did_you_mean(attribute.name, slot.schema.names()),
             )
             return None
+        if self._refuses_index(slot, source, problems):
+            return None
         return self._value(slot, attribute, source)
 
     def _table_value(self, attribute: ast.Attribute, table: Schema, problems: Problems) -> TableValue | None:
@@ -157,11 +162,24 @@ class Scope:
         return slot.hidden
 
     def _value(self, slot: Slot, attribute: ast.Attribute, source: SourceReference | None) -> AttributeValue:
-        index = source.index if source is not None else None
-        if slot.counted and self.lists and source is not None and slot.named and index is None:
+        if slot.counted and self.lists and source is not None and slot.named and source.index is None:
             return AttributeValue(slot.number, attribute.name, AttributeType.OBJECT, all_events=True)
         type_ = slot.schema.type_of(attribute.name)
-        return AttributeValue(slot.number, attribute.name, type_, index or self._index(slot))
+        return AttributeValue(slot.number, attribute.name, type_, self._index_of(slot, source))
+
+    def _refuses_index(self, slot: Slot, reference: SourceReference, problems: Problems) -> bool:
+        """Puts down that `reference` asks a side of a join for an event that it never has."""
+        refused = slot.lone and reference.index is not None and reference.index.offset > 0
+        if refused:
+            problems.add(
+                "no-such-event", f"'{slot.reference}' is one event: only [0] and [last] mean it", reference.span
+            )
+        return refused
+
+    def _index_of(self, slot: Slot, reference: SourceReference | None) -> ast.EventIndex | None:
+        """Which event of `slot` the reference means."""
+        written = None if reference is None or slot.lone else reference.index
+        return written or self._index(slot)
 
     def _index(self, slot: Slot) -> ast.EventIndex | None:
         """Which event of `slot` a reference without an index means."""

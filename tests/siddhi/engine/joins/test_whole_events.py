@@ -8,7 +8,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
-from siddhi.errors import SiddhiRuntimeError
+from siddhi.errors import SiddhiError, SiddhiRuntimeError
 from siddhi.language.parser import parse
 from siddhi.testing import Case, run_case
 
@@ -100,3 +100,22 @@ def test_two_events_of_one_moment_are_two_groups() -> None:
 def test_what_rows_of_a_table_do_not_know_is_refused(query: str) -> None:
     with pytest.raises(SiddhiRuntimeError, match="does not support"):
         AppRuntime(analyse(parse(DEFINITIONS + query)))
+
+
+def test_the_event_of_a_side_is_its_first_and_its_last() -> None:
+    query = (
+        "from S#window.length(2) as s left outer join R#window.length(2) as r on s[0].v < r[last].v "
+        "select s[last].v as v, r[0].v as w, r[0] is null as lonely, eventTimestamp(s[0]) as t insert into O;"
+    )
+    events = [("S", 1, "a", 5), ("R", 2, "a", 6), ("S", 3, "a", 7)]
+    assert (
+        differences(query, [*events], [[1, [5, None, True, 1]], [2, [5, 6, False, 1]], [3, [7, None, True, 3]]]) == ()
+    )
+
+
+@pytest.mark.parametrize("reference", ["s[1].v", "eventTimestamp(s[last - 1])", "s[2] is null"])
+def test_a_side_of_a_join_has_no_second_event(reference: str) -> None:
+    query = f"from S#window.length(2) as s join R as r select {reference} as x insert into O;"
+    with pytest.raises(SiddhiError) as caught:
+        analyse(parse(DEFINITIONS + query))
+    assert [problem.code for problem in caught.value.problems] == ["no-such-event"]
