@@ -1,35 +1,31 @@
 """Regular expressions written in Java's dialect, run by `re`.
 
 Both dialects agree on nearly all that plans use. What is written differently is translated: named groups, `\\Q…\\E`,
-`\\z`, `\\Z`, `\\h`, `\\R` and the classes `\\p{Alpha}`, `\\p{L}` and their like; `\\d`, `\\w`, `\\s` and `\\b` mean
-ASCII, as in Java. Refused are intersections of classes (`&&`), classes within classes, `\\G`, `\\X` and other
-`\\p{…}`; lookbehind must be of fixed length, and flags such as `(?i)` stand at the start or around a group.
+`\\z`, `\\Z`, `\\h`, `\\v`, `\\R`, codes such as `\\x{1F600}` and the classes `\\p{Alpha}`, `\\p{Lu}` and their
+like. `.` stops at all of Java's line ends and `$` stands in front of them; `\\d`, `\\w` and `\\s` mean ASCII, `\\b` the
+ends of words in any language, as in Java (before version 19). Refused are intersections of classes (`&&`), classes
+within classes, `\\G`, `\\X` and scripts (`\\p{IsGreek}`); lookbehind must be of fixed length, and flags such as `(?i)`
+stand at the start or around a group.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import sys
 
-_CLASSES = {
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "ASCII": "\\x00-\\x7f",
-    "Alpha": "a-zA-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "Punct": "!-/:-@\\[-`{-~",
-    "Graph": "!-~",
-    "Print": " -~",
-    "Blank": " \\t",
-    "Cntrl": "\\x00-\\x1f\\x7f",
-    "XDigit": "0-9a-fA-F",
-    "Space": " \\t\\n\\x0b\\f\\r",
-}
-_LETTERS = {"L", "IsL", "IsAlphabetic", "IsLetter"}
-_ANY_LETTER = "[^\\W\\d_]"
-_SIMPLE = {"z": "\\Z", "Z": "(?=\\n?\\Z)", "R": "(?:\\r\\n|[\\n\\x0b\\f\\r\\x85\\u2028\\u2029])", "e": "\\x1b"}
+from siddhi.extensions.java_properties import property_ranges
+
+_LINE_ENDS = "\\n\\x0b\\f\\r\\x85\\u2028\\u2029"
 _BLANKS = " \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000"
+_DOT = "[^\\n\\r\\x85\\u2028\\u2029]"
+_END = "(?:(?=(?:\\r\\n|[\\r\\x85\\u2028\\u2029])?\\Z)|(?<!\\r)(?=\\n\\Z))"
+"""Where the text ends, but for a line's end."""
+_SIMPLE = {"z": "\\Z", "Z": _END, "R": f"(?:\\r\\n|[{_LINE_ENDS}])", "e": "\\x1b", "b": "(?u:\\b)", "B": "(?u:\\B)"}
+_SPREAD = {"h": _BLANKS, "H": _BLANKS, "v": _LINE_ENDS, "V": _LINE_ENDS}
+"""What `\\h` and `\\v` stand for; the capital means all other characters."""
+_CODED = re.compile(r"\\(?:0([0-3]?[0-7]{1,2})|x\{([0-9a-fA-F]{1,6})\}|c(.))", re.DOTALL)
+_FLAGS = re.compile(r"\(\?([a-zA-Z]+)[):-]")
 _REFERENCE = re.compile(r"\$(\d+)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\\(.)|([$\\])", re.DOTALL)
 
 
@@ -90,8 +86,11 @@ def _numbered(match: re.Match[str], digits: str) -> str:
 
 
 def _translated(pattern: str) -> str:
+    """The pattern in Python's dialect. The first sign of a class is no end of it."""
+    flags = set("".join(_FLAGS.findall(pattern)))
+    signs = {".": "." if "s" in flags else _DOT, "$": "$" if "m" in flags else _END}
     parts: list[str] = []
-    place, in_class = 0, False
+    place, in_class, first = 0, False, 0
     while place < len(pattern):
         character = pattern[place]
         if character == "\\":
@@ -101,14 +100,15 @@ def _translated(pattern: str) -> str:
         if in_class:
             if character == "[" or pattern.startswith("&&", place):
                 raise PatternError(f"'{pattern}' combines classes, which is not supported")
-            in_class = character != "]" or pattern[place - 1] == "[" or pattern[place - 2 : place] == "[^"
-        elif character == "[":
-            in_class = True
+            in_class = character != "]" or place == first
+            parts.append(character)
         elif pattern.startswith("(?<", place) and pattern[place + 3 : place + 4] not in {"=", "!"}:
             parts.append("(?P<")
-            place += 3
-            continue
-        parts.append(character)
+            place += 2
+        else:
+            in_class = character == "["
+            first = place + (2 if pattern.startswith("[^", place) else 1)
+            parts.append(signs.get(character, character))
         place += 1
     return "".join(parts)
 
@@ -125,23 +125,32 @@ def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
     if code == "k":
         end = pattern.find(">", place)
         return f"(?P={pattern[place + 3 : end]})", end + 1
-    if code in {"G", "X", "N", "E"}:
-        raise PatternError(f"'{pattern}' has '\\{code}', which is not supported")
-    if code in {"h", "H"}:
-        if in_class and code == "H":
-            raise PatternError(f"'{pattern}' has '\\H' in a class, which is not supported")
-        blanks = _BLANKS if in_class else f"[{'^' if code == 'H' else ''}{_BLANKS}]"
-        return blanks, place + 2
-    return _SIMPLE.get(code, f"\\{code}"), place + 2
+    coded = _CODED.match(pattern, place)
+    if coded:
+        return re.escape(_coded(*coded.groups())), coded.end()
+    if code in {"G", "X", "N", "E"} or (in_class and code in {"H", "V", "R", "Z"}):
+        where = " in a class" if in_class else ""
+        raise PatternError(f"'{pattern}' has '\\{code}'{where}, which is not supported")
+    if code in _SPREAD:
+        spread = _SPREAD[code]
+        return (spread if in_class else f"[{'^' if code.isupper() else ''}{spread}]"), place + 2
+    return f"\\{code}" if in_class and code in {"b", "B"} else _SIMPLE.get(code, f"\\{code}"), place + 2
+
+
+def _coded(octal: str | None, hexadecimal: str | None, control: str | None) -> str:
+    """The character that a code stands for."""
+    if octal:
+        return chr(int(octal, 8))
+    if hexadecimal:
+        return chr(min(int(hexadecimal, 16), sys.maxunicode))
+    return chr(ord(control or "@") ^ 64)
 
 
 def _property(pattern: str, place: int, *, negated: bool, in_class: bool) -> tuple[str, int]:
     braced = pattern[place + 2 : place + 3] == "{"
     end = pattern.find("}", place) if braced else place + 2
     name = pattern[place + 3 : end] if braced else pattern[place + 2 : place + 3]
-    ranges = _CLASSES.get(name.removeprefix("Is"))
-    if ranges is not None and not (in_class and negated):
-        return (ranges if in_class else f"[{'^' if negated else ''}{ranges}]"), end + 1
-    if name in _LETTERS and not in_class:
-        return ("(?u:[\\W\\d_])" if negated else f"(?u:{_ANY_LETTER})"), end + 1
-    raise PatternError(f"'{pattern}' has '\\{'P' if negated else 'p'}{{{name}}}', which is not supported here")
+    ranges = property_ranges(name, negated=negated and in_class)
+    if ranges is None:
+        raise PatternError(f"'{pattern}' has '\\{'P' if negated else 'p'}{{{name}}}', which is not supported")
+    return (ranges if in_class else f"[{'^' if negated else ''}{ranges}]"), end + 1

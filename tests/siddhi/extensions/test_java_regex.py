@@ -24,10 +24,34 @@ from siddhi.extensions.java_regex import PatternError, compile_pattern, expand, 
         (r"[]a]+", "]a"),
         (r"[^]a]", "b"),
         (r"\w+\z", "ab"),
+        (r"[\[]x[ab].", "[xa\t"),
+        (r"[\p{L} .'-]+", "Jörg-Peter O'Neill"),
+        (r"\p{Lu}\p{Ll}+\p{IsPunctuation}", "Été!"),
+        (r"[^\P{L}x]+", "aé"),
+        (r"[\P{Digit}]+", "a-é"),
+        (r"\v\V", "\u2028x"),
+        (r"[\v]", "\x85"),
+        (r"\0101\x{42}\cA", "AB\x01"),
+        (r"(?s).", "\r"),
+        (r"a(?:$)\r\n", "a\r\n"),
+        (r"a(?:\Z)\u2028", "a\u2028"),
+        (r"(?:.*\b)?café\b.*", "un café noir"),
     ],
 )
 def test_a_java_pattern_matches_what_java_matches(pattern: str, text: str) -> None:
     assert compile_pattern(pattern).fullmatch(text)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_a_dot_stands_for_no_line_end(end: str) -> None:
+    assert not compile_pattern("a.b").fullmatch(f"a{end}b")
+    assert compile_pattern("b$").search(f"a{end}b{end}")
+    assert not compile_pattern("a$").search(f"a{end}b")
+
+
+def test_no_text_ends_between_the_signs_of_one_line_end() -> None:
+    assert compile_pattern("a$").search("a\r\n")
+    assert not compile_pattern("\\r$").search("a\r\n")
 
 
 def test_short_classes_mean_ascii() -> None:
@@ -35,7 +59,7 @@ def test_short_classes_mean_ascii() -> None:
     assert not compile_pattern(r"\d").fullmatch("٣")
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a&&b]", "[a[b]]", r"\p{Greek}", r"\G", "*"])
+@pytest.mark.parametrize("pattern", ["(", "[a&&b]", "[a[b]]", r"\p{Greek}", r"\G", r"[\H]", "*"])
 def test_what_cannot_be_translated_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         compile_pattern(pattern)

@@ -1,0 +1,91 @@
+"""What `\\p{…}` of Java's regular expressions stands for, as ranges that a class of Python's can hold."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+
+_ASCII = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": "\\x00-\\x7f",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": "!-/:-@\\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": " \\t",
+    "Cntrl": "\\x00-\\x1f\\x7f",
+    "XDigit": "0-9a-fA-F",
+    "Space": " \\t\\n\\x0b\\f\\r",
+}
+_CATEGORIES = frozenset(
+    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co Cn".split()  # noqa: SIM905
+)
+_NAMED = {
+    "IsAlphabetic": ("L", "Nl"),
+    "IsLetter": ("L",),
+    "IsDigit": ("Nd",),
+    "IsUppercase": ("Lu",),
+    "IsLowercase": ("Ll",),
+    "IsPunctuation": ("P",),
+    "IsControl": ("Cc",),
+    "LC": ("Lu", "Ll", "Lt"),
+    "LD": ("L", "Nd"),
+    "javaLetter": ("L",),
+    "javaDigit": ("Nd",),
+    "javaLetterOrDigit": ("L", "Nd"),
+    "javaUpperCase": ("Lu",),
+    "javaLowerCase": ("Ll",),
+}
+
+_PLANES = ((0x40000, 0xEFFFF, "Cn"), (0xF0000, sys.maxunicode, "Co"))
+"""What lies behind all letters: hardly anything, and characters for private use."""
+
+
+def property_ranges(name: str, *, negated: bool) -> str | None:
+    """What stands between the brackets of a class with the characters of a property, or those without it if `negated`;
+    None for one that is not known."""
+    plain = name.removeprefix("Is")
+    if plain in _ASCII:
+        return _without(plain) if negated else _ASCII[plain]
+    categories = _NAMED.get(name) or ((plain,) if plain in _CATEGORIES else None)
+    if categories is None:
+        return None
+    return _written(run for run in _runs() if run[2].startswith(categories) is not negated)
+
+
+@functools.cache
+def _without(name: str) -> str:
+    """The ranges of what is not in one of the ASCII properties."""
+    held = re.compile(f"[{_ASCII[name]}]")
+    others = ((code, code, "") for code in range(0x80) if held.match(chr(code)) is None)
+    return _written((*others, (0x80, sys.maxunicode, "")))
+
+
+@functools.cache
+def _runs() -> tuple[tuple[int, int, str], ...]:
+    """All characters as runs of one category: first, last, category."""
+    runs = []
+    start = 0
+    for category, run in itertools.groupby(map(unicodedata.category, map(chr, range(_PLANES[0][0])))):
+        end = start + sum(1 for _ in run)
+        runs.append((start, end - 1, category))
+        start = end
+    return (*runs, *_PLANES)
+
+
+def _written(runs: Iterable[tuple[int, int, str]]) -> str:
+    """Runs as ranges, those that touch as one."""
+    ranges: list[tuple[int, int]] = []
+    for first, last, _ in runs:
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1] = (ranges[-1][0], last)
+        else:
+            ranges.append((first, last))
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
