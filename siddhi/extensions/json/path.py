@@ -1,6 +1,7 @@
-"""JSON paths: `$.a.b`, `$['a']`, `$.a[0]`, `$.a[-1]`, `$.a[*]`, `$.*`, `$..a` and filters `$.a[?(@.b > 3)]`.
+"""JSON paths: `$.a.b`, `$['a']`, `$.a[0]`, `$.a[-1]`, `$.a[0,2]`, `$.a[1:3]`, `$.a[*]`, `$.*`, `$..a` and filters
+`$.a[?(@.b > 3)]`.
 
-A path without `*`, `..` and filters is definite: it leads to one value or to none. Others lead to a list.
+A path of names and single indexes is definite: it leads to one value or to none. Others lead to a list.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ _STEP = re.compile(
     r"(?P<deep>\.\.)?(?:"
     r"\.?(?P<star>\*|\[\*\])"
     r"|\[(?P<index>-?\d+)\]"
+    r"|\[(?P<indexes>-?\d+(?:\s*,\s*-?\d+)+)\]"
+    r"|\[(?P<slice>-?\d*:-?\d*)\]"
     r"|\[\?\(@(?P<inner>[^\s=!<>)]*)\s*(?:(?P<sign>==|!=|<=|>=|<|>)\s*(?P<literal>[^)]+?)\s*)?\)\]"
-    r"|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]"
+    r"|\[(?P<quote>['\"])(?P<quoted>(?:(?!(?P=quote)).)*)(?P=quote)\]"
     r"|\.?(?P<name>[^.\[\]*\s]+))"
 )
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
@@ -57,10 +60,28 @@ class _Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """`key` is a name, an index, a filter or None for all; `deep` looks at every level below."""
+class _Slice:
+    """The values of a list from one index up to another; one below 0 counts from the end."""
 
-    key: str | int | _Filter | None
+    first: int | None
+    end: int | None
+
+    def of(self, items: list[object]) -> list[object]:
+        if self.first is None or self.end is None:
+            return items[self.first : self.end]
+        places = range(self.first, min(len(items), self.end))
+        return [items[place] for place in places if -len(items) <= place]
+
+
+_Key = str | int | tuple[int, ...] | _Slice | _Filter | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """`key` is a name, an index, several of them, a slice, a filter or None for all; `deep` looks at every level
+    below."""
+
+    key: _Key
     deep: bool = False
 
     def find(self, value: object) -> Iterator[object]:
@@ -71,9 +92,12 @@ class _Step:
         if isinstance(self.key, str):
             if isinstance(value, dict) and self.key in value:
                 yield value[self.key]
-        elif isinstance(self.key, int):
-            if isinstance(value, list) and -len(value) <= self.key < len(value):
-                yield value[self.key]
+        elif isinstance(self.key, int | tuple):
+            indexes = (self.key,) if isinstance(self.key, int) else self.key
+            items = value if isinstance(value, list) else []
+            yield from (items[index] for index in indexes if -len(items) <= index < len(items))
+        elif isinstance(self.key, _Slice):
+            yield from self.key.of(value) if isinstance(value, list) else ()
         else:
             children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
             yield from (child for child in children if self.key is None or self.key.holds(child))
@@ -93,7 +117,7 @@ class JsonPath:
 
     @property
     def definite(self) -> bool:
-        return not any(step.deep or step.key is None or isinstance(step.key, _Filter) for step in self.steps)
+        return all(isinstance(step.key, str | int) and not step.deep for step in self.steps)
 
     def find(self, value: object) -> Iterator[object]:
         """Every value that the path leads to."""
@@ -119,6 +143,9 @@ class JsonPath:
 @functools.lru_cache(maxsize=256)
 def json_path(text: str) -> JsonPath:
     """The compiled path; the leading `$` may be missing. `PathError` when it is none."""
+    if not text.strip():
+        raise PathError("a JSON path cannot be empty")
+    text = text.strip()
     place = 1 if text.startswith(("$", "@")) else 0
     steps = []
     while place < len(text):
@@ -130,11 +157,18 @@ def json_path(text: str) -> JsonPath:
     return JsonPath(tuple(steps))
 
 
-def _key(match: re.Match[str], text: str) -> str | int | _Filter | None:
+def _key(match: re.Match[str], text: str) -> _Key:
     if match["star"]:
         return None
     if match["index"]:
         return int(match["index"])
+    if match["indexes"]:
+        return tuple(map(int, match["indexes"].split(",")))
+    if match["slice"]:
+        first, _, end = match["slice"].partition(":")
+        if (not first and not end) or "-" in {first, end}:
+            raise PathError(f"'{text}' is no JSON path: a slice needs a number")
+        return _Slice(int(first) if first else None, int(end) if end else None)
     if match["inner"] is not None:
         literal: object = None
         if match["literal"]:

@@ -19,6 +19,15 @@ CASES: list[tuple[str, Any, Any]] = [
     ("json:getString(s, \"$['who']['name']\")", ORDER, "Ann"),
     ("json:getString(s, '$..n')", ORDER, '["a","b"]'),
     ("json:getString(s, '$.items[?(@.p > 2)].n')", ORDER, '["b"]'),
+    ("json:getString(s, '$.items[0,1,5].n')", ORDER, '["a","b"]'),
+    ("json:getString(s, '$.a[1:3]')", '{"a": [1, 2, 3, 4]}', "[2,3]"),
+    ("json:getString(s, '$.a[:2]')", '{"a": [1, 2, 3, 4]}', "[1,2]"),
+    ("json:getString(s, '$.a[-1:]')", '{"a": [1, 2, 3, 4]}', "[4]"),
+    ("json:getString(s, '$.a[:-3]')", '{"a": [1, 2, 3, 4]}', "[1]"),
+    ("json:getString(s, '$.a[1:-1]')", '{"a": [1, 2, 3, 4]}', "[]"),
+    ("json:getString(s, '$.a[-3:-1]')", '{"a": [1, 2, 3, 4]}', "[2,3]"),
+    ("json:getString(s, '$.a[1:9]')", '{"a": [1, 2]}', "[2]"),
+    ("json:getString(s, ' $.id ')", ORDER, "7"),
     ("json:getString(s, '$.who')", None, DROPPED),
     ("json:getString(s, '$.who')", "{", DROPPED),
     ("json:getInt(s, '$.id')", ORDER, 7),
@@ -86,7 +95,17 @@ def test_an_object_attribute_is_taken_as_it_is() -> None:
     assert results("json:getInt(o, '$.a[1]')", "o object", [[{"a": [1, 2]}], [None]]) == [2, DROPPED]
 
 
-@pytest.mark.parametrize("expression", ["json:getInt(s, '$[')", "json:getInt(s)", "json:getInt(1, '$')"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "json:getInt(s, '')",
+        "json:getInt(s, \"$['a','b']\")",
+        "json:getInt(s, '$[:]')",
+        "json:getInt(s, '$[')",
+        "json:getInt(s)",
+        "json:getInt(1, '$')",
+    ],
+)
 def test_wrong_arguments_are_refused(expression: str) -> None:
     with pytest.raises(SiddhiAnalysisError, match="wrong-arguments"):
         result_type(expression, "s string")
