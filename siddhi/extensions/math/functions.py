@@ -56,7 +56,7 @@ def _signum(values: AnyArray) -> AnyArray:
     return number_as(np.sign(values), AttributeType.INT)
 
 
-_OF_DOUBLES: dict[str, Callable[..., Any]] = {
+_COLUMNS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "acos": np.arccos,
     "asin": np.arcsin,
@@ -85,7 +85,7 @@ _OF_DOUBLES: dict[str, Callable[..., Any]] = {
     "toDegrees": np.degrees,
     "toRadians": np.radians,
 }
-for _name, _compute in _OF_DOUBLES.items():
+for _name, _compute in _COLUMNS.items():
     column_function("math", _name, _compute)
 column_function("math", "getExponent", _exponent)
 column_function("math", "round", _round, operand=None)
