@@ -9,6 +9,7 @@ from siddhi.engine.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
 from siddhi.extensions.groups import RowAggregator
+from siddhi.extensions.list.functions import holds, place_of
 
 
 @AGGREGATORS.register("collect", "list")
@@ -29,12 +30,12 @@ class Collect(RowAggregator[list[object]]):
 
     def add(self, group: list[object], item: object) -> None:
         for come in self.items(item):
-            if not self.distinct or come not in group:
+            if not self.distinct or not holds(group, come):
                 group.append(come)
 
     def remove(self, group: list[object], item: object) -> None:
-        if item in group:
-            group.remove(item)
+        if (place := place_of(group, item)) >= 0:
+            del group[place]
 
     def result(self, group: list[object]) -> object:
         return list(group)
@@ -57,4 +58,4 @@ class Merge(Collect):
         return list(item)
 
     def remove(self, group: list[object], item: Any) -> None:
-        group[:] = [held for held in group if held not in item]
+        group[:] = [held for held in group if not holds(item, held)]

@@ -21,6 +21,31 @@ def checked(value: object) -> List:
     return value
 
 
+def same(one: object, other: object) -> bool:
+    """Whether two values of lists are equal as in Java: Python takes 1, 1.0 and true for one."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def place_of(items: List, item: object) -> int:
+    """The place of the first value equal to `item`; -1 when there is none."""
+    try:
+        place = items.index(item)
+        while not same(items[place], item):
+            place = items.index(item, place + 1)
+    except ValueError:
+        return -1
+    return place
+
+
+def holds(items: List, item: object) -> bool:
+    """Whether the list has a value equal to `item`."""
+    return place_of(items, item) >= 0
+
+
 def _place(items: List, index: object, end: int) -> int:
     if not isinstance(index, int) or not 0 <= index < end:
         raise RowError(f"the list of {len(items)} values has no index {index}")
@@ -35,7 +60,7 @@ def _add(items: List, item: object, *index: object) -> List:
 def _add_all(items: List, other: object, distinct: object = False) -> List:
     if not distinct:
         return items + checked(other)
-    return items + [item for item in checked(other) if item not in items]
+    return items + [item for item in checked(other) if not holds(items, item)]
 
 
 def _get(items: List, index: object) -> object:
@@ -43,7 +68,7 @@ def _get(items: List, index: object) -> object:
 
 
 def _remove(items: List, item: object) -> List:
-    place = _index(items, item)
+    place = place_of(items, item)
     return items if place < 0 else items[:place] + items[place + 1 :]
 
 
@@ -57,12 +82,9 @@ def _set(items: List, index: object, item: object) -> List:
     return [*items[:place], item, *items[place + 1 :]]
 
 
-def _index(items: List, item: object) -> int:
-    return items.index(item) if item in items else -1
-
-
 def _last_index(items: List, item: object) -> int:
-    return len(items) - 1 - items[::-1].index(item) if item in items else -1
+    place = place_of(items[::-1], item)
+    return len(items) - 1 - place if place >= 0 else -1
 
 
 def _sort(items: List, order: str = "rev") -> List:
@@ -90,17 +112,17 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "addAll": _add_all,
     "clear": lambda _: [],
     "clone": list,
-    "contains": lambda items, item: item in items,
-    "containsAll": lambda items, other: all(item in items for item in checked(other)),
-    "containsAny": lambda items, other: any(item in items for item in checked(other)),
+    "contains": holds,
+    "containsAll": lambda items, other: all(holds(items, item) for item in checked(other)),
+    "containsAny": lambda items, other: any(holds(items, item) for item in checked(other)),
     "get": _get,
-    "indexOf": _index,
+    "indexOf": place_of,
     "isEmpty": lambda items: not items,
     "lastIndexOf": _last_index,
     "remove": _remove,
-    "removeAll": lambda items, other: [item for item in items if item not in checked(other)],
+    "removeAll": lambda items, other: [item for item in items if not holds(checked(other), item)],
     "removeByIndex": _remove_at,
-    "retainAll": lambda items, other: [item for item in items if item in checked(other)],
+    "retainAll": lambda items, other: [item for item in items if holds(checked(other), item)],
     "setValue": _set,
     "size": len,
     "sort": _sort,
