@@ -8,6 +8,7 @@ from typing import Any
 
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import parsed, written
+from siddhi.extensions.list.functions import holds
 from siddhi.extensions.map.xml_texts import from_xml, to_xml
 from siddhi.extensions.rows import Nulls, RowError, row_function
 from siddhi.extensions.tokens import Tokens
@@ -56,7 +57,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "clone": dict,
     "combineByKey": _combined,
     "containsKey": lambda first, key: key in first,
-    "containsValue": lambda first, item: item in first.values(),
+    "containsValue": lambda first, item: holds(list(first.values()), item),
     "get": lambda first, key, default=None: first.get(_key(key), default),
     "isEmpty": lambda first: not first,
     "keys": list,

@@ -39,6 +39,8 @@ CASES: list[tuple[str, Any, Any]] = [
     ("map:replaceAll(o, map:create('a', 5, 'z', 6))", M, {"a": 5, "b": None}),
     ("map:containsKey(o, 'b')", M, True),
     ("map:containsValue(o, 2)", M, False),
+    ("map:containsValue(map:create('a', 1), true)", None, False),
+    ("map:containsValue(map:create('a', 1, 'b', true), true)", None, True),
     ("map:keys(o)", M, ["a", "b"]),
     ("map:values(o)", M, [1, None]),
     ("map:size(o)", M, 2),
