@@ -190,7 +190,9 @@ def _state(element: ast.StateElement, separator: str) -> str:
             return f"{_state(element.left, separator)} {element.operator} {_state(element.right, separator)}"
         case ast.EveryElement():
             within = f" within {print_time(element.within)}" if element.within is not None else ""
-            return f"every {_grouped(element.element, separator)}{within}"
+            held = _grouped(element.element, separator)
+            held = f"({held})" if isinstance(element.element, ast.EveryElement) else held
+            return f"every {held}{within}"
         case ast.NextElement():
             return _chain(element, separator)
 
@@ -204,7 +206,7 @@ def _chain(chain: ast.NextElement, separator: str) -> str:
 
 
 def _grouped(element: ast.StateElement, separator: str) -> str:
-    """The element as part of a chain or behind `every`: chains and every-elements in parentheses."""
+    """The element as part of a chain or behind `every`: chains in parentheses."""
     text = _state(element, separator)
     nested_chain = isinstance(element, ast.NextElement) and len(element.elements) > 1
     return f"({text})" if nested_chain else text

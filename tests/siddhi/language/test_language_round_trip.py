@@ -40,6 +40,14 @@ def test_every_sample_plan_passes_analysis(path: Path) -> None:
     analyse(parse(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.parametrize(
+    "pattern", ["every (every not A for 1 sec)", "A -> every (every (not B for 1 sec -> every A))"]
+)
+def test_an_every_in_an_every_keeps_its_brackets(pattern: str) -> None:
+    query = parse_query(f"from {pattern} select 1 as x insert into O")
+    assert parse_query(print_element(query)) == query
+
+
 @pytest.mark.parametrize("name", [*KEYWORDS.split(), "Not", "two words", "名前", "5"])
 def test_any_name_can_stand_wherever_a_name_can(name: str) -> None:
     definition = ast.StreamDefinition(name, (ast.AttributeDefinition(name, AttributeType.INT),))
