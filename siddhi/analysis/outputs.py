@@ -42,9 +42,7 @@ def target_name(output: ast.Output) -> str:
     """The id that the events of a query have, as its output schema is called."""
     if isinstance(output, ast.Return):
         return ""
-    if isinstance(output, ast.InsertInto) and (output.inner or output.fault):
-        return f"{'#' if output.inner else '!'}{output.target}"
-    return output.target
+    return f"#{output.target}" if isinstance(output, ast.InsertInto) and output.inner else output.target
 
 
 def mark_broken(context: Context, output: ast.Output) -> None:
@@ -104,11 +102,9 @@ def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
 
 
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
+    """What the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only failures reach a fault
+    stream."""
     symbols, name = context.symbols, output.target
-    if output.fault:
-        message = f"nothing can be inserted into '!{name}': a fault stream carries the events that fail on '{name}'"
-        context.problems.add("not-a-target", message, output.span, "insert into a stream of its own")
-        return None
     if output.inner:
         if symbols.inner_streams is not None:
             return Target(name, TargetKind.INNER_STREAM, symbols.inner_streams.get(name))

@@ -97,7 +97,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S select a insert into T", "schema-mismatch", "(a int, x bool)"),
         ("from S select a as t insert into O; from S select t insert into O", "schema-mismatch", "use convert"),
         ("from S select a insert into Ag", "not-a-target", "aggregation"),
-        ("from S select a insert into !S", "not-a-target", "the events that fail on 'S'"),
+        ("from S select a, c as _error insert into !S", "schema-mismatch", "'S' has (a int"),
         ("from S select b as k delete Tb on v > 1", "unknown-attribute", "'Tb.v'"),
         ("from S select b as k delete Tb", "condition-missing", "on Tb."),
         ("from S select b as k, a as w update Tb on Tb.k == k", "unknown-attribute", "'w'"),
