@@ -102,8 +102,8 @@ def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
 
 
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
-    """What the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only failures reach a fault
-    stream."""
+    """What the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only events that fail
+    reach a fault stream."""
     symbols, name = context.symbols, output.target
     if output.inner:
         if symbols.inner_streams is not None:

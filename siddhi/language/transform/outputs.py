@@ -186,6 +186,27 @@ class OutputTransformer(TransformerBase):
     def on_demand_write(self, meta: Meta, selection: ast.Selection | None, output: ast.Output) -> ast.OnDemandQuery:
         return ast.OnDemandQuery(None, output, selection, span=span_of(meta))
 
+    def stored_insert(self, meta: Meta, target: str) -> ast.InsertInto:
+        return ast.InsertInto(target, span=span_of(meta))
+
+    def stored_delete(self, meta: Meta, target: str, on: ast.Expression | None) -> ast.Delete:
+        return ast.Delete(target, on, span=span_of(meta))
+
+    def stored_update(
+        self, meta: Meta, target: str, assignments: tuple[ast.SetAssignment, ...] | None, on: ast.Expression
+    ) -> ast.Update:
+        return ast.Update(target, on, assignments or (), span=span_of(meta))
+
+    def stored_update_or_insert(
+        self,
+        meta: Meta,
+        _or: Token,
+        target: str,
+        assignments: tuple[ast.SetAssignment, ...] | None,
+        on: ast.Expression,
+    ) -> ast.Update:
+        return ast.Update(target, on, assignments or (), insert=True, span=span_of(meta))
+
     def _legacy(self, meta: Meta, message: str, hint: str) -> None:
         self.legacy.append(Problem("only-in-3x", f"{message} (3.x dialect, @Plan:name)", hint, span_of(meta)))
 

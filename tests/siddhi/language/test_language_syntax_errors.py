@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.errors import SiddhiParseError
-from siddhi.language.parser import MAXIMUM_DEPTH, parse, parse_expression
+from siddhi.language.parser import MAXIMUM_DEPTH, parse, parse_expression, parse_on_demand_query
 
 DEFINE = "define stream S (a int, b string);\n"
 
@@ -164,3 +164,19 @@ def test_no_text_raises_anything_but_a_parse_error(text: str) -> None:
             parse(whole)
         except SiddhiParseError as error:
             error.render(whole)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 'a' as k insert all events into T",
+        "select 'a' as k insert into #T",
+        "select 'a' as k insert into !T",
+        "delete T for expired events on T.k == 'a'",
+        "update T for all events set T.v = 1 on T.k == 'a'",
+        "select 'a' as k update or insert into T for all events on T.k == k",
+    ],
+)
+def test_an_on_demand_query_changes_tables_and_has_no_events_to_choose_from(text: str) -> None:
+    with pytest.raises(SiddhiParseError):
+        parse_on_demand_query(text)
