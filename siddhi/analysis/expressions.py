@@ -51,7 +51,7 @@ class ExpressionAnalyser:
             case ast.Attribute():
                 return self.scope.resolve(expression, self._problems)
             case ast.SourceReference():
-                return self._event(expression)
+                return self._event(expression, self.scope)
             case ast.FunctionCall():
                 return self._call(expression)
             case ast.Binary():
@@ -102,12 +102,12 @@ class ExpressionAnalyser:
         schemas = [self.scope.output, *(slot.schema for slot in self.scope.slots)]
         return any(schema is not None and name in schema for schema in schemas)
 
-    def _event(self, reference: ast.SourceReference) -> EventReference | None:
-        if self.scope.slot_of(reference) is None:
-            hint = did_you_mean(reference.name, [slot.reference for slot in self.scope.slots])
+    def _event(self, reference: ast.SourceReference, scope: Scope) -> EventReference | None:
+        if scope.slot_of(reference) is None:
+            hint = did_you_mean(reference.name, [slot.reference for slot in scope.slots])
             self._problems.add("unknown-reference", f"nothing is called '{reference.name}' here", reference.span, hint)
             return None
-        return self.scope.event(reference, self._problems)
+        return scope.event(reference, self._problems)
 
     def _call(self, call: ast.FunctionCall) -> TypedExpression | None:
         arguments = self.analyse_arguments(call)
@@ -161,20 +161,21 @@ class ExpressionAnalyser:
         if isinstance(operand, ast.Attribute) and operand.source is None:
             # As in Siddhi an input comes before an attribute of the same name, unless it comes later in the text.
             reference = ast.SourceReference(operand.name, span=operand.span)
-            slot = self.scope.slot_of(reference)
+            slot = self.scope.by_alias().slot_of(reference)
             if slot is not None and not (slot.hidden and self._names_attribute(operand.name)):
                 operand = reference
         elif isinstance(operand, ast.SourceReference) and self._means_attribute(operand):
             operand = ast.Attribute(operand.name, span=operand.span)
         if isinstance(operand, ast.SourceReference):
-            event = self._event(operand)
+            event = self._event(operand, self.scope.by_alias())
             return IsEmptySlot(event.slot, event.index) if event is not None else None
         typed = self.analyse(operand)
         return IsNullValue(typed) if typed is not None else None
 
     def _means_attribute(self, reference: ast.SourceReference) -> bool:
         """Whether the name in `name[1]` or `!name`, which no input has, means an attribute, as Siddhi reads it."""
-        return not reference.inner and self.scope.slot_of(reference) is None and self._names_attribute(reference.name)
+        known = reference.inner or self.scope.by_alias().slot_of(reference) is not None
+        return not known and self._names_attribute(reference.name)
 
     def _in_table(self, expression: ast.In) -> TypedExpression | None:
         table = self._symbols.tables.get(expression.table)
@@ -186,7 +187,7 @@ class ExpressionAnalyser:
                 hint = did_you_mean(expression.table, self._symbols.tables)
                 self._problems.add("unknown-table", f"there is no table '{expression.table}'", expression.span, hint)
             return None
-        scope = replace(self.scope, tables=(table.schema, *self.scope.tables), loose=False)
+        scope = replace(self.scope.by_alias(), tables=(table.schema, *self.scope.tables), loose=False)
         inner = ExpressionAnalyser(scope, self._symbols, self._calls, self._problems)
         condition = inner.analyse(expression.operand)
         return InTable(condition, expression.table) if condition is not None else None

@@ -55,8 +55,10 @@ def analyse_chain(
     if found is None:
         return None
     kind, name, schema = found
-    reference = source.alias or f"{'#' if source.inner else '!' if source.fault else ''}{source.source}"
-    builder = _ChainBuilder(context, kind, Slot(number, reference, schema), others, in_pattern=in_pattern)
+    written = f"{'#' if source.inner else '!' if source.fault else ''}{source.source}"
+    reference = source.alias or written
+    handled = reference if in_pattern else written
+    builder = _ChainBuilder(context, kind, Slot(number, reference, schema), handled, others, in_pattern=in_pattern)
     for handler in source.handlers:
         builder.add(handler)
     if builder.broken:
@@ -75,10 +77,21 @@ def analyse_chain(
 
 
 class _ChainBuilder:
+    """Adds one handler after the other. `handled` is what the handlers of the source call it: in joins, as in Siddhi,
+    its own name, whatever alias stands behind them."""
+
     def __init__(
-        self, context: Context, kind: SourceKind, slot: Slot, others: tuple[Slot, ...], *, in_pattern: bool
+        self,
+        context: Context,
+        kind: SourceKind,
+        slot: Slot,
+        handled: str,
+        others: tuple[Slot, ...],
+        *,
+        in_pattern: bool,
     ) -> None:
         self.slot = slot
+        self._handled = handled
         self.before: list[FilterStep | HandlerCall] = []
         self.after: list[FilterStep | HandlerCall] = []
         self.window: HandlerCall | None = None
@@ -106,10 +119,19 @@ class _ChainBuilder:
                 steps.append(step)
 
     def _expressions(self, place: str) -> ExpressionAnalyser:
-        slots = (*self._others, self.slot)
         loose = self._context.dialect_3x and not self._in_pattern
-        scope = Scope(slots, own=self.slot.number, place=place, tables_searched=not self._in_pattern, loose=loose)
+        scope = Scope(
+            (*self._others, self._own_slot()),
+            own=self.slot.number,
+            place=place,
+            tables_searched=not self._in_pattern,
+            loose=loose,
+            aliased=(*self._others, self.slot),
+        )
         return self._context.expressions(scope)
+
+    def _own_slot(self) -> Slot:
+        return replace(self.slot, reference=self._handled)
 
     def _add_window(self, window: ast.Window) -> None:
         problems = self._context.problems
@@ -120,7 +142,7 @@ class _ChainBuilder:
         if self._kind is SourceKind.WINDOW:
             problems.add("window-on-window", "a named window cannot have another window", window.span)
             return
-        call = analyse_window(self._context, window.call, self.slot)
+        call = analyse_window(self._context, window.call, self.slot, self._own_slot())
         if self._kind is not SourceKind.TABLE:  # Siddhi takes a window on a table, and lets the table be
             self.window = call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from siddhi.analysis.model import AttributeValue, EventReference, OutputValue, Schema, TableValue, TypedExpression
 from siddhi.analysis.problems import Problems
@@ -37,7 +37,8 @@ class Scope:
     its events when `lists` is set too and the reference is by an alias. `aggregates` says whether aggregates may be
     called, `tables_searched` whether `in` may stand there, `place` what to call it in messages. With `loose` a
     qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only. `nearest` is
-    the slot that is meant where several have a name without a qualifier.
+    the slot that is meant where several have a name without a qualifier. `aliased` are the slots under the names by
+    which `in` and `is null` know them, where these are others.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -51,6 +52,11 @@ class Scope:
     place: str = "expression"
     loose: bool = False
     nearest: int | None = None
+    aliased: tuple[Slot, ...] = ()
+
+    def by_alias(self) -> Scope:
+        """The scope with the slots under the names that `in` and `is null` know."""
+        return replace(self, slots=self.aliased, aliased=()) if self.aliased else self
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
         """What the attribute means; None, with the problem put down, when it means nothing."""

@@ -63,3 +63,17 @@ def test_a_name_behind_a_hash_that_is_no_inner_stream_is_not_looked_at() -> None
     assert selected("S", "#F.a") == model.AttributeValue(0, "a", INT)
     assert selected("s=S<2> -> T", "#F.b") == model.AttributeValue(1, "b", INT)
     assert selected("s=S<2> -> T", "s[1]#F.a") == model.AttributeValue(0, "a", INT, EventIndex(1))
+
+
+@pytest.mark.parametrize(
+    "side", ["S[S.a > 1]", "S[a > 1]", "S#window.sort(2, S.a)", "S[s is null]", "S[Tb.a == s.a in Tb]"]
+)
+def test_in_front_of_an_alias_a_stream_is_known_by_its_own_name(side: str) -> None:
+    table = "define table Tb (a int);"
+    analyse(parse(f"{DEFINITIONS} {table} from {side} as s join T as t on s.a == t.b select s.a insert into O;"))
+
+
+@pytest.mark.parametrize("side", ["S[s.a > 1]", "S#window.sort(2, s.a)", "S[S.a is null]#pol2Cart(1.0 * s.a, 1.0)"])
+def test_in_front_of_an_alias_the_alias_is_not_known(side: str) -> None:
+    with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
+        analyse(parse(f"{DEFINITIONS} from {side} as s join T as t on s.a == t.b select s.a insert into O;"))
