@@ -36,6 +36,9 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
 SCHEMES = ("http", "https")
 """Which of both a source is served with, the worker's configuration decides: all its servers have the certificate."""
 
+_HERE = {"localhost": "127.0.0.1"}
+"""One address, one server, whichever name it has."""
+
 
 class HttpPathSource:
     """A path of one of the worker's HTTP servers."""
@@ -105,7 +108,9 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
         raise ConfigError(f"{context.where()}: receiver.url: {url!r} is no address") from None
     if parts.scheme not in SCHEMES or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
         raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path (or https)")
-    return (parts.hostname, port), parts.path
+    address = (_HERE.get(parts.hostname, parts.hostname), port)
+    same = address == (_HERE.get(built_in[0], built_in[0]), built_in[1])
+    return built_in if same else address, parts.path
 
 
 def _default_path(declared: Declared) -> str:

@@ -51,6 +51,25 @@ def test_an_http_source_may_have_an_address_a_timestamp_and_leniency(world: Worl
         requests.post(url, json=[], timeout=5)
 
 
+def test_localhost_is_the_address_of_the_built_in_server_too(world: World) -> None:
+    url = f"http://localhost:{world.config.http.port}/late/planes"
+    world.start(with_source("http", {"receiver.url": url}))
+    receiver = world.connected_receiver()
+    assert requests.post(world.url("/late/planes"), json=EVENT, timeout=5).status_code == 202
+    assert requests.post(url, json=EVENT, timeout=5).status_code == 202
+    until(lambda: len(receiver.rows()) == 2, receiver)
+
+
+def test_sources_share_an_address_that_they_name_otherwise(world: World) -> None:
+    port = free_port()
+    urls = [f"http://{host}:{port}/{host}" for host in ("localhost", "127.0.0.1")]
+    sources = tuple(Connector("Departures", "http", {"receiver.url": url}, "", {}) for url in urls)
+    world.start(msgspec.structs.replace(PLAN, sources=sources))
+    receiver = world.connected_receiver()
+    assert [requests.post(url, json=EVENT, timeout=5).status_code for url in urls] == [202, 202]
+    until(lambda: len(receiver.rows()) == 2, receiver)
+
+
 def test_an_http_source_finds_events_by_paths(world: World) -> None:
     paths = {f"attributes.{name}": f"flight.{name}" for name, _ in DEPARTURES}
     world.start(with_source("http", {}, "json", **{"enclosing.element": "$.all", **paths}))
