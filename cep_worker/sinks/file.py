@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -27,10 +27,15 @@ RETRY_S = 1.0
 T = TypeVar("T")
 
 
-class FileOptions(msgspec.Struct, frozen=True, rename={"file_uri": "file.uri"}):
-    """`file.uri` is a path, or `file:` and a path."""
+class FileOptions(
+    msgspec.Struct, frozen=True, rename={"file_uri": "file.uri", "add_line_separator": "add.line.separator"}
+):
+    """`file.uri` is a path, or `file:` and a path. `append` and `add.line.separator` are Siddhi's: a file is never
+    emptied, and each event has lines of its own."""
 
     file_uri: str
+    append: Literal["true"] = "true"
+    add_line_separator: Literal["true"] = "true"
 
     def path(self) -> Path:
         return path_of(self.file_uri)

@@ -18,26 +18,36 @@ from cep_worker.sinks.threaded import ThreadedSink
 
 logger = logging.getLogger(__name__)
 
-_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
+_LEVELS = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """`priority` is the level, `prefix` stands before each event; empty means `<plan> : <stream>`."""
+    """`priority` is the level, with OFF nothing is logged; `prefix` stands before each event; empty means
+    `<plan> : <stream>`."""
 
-    priority: Literal["DEBUG", "INFO", "WARN", "ERROR"] = "INFO"
+    priority: Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"] = "INFO"
     prefix: str = ""
 
 
 class _LogWriter:
     def __init__(self, options: LogOptions, prefix: str, mapper: SinkMapper) -> None:
         self.problem = ""
-        self._level = _LEVELS[options.priority]
+        self._level = _LEVELS.get(options.priority)
         self._prefix = prefix
         self._mapper = mapper
         self._header = mapper.header
         """What is still to be logged before the first event."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        if self._level is None:
+            return
         for event in filter(None, [self._header, *self._mapper.events(batch)]):
             logger.log(self._level, "%s : %s", self._prefix, event.decode())
         self._header = b""

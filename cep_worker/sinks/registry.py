@@ -8,6 +8,7 @@ import msgspec
 
 from cep_common.errors import ConfigError
 from cep_worker.in_memory import InMemoryOptions
+from cep_worker.options import option_names
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file import FileOptions, file_sink
 from cep_worker.sinks.http import HttpOptions, http_sink
@@ -35,4 +36,15 @@ def make_sink(context: SinkContext) -> Sink:
     if any(name.split(".")[0].casefold() == "distribution" for name in context.connector.options):
         advice = "write a @sink for each destination; each gets all events"
         raise ConfigError(f"{context.where()}: @distribution is not supported: {advice}")
-    return entry[1](context)
+    options, make = entry
+    _refuse_templates(context, option_names(options))
+    return make(context)
+
+
+def _refuse_templates(context: SinkContext, known: tuple[str, ...]) -> None:
+    """Raises ConfigError for an option with an attribute's value in it, as Siddhi's dynamic options have."""
+    for name in known:
+        value = context.connector.options.get(name, "")
+        if "{{" in value:
+            advice = "write a stream and a @sink for each"
+            raise ConfigError(f"{context.where()}: {name}: {value} cannot differ from event to event; {advice}")

@@ -92,6 +92,21 @@ def test_the_log_sink_writes_each_event(world: World, caplog: pytest.LogCaptureF
     assert record.getMessage() == 'KnockOnDelays : Alerts : {"event":{"carrier":"UA","late":3}}'
 
 
+@pytest.mark.parametrize(("priority", "levels"), [("FATAL", {50}), ("Trace", {10}), ("OFF", set())])
+def test_the_log_sink_has_all_priorities_of_siddhi(
+    world: World, caplog: pytest.LogCaptureFixture, tmp_path: Path, priority: str, levels: set[int]
+) -> None:
+    caplog.set_level(logging.DEBUG, "cep_worker.sinks.log")
+    file = tmp_path / "alerts.ndjson"
+    kept = {"file.uri": str(file), "append": "TRUE", "add.line.separator": "true"}
+    sinks = [Connector("Alerts", "log", {"priority": priority}, "", {}), Connector("Alerts", "file", kept, "", {})]
+    world.start(msgspec.structs.replace(PLAN, sinks=tuple(sinks)))
+    publisher = world.publisher().open()
+    publisher.send("Alerts", TWO)
+    until(lambda: len(file.read_text().splitlines()) == 2 and not publisher.link.unacknowledged(), publisher)
+    assert {record.levelno for record in caplog.records if record.name == "cep_worker.sinks.log"} == levels
+
+
 def test_a_web_hook_gets_events_with_headers_in_requests_of_the_asked_size(world: World, hook: Hook) -> None:
     options = {"publisher.url": hook.url, "headers": "'X-Key: secret','X-Other:b'", "batch.rows": "1"}
     world.start(with_sink("http", options))
@@ -186,7 +201,10 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "http://x", "basic.auth.enabled": "True"}, "enabled: needs basic.auth.username"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
         ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
-        ("log", {"priority": "LOUD"}, "priority: must be DEBUG or INFO or WARN or ERROR, not 'LOUD'"),
+        ("http", {"publisher.url": "http://x/{{carrier}}"}, "publisher.url: http://x/{{carrier}} cannot differ from"),
+        ("file", {"file.uri": "/var/cep/{{carrier}}.txt"}, "{{carrier}}.txt cannot differ from event to event"),
+        ("file", {"file.uri": "/var/cep/x", "append": "false"}, "append: must be true, not 'false'"),
+        ("log", {"priority": "LOUD"}, "priority: must be TRACE or DEBUG or INFO or WARN or ERROR or FATAL or OFF, not"),
         ("log", {"distribution.strategy": "roundRobin"}, "@distribution is not supported"),
         ("zeromq", {"endpoint": "here"}, "endpoint: 'here' is not host:port"),
     ],
