@@ -53,15 +53,15 @@ class FileOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     """`file.uri` is a path, or `file:` and a path. With `tailing` false the file is read to its end once.
     `file.polling.interval` is in milliseconds. `timestamp` names the attribute (or in JSON a key of its own) that holds
     the event's time. With `header.present` the first line is none of events. `mode` and `action.after.process` are
-    Siddhi's, of which there is one each."""
+    Siddhi's, of which there is one each, under two names: without expressions of its own REGEX reads lines too."""
 
     file_uri: str
-    mode: Literal["LINE"] = "LINE"
+    mode: Literal["LINE", "REGEX"] = "LINE"
     tailing: Literal["true", "false"] = "true"
     polling_interval_ms: Milliseconds = 1_000
     timestamp: str = ""
     header_present: Literal["true", "false"] = "false"
-    action_after_process: Literal["keep"] = "keep"
+    action_after_process: Literal["keep", "none"] = "keep"
 
     def path(self) -> Path:
         """Where the file is."""
@@ -252,6 +252,8 @@ class FileSource:
 def file_source(context: SourceContext) -> FileSource:
     """A source that reads the lines of a file. ConfigError for options that cannot be used."""
     declared, where = context.declared, context.where()
+    if "dir.uri" in declared.connector.options:
+        raise ConfigError(f"{where}: dir.uri: a source reads one file, not those of a folder; name it in file.uri")
     options = read_options(FileOptions, declared.connector.options, where)
     if declared.key is not None:  # a plan says it, perhaps of somebody who may not read what the worker may
         _refuse_others_files(options.path(), context.files, where)

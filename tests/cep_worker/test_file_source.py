@@ -49,6 +49,14 @@ def problem(world: World) -> str:
     return str(world.health()["plans"][0]["last_error"])
 
 
+def test_lines_are_read_under_all_names_that_siddhi_has_for_it(world: World, path: Path) -> None:
+    append(path, LINE % 1)
+    world.start(with_file(path, options={"mode": "regex", "action.after.process": "NONE"}))
+    receiver = world.connected_receiver()
+    until(receiver.rows, receiver)
+    assert receiver.rows() == [row(1)]
+
+
 def test_each_line_is_an_event_also_of_lines_that_come_later(world: World, path: Path) -> None:
     append(path, LINE % 1, "\n", LINE % 2)
     world.start(with_file(path))
@@ -215,7 +223,8 @@ def test_an_artefact_may_name_any_file(make_world: Callable[..., World], path: P
     ("options", "message"),
     [
         ({"mode": "TEXT.FULL"}, "mode: must be LINE"),
-        ({"action.after.process": "DELETE"}, "action.after.process: must be keep"),
+        ({"action.after.process": "DELETE"}, "action.after.process: must be keep or none, not 'DELETE'"),
+        ({"dir.uri": "file:/var/cep"}, "dir.uri: a source reads one file, not those of a folder; name it in file.uri"),
         ({"timestamp": "carrier"}, "timestamp: carrier is string"),
         ({"file.polling.interval": "0"}, "file.polling.interval: expected"),
     ],
