@@ -144,7 +144,7 @@ class PerInstance(_Copies[Operator], Operator):
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
-        if batch.chunks is not None and ((batch.orders[1:] == batch.orders[:-1]) & (np.diff(partitions) != 0)).any():
+        if ((batch.orders[1:] == batch.orders[:-1]) & (partitions[1:] != partitions[:-1])).any():
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
         present = np.unique(partitions).tolist()
