@@ -245,7 +245,8 @@ class EventMachineOperator(MergingOperator):
     def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
         """Fires, earliest first, every alarm that comes before a row of (order, clock).
 
-        An alarm that has fired moves no other: their places are never before its own.
+        An alarm that has fired moves no other: their places are never before its own. The clock never goes back, also
+        when an alarm fires that was due before the one that it had to wait for.
         """
         latest = max(clock, int(step.clocks[min(order // 2, len(step.clocks) - 1)]))
         keys = self._alarms.until(latest)
@@ -258,10 +259,11 @@ class EventMachineOperator(MergingOperator):
             if (place := self._alarm_place(key, step)) is not None
         ]
         heapify(waiting)
+        shown = step.floor
         while waiting and waiting[0][:2] < (order, clock):
             due_order, due, rank, key = waiting[0]
             reached = int(step.clocks[(due_order - 1) // 2]) if due_order else step.floor
-            now = max(due, step.floor, reached, output.clocks[-1] if output.clocks else due)
+            now = shown = max(due, shown, reached, output.clocks[-1] if output.clocks else due)
             self._progress.order = due_order
             output.add(self._machines[key].wake(now), due_order, now, key)
             self._note_alarm(key)

@@ -140,3 +140,17 @@ def test_rounds_that_share_what_they_have_collected_collect_an_event_one_after_t
     events += [Event("C", 11513, "x", 7), Event("C", 11713, "x", 8)]
     # A round begins anew with the list of the one before it: each of the two adds the same event to it.
     assert answers(query, events) == [(11713, (4, 5, 2, 7, 7, 8))]
+
+
+def test_an_alarm_that_waited_for_a_later_one_sees_the_clock_of_that_one() -> None:
+    query = "every e1=B, e2=A, not A for 500 milliseconds select e1.v as v, e2.v as w"
+    events = [
+        Event("B", 3101, "x", 1),
+        Event("A", 3201, "x", 2),
+        Event("A", 1701, "x", 3),  # a late one: the silence counts from its time, but the clock stands at 3201
+        Event("B", 4511, "x", 4),
+        Event("A", 4611, "x", 5),
+        Event("B", 4712, "x", 6),
+        Event("C", 9000, "x", 7),
+    ]
+    assert answers(query, events) == [(5111, (4, 5))]
