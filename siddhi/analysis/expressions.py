@@ -92,11 +92,12 @@ class ExpressionAnalyser:
         return [self.scope.resolve(ast.Attribute(name, span=call.span), self._problems) for name in names]
 
     def _argument(self, argument: ast.Expression | ast.SourceReference) -> TypedExpression | None:
-        if isinstance(argument, ast.Attribute) and argument.source is None and not self._names_attribute(argument.name):
+        if not isinstance(argument, ast.Attribute) or argument.source is not None or not self.scope.events:
+            return self.analyse(argument)
+        event = None
+        if not self._names_attribute(argument.name):
             event = self.scope.event(ast.SourceReference(argument.name, span=argument.span), self._problems)
-            if event is not None:
-                return event
-        return self.analyse(argument)
+        return event if event is not None else self.analyse(argument)
 
     def _names_attribute(self, name: str) -> bool:
         schemas = [self.scope.output, *(slot.schema for slot in self.scope.slots)]

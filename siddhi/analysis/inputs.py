@@ -127,6 +127,7 @@ class _ChainBuilder:
             tables_searched=not self._in_pattern,
             loose=loose,
             aliased=(*self._others, self.slot),
+            events=self._in_pattern,
         )
         return self._context.expressions(scope)
 

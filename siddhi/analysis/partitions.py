@@ -31,7 +31,9 @@ def _analyse_key(context: Context, key: ast.ValuePartition | ast.RangePartition)
         message = f"{kind.value} '{name}' brings no events that could have a key"
         context.problems.add("not-a-stream", message, key.span, "give keys to streams and named windows")
         return None
-    scope = Scope((Slot(0, name, schema),), aggregates=False, place="a partition key", loose=context.dialect_3x)
+    scope = Scope(
+        (Slot(0, name, schema),), aggregates=False, place="a partition key", loose=context.dialect_3x, events=False
+    )
     expressions = context.expressions(scope)
     if isinstance(key, ast.ValuePartition):
         typed = expressions.analyse(key.expression)

@@ -38,7 +38,8 @@ class Scope:
     called, `tables_searched` whether `in` may stand there, `place` what to call it in messages. With `loose` a
     qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only. `nearest` is
     the slot that is meant where several have a name without a qualifier. `aliased` are the slots under the names by
-    which `in` and `is null` know them, where these are others.
+    which `in` and `is null` know them, where these are others. `events` says whether a call may take a slot's event, as
+    it may where there are several, or a pattern.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -53,6 +54,7 @@ class Scope:
     loose: bool = False
     nearest: int | None = None
     aliased: tuple[Slot, ...] = ()
+    events: bool = True
 
     def by_alias(self) -> Scope:
         """The scope with the slots under the names that `in` and `is null` know."""

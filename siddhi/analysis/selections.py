@@ -33,6 +33,11 @@ class SelectionInput:
     loose: bool = False
     unselected: bool = False
 
+    @property
+    def events(self) -> bool:
+        """Whether calls may take the event of a slot."""
+        return self.several or self.unselected
+
     def behind_select(self) -> tuple[Slot, ...]:
         """The slots that having and order by may look at."""
         return self.slots if self.several or self.unselected else ()
@@ -72,7 +77,7 @@ def _attributes(
     if selection.attributes is None:
         return _all_attributes(context, selection, source)
     lists = not context.dialect_3x
-    scope = Scope(source.slots, firsts=True, lists=lists, place="select", loose=source.loose)
+    scope = Scope(source.slots, firsts=True, lists=lists, place="select", loose=source.loose, events=source.events)
     expressions = context.expressions(scope)
     found: dict[str, OutputExpression] = {}
     complete = True

@@ -19,7 +19,7 @@ def analyse_window(
     context: Context, call: ast.FunctionCall, slot: Slot, named: Slot | None = None
 ) -> HandlerCall | None:
     """The window `call` over events of `slot`, which its arguments know as `named`; None when something is wrong."""
-    scope = Scope((named or slot,), own=slot.number, aggregates=False, place="a window's arguments")
+    scope = Scope((named or slot,), own=slot.number, aggregates=False, place="a window's arguments", events=False)
     arguments = context.expressions(scope).analyse_arguments(call)
     declaration = context.calls.find(Kind.WINDOW, call)
     if declaration is None or arguments is None or not context.calls.fits(declaration, call, arguments):

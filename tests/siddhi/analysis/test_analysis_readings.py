@@ -77,3 +77,23 @@ def test_in_front_of_an_alias_a_stream_is_known_by_its_own_name(side: str) -> No
 def test_in_front_of_an_alias_the_alias_is_not_known(side: str) -> None:
     with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
         analyse(parse(f"{DEFINITIONS} from {side} as s join T as t on s.a == t.b select s.a insert into O;"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S select eventTimestamp(S) as x insert into O;",
+        "from S[eventTimestamp(S) > 1L] select a insert into O;",
+        "partition with (eventTimestamp(S) of S) begin from S select a insert into O; end;",
+    ],
+)
+def test_one_input_alone_gives_calls_no_event(query: str) -> None:
+    with pytest.raises(SiddhiAnalysisError, match="unknown-attribute"):
+        analyse(parse(DEFINITIONS.replace(", S int", "") + query))
+
+
+@pytest.mark.parametrize("source", ["S as s join T as t", "every s=S", "s=S -> t=T"])
+def test_joins_and_patterns_give_calls_their_events(source: str) -> None:
+    call = selected(source, "eventTimestamp(s)")
+    assert isinstance(call, model.Call)
+    assert call.arguments == (model.EventReference(0),)
