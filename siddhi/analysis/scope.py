@@ -128,9 +128,11 @@ class Scope:
             table = next((table for table in self.tables if table.id == source.name), None)
             if table is not None and not source.inner and not source.fault:
                 return self._table_value(attribute, table, problems)
-            # What stands behind a `#` that is no inner stream names a function in Siddhi, which nobody looks at.
+            # Of several inputs only these have names; what stands behind a `#` that is no inner stream names a function
+            # in Siddhi, which nobody looks at.
+            output = not self.slots and self.output is not None and source.name == self.output.id
             function = source.inner and source.nested is None
-            if (self.output is not None and source.name == self.output.id) or self.loose or function:
+            if output or self.loose or function:
                 return self._resolve_plain(ast.Attribute(attribute.name, span=attribute.span), problems)
             known = [slot.reference for slot in self.slots] + [table.id for table in self.tables]
             problems.add(

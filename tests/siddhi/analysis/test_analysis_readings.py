@@ -97,3 +97,11 @@ def test_joins_and_patterns_give_calls_their_events(source: str) -> None:
     call = selected(source, "eventTimestamp(s)")
     assert isinstance(call, model.Call)
     assert call.arguments == (model.EventReference(0),)
+
+
+def test_having_and_order_by_know_the_output_by_name_behind_one_input_only() -> None:
+    behind = "select {0}a as x having O.x > 1 order by O.x insert into O;"
+    analyse(parse(f"{DEFINITIONS} from S {behind.format('')}"))
+    for source in ("S as s join T as t", "s=S -> t=T"):
+        with pytest.raises(SiddhiAnalysisError, match="unknown-reference"):
+            analyse(parse(f"{DEFINITIONS} from {source} {behind.format('s.')}"))
