@@ -8,9 +8,11 @@ import pytest
 
 from cep_worker.mappers.sinks import SINK_MAPPERS
 from cep_worker.mappers.sources import SOURCE_MAPPERS
+from cep_worker.options import option_names
 from cep_worker.sinks.registry import SINK_TYPES
 from cep_worker.sources.running import SOURCE_TYPES
 from query_plan.builder import build
+from query_plan.checks.connector_options import CONNECTOR_OPTIONS, MAPPER_OPTIONS
 from query_plan.checks.connectors import CONNECTOR_TYPES, MAPPER_TYPES
 from query_plan.errors import QueryPlanError
 from query_plan.examination import examine
@@ -98,6 +100,27 @@ def test_the_types_of_sources_and_sinks_that_pass_are_those_that_workers_have() 
 def test_the_mappers_that_pass_are_those_that_workers_have() -> None:
     assert MAPPER_TYPES["source"] == dict.fromkeys(("file", "http"), tuple(SOURCE_MAPPERS))
     assert set(MAPPER_TYPES["sink"].values()) == {tuple(SINK_MAPPERS)}
+
+
+def test_the_options_that_pass_are_those_that_workers_take() -> None:
+    for kind, types in (("source", SOURCE_TYPES), ("sink", SINK_TYPES)):
+        assert {name: option_names(one[0]) for name, one in types.items()} == CONNECTOR_OPTIONS[kind]
+    for kind, mappers in (("source", SOURCE_MAPPERS), ("sink", SINK_MAPPERS)):
+        assert {name: option_names(one[0]) for name, one in mappers.items()} == MAPPER_OPTIONS[kind]
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("file.url='/a'", "did you mean 'file.uri'?"),
+        ("x='1'", "known options: file.uri, append, add.line.separator"),
+        ("@payload('{{v}}')", "write it within @map(…)"),
+    ],
+)
+def test_an_option_that_no_worker_knows_is_told_what_may_be_meant(option: str, hint: str) -> None:
+    text = f"@app:name('P') define stream A (v int); @sink(type='file', {option}) define stream B (v int);"
+    findings = [one.problem for one in examine(f"{text} from A select v insert into B;").findings]
+    assert [one.hint for one in findings if one.code == "connector-option-unknown"] == [hint]
 
 
 @pytest.mark.parametrize(
