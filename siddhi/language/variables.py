@@ -20,7 +20,7 @@ def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
         Problem(
             "unknown-variable",
             f"variable '{match[1]}' has no value",
-            f"give a value for {match[1]}",
+            f"write the value in place of {match[0]}; plans that are deployed are given none",
             span_between(text, match.start(), match.end()),
         )
         for match in _VARIABLE.finditer(text)
