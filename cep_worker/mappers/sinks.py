@@ -10,7 +10,7 @@ from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.mappers.csv_texts import CsvSinkOptions, csv_mapper
-from cep_worker.mappers.json_texts import JsonSinkOptions, json_mapper, ndjson_mapper
+from cep_worker.mappers.json_texts import JsonSinkOptions, NdjsonSinkOptions, json_mapper, ndjson_mapper
 from cep_worker.mappers.text_texts import TextSinkOptions, text_mapper
 from cep_worker.mappers.writing import SinkMapper
 from cep_worker.mappers.xml_texts import XmlSinkOptions, xml_mapper
@@ -20,7 +20,7 @@ MakeMapper = Callable[[Mapping[str, str], StreamSchema, str], SinkMapper]
 SINK_MAPPERS: dict[str, tuple[type[msgspec.Struct], MakeMapper]] = {
     "csv": (CsvSinkOptions, csv_mapper),
     "json": (JsonSinkOptions, json_mapper),
-    "ndjson": (JsonSinkOptions, ndjson_mapper),
+    "ndjson": (NdjsonSinkOptions, ndjson_mapper),
     "text": (TextSinkOptions, text_mapper),
     "xml": (XmlSinkOptions, xml_mapper),
 }

@@ -45,7 +45,7 @@ MAPPER_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "sink": {
         "csv": ("delimiter", "header", "event.grouping.enabled"),
-        "json": ("payload",),
+        "json": ("payload", "enclosing.element", "validate.json"),
         "ndjson": ("payload",),
         "text": ("payload", "event.grouping.enabled", "delimiter", "new.line.character"),
         "xml": ("payload", "enclosing.element", "validate.xml"),

@@ -96,6 +96,17 @@ def test_texts_of_xml_are_escaped_and_what_xml_cannot_hold_is_replaced() -> None
     assert template.joined(rows) == "<a b='&lt;a &amp; &apos;b&apos;&gt;&#13;\n\ufffd\ufffd'>1</a>".encode()
 
 
+@pytest.mark.parametrize("path", ["$.portfolio", "portfolio"])
+def test_events_of_json_may_stand_within_an_element(path: str) -> None:
+    options = {"enclosing.element": path, "validate.json": "true"}
+    template = mapper("json", **options, payload='{"who":"{{carrier}}","n":{{late}}}')
+    assert template.joined(TWO) == b'{"portfolio":[{"who":"UA","n":3},{"who":"A\\"A","n":-4}]}'
+    assert template.events(ONE) == [template.joined(ONE)] == [b'{"portfolio":{"who":"UA","n":3}}']
+    nested = mapper("json", **{"enclosing.element": "$.a.b"})
+    assert nested.joined(ONE) == b'{"a":{"b":{"event":{"carrier":"UA","late":3}}}}'
+    assert mapper("json", **{"enclosing.element": "$"}).joined(ONE) == mapper("json").joined(ONE)
+
+
 def test_the_element_around_events_may_be_another_one() -> None:
     options = {"enclosing.element": "<p:all xmlns:p='urn:p'>", "validate.xml": "true"}
     assert mapper("xml", **options, payload="<p:late>{{late}}</p:late>").joined(TWO) == (
@@ -138,7 +149,10 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
     [
         ("avro", {}, "unknown type of mapper; known for sinks: csv, json, ndjson, text, xml"),
         ("json", {"payload": "{{late}} {{nothing}}"}, "no such attribute: nothing"),
+        ("json", {"enclosing.element": "$.a..b"}, "enclosing.element: must be a path such as $.all.events"),
+        ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "what the template makes is not JSON: "),
         ("ndjson", {"payload": "{{late}}"}, "payload does not go with ndjson"),
+        ("ndjson", {"enclosing.element": "$.a"}, "unknown option enclosing.element"),
         ("csv", {"payload": "{{late}}"}, "payload: csv takes no template; give columns their numbers: carrier='0', …"),
         ("csv", {"payload.late": "1"}, "payload: must give the columns 0 to 0 an attribute each"),
         ("csv", {"payload.nothing": "0"}, "payload: no such attribute: nothing"),
