@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from query_plan.checks import bindings, connector_options, connectors, crossings, groups, header, resources
+from query_plan.checks import bindings, connector_options, connectors, crossings, groups, header, joins, resources
 from query_plan.findings import Finding, Rule
 from query_plan.groupings import OBSTACLES
 from query_plan.survey import Survey
@@ -51,6 +51,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
         connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE, connectors.UNKNOWN_MAPPER)
     ),
     SyntaxCheck(connector_options.connector_options_are_known, (connector_options.UNKNOWN_OPTION,)),
+    SyntaxCheck(joins.filters_of_joins_are_looked_at, (joins.FILTER_IGNORED,)),
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
     PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),

@@ -1,0 +1,41 @@
+"""The rule about joins with what holds rows of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from query_plan.findings import Finding, warning_rule
+from siddhi.language import ast
+
+_HOLDERS = {
+    ast.TableDefinition: "table",
+    ast.WindowDefinition: "named window",
+    ast.AggregationDefinition: "aggregation",
+}
+
+FILTER_IGNORED = warning_rule(
+    "filter-not-looked-at",
+    "a table, a named window or an aggregation in a join has a filter, which Siddhi takes and does not look at",
+    "write the condition behind `on`",
+)
+
+
+def filters_of_joins_are_looked_at(app: ast.App) -> Iterator[Finding]:
+    """No filter stands on a side of a join that holds rows of its own."""
+    holders = {one.id: _HOLDERS[type(one)] for one in app.definitions if type(one) in _HOLDERS}
+    for element in app.elements:
+        for query in element.queries if isinstance(element, ast.Partition) else (element,):
+            if isinstance(query.input, ast.JoinInput):
+                yield from _ignored(query.input.left, holders)
+                yield from _ignored(query.input.right, holders)
+
+
+def _ignored(side: ast.SingleInput, holders: dict[str, str]) -> Iterator[Finding]:
+    kind = None if side.inner or side.fault else holders.get(side.source)
+    for handler in side.handlers if kind is not None else ():
+        if isinstance(handler, ast.Filter):
+            yield FILTER_IGNORED.broken(
+                f"the filter on the {kind} {side.source} in a join is not looked at, all its rows take part",
+                "write its condition behind 'on'",
+                handler.span,
+            )
