@@ -16,6 +16,7 @@ from siddhi.engine.state import CodeChange, Pieces, State, encode_piece
 from siddhi.engine.state_size import StateSize, sampled, total
 
 Part = TypeVar("Part", bound=Stateful)
+Rows = TypeVar("Rows")
 _LARGEST_WRITTEN = 4_096
 """States of so many bytes are kept as they were last written; larger ones would take as much memory again."""
 
@@ -118,6 +119,48 @@ class _Copies(Stateful, Generic[Part]):
             self.note_deadline(instance)
 
 
+class _Turns(Generic[Part, Rows]):
+    """Runs of one instance and one chunk, taken one after the other with the timers between them, which keeps their
+    order inside a chunk of several instances. `call` gives a copy its rows, `nothing` is what it gets when a timer is
+    due."""
+
+    def __init__(
+        self, copies: _Copies[Part], call: Callable[[Part, Rows, Step], EventBatch], nothing: Rows, step: Step
+    ) -> None:
+        self._copies = copies
+        self._call = call
+        self._nothing = nothing
+        self._step = step
+        self._floor = step.floor
+        self._out: list[EventBatch] = []
+
+    def take(self, instance: int, rows: Rows, order: int, clock: int) -> None:
+        """The next run, whose first row came at `order` and `clock`."""
+        self._fire(order, clock)
+        self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
+        self._floor = clock
+
+    def end(self) -> EventBatch:
+        """What came of all runs and timers of the step."""
+        self._fire(self._step.final_order, self._step.final_clock + 1)
+        return EventBatch.concat([sent for sent in self._out if sent.size] or self._out[:1])
+
+    def _fire(self, order: int, clock: int) -> None:
+        """Fires the timers that go before a row of (`order`, `clock`)."""
+        while (due := self._copies.next_deadline_ms()) is not None:
+            at = self._step.timer_order(due)
+            if at > self._step.final_order or (at, due) >= (order, clock):
+                return
+            for instance in self._copies.due(due):
+                now = Step(np.full(1, max(due, self._floor), dtype=np.int64), self._floor)
+                self._send(instance, self._nothing, now, at)
+
+    def _send(self, instance: int, rows: Rows, now: Step, order: int) -> None:
+        sent = self._call(self._copies.get(instance, now.final_clock), rows, now).at_order(order)
+        self._copies.note_deadline(instance)
+        self._out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+
+
 def _merged(batches: Sequence[EventBatch], nothing: EventBatch) -> EventBatch:
     filled = [batch for batch in batches if batch.size]
     if not filled:
@@ -144,7 +187,7 @@ class PerInstance(_Copies[Operator], Operator):
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
-        if ((batch.orders[1:] == batch.orders[:-1]) & (partitions[1:] != partitions[:-1])).any():
+        if _mixed(batch):
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
         present = np.unique(partitions).tolist()
@@ -159,37 +202,18 @@ class PerInstance(_Copies[Operator], Operator):
         return _merged(out, out[0])
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
-        """Takes the runs of one instance and one chunk one after the other, which keeps their order inside a chunk of
-        several."""
-        out: list[EventBatch] = []
-        nothing = batch.slice(0, 0)
-        floor = step.floor
+        turns = _Turns(self, _process, batch.slice(0, 0), step)
         changes = (np.diff(batch.chunk_ids()) != 0) | (np.diff(partitions) != 0)
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.size]
         for start, stop in itertools.pairwise(starts):
-            order, clock = int(batch.orders[start]), int(batch.clocks[start])
-            self._fire(step, order, clock, floor, nothing, out)
+            order = int(batch.orders[start])
             run = batch.slice(start, stop).at_order(order & 1)
-            self._send(int(partitions[start]), run, Step(np.full(1, clock, dtype=np.int64), floor), order, out)
-            floor = clock
-        self._fire(step, step.final_order, step.final_clock + 1, floor, nothing, out)
-        return EventBatch.concat([sent for sent in out if sent.size] or out[:1])
+            turns.take(int(partitions[start]), run, order, int(batch.clocks[start]))
+        return turns.end()
 
-    def _fire(self, step: Step, order: int, clock: int, floor: int, nothing: EventBatch, out: list[EventBatch]) -> None:
-        """Fires the timers that go before a row of (`order`, `clock`)."""
-        while (due := self.next_deadline_ms()) is not None:
-            at = step.timer_order(due)
-            if at > step.final_order or (at, due) >= (order, clock):
-                return
-            for instance in self.due(due):
-                now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
-                self._send(instance, nothing, now, at, out)
 
-    def _send(self, instance: int, rows: EventBatch, step: Step, order: int, out: list[EventBatch]) -> None:
-        copy = self.get(instance, step.final_clock)
-        sent = copy.process(rows, step).at_order(order)
-        self.note_deadline(instance)
-        out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+def _process(copy: Operator, batch: EventBatch, step: Step) -> EventBatch:
+    return copy.process(batch, step)
 
 
 class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
@@ -202,6 +226,8 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         self.sources = self.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        if any(_mixed(batch) for batch in inputs.batches):
+            return self._process_runs(inputs, step)
         present: set[int] = set()
         for batch in inputs.batches:
             if batch.partitions is not None:
@@ -210,14 +236,43 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         for instance in self.in_turn({*self.due(step.final_clock), *present}):
             parts = [_of_instance(batch, instance) for batch in inputs.batches]
             clocks = [int(part.clocks[0]) for part in parts if part.size]
-            copy = self.get(instance, min(clocks, default=step.final_clock))
-            sent = copy.process(MergedRows(parts, list(range(len(parts)))), step)
+            sent = _process_inputs(self.get(instance, min(clocks, default=step.final_clock)), parts, step)
             self.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:
             empty = [batch.slice(0, 0) for batch in inputs.batches]
-            return self.template.process(MergedRows(empty, list(range(len(empty)))), step)
+            return _process_inputs(self.template, empty, step)
         return _merged(out, out[0])
+
+    def _process_runs(self, inputs: MergedRows, step: Step) -> EventBatch:
+        nothing = [batch.slice(0, 0) for batch in inputs.batches]
+        turns = _Turns(self, _process_inputs, nothing, step)
+        sources, rows = inputs.sources, inputs.rows
+        marks = [(batch.chunk_ids(), batch.partitions) for batch in inputs.batches]
+        lines = []
+        for source, row in zip(sources.tolist(), rows.tolist(), strict=True):
+            chunks, partitions = marks[source]
+            lines.append((source, int(chunks[row]), -1 if partitions is None else int(partitions[row])))
+        starts = [0, *(place for place in range(1, len(lines)) if lines[place] != lines[place - 1]), len(lines)]
+        for start, stop in itertools.pairwise(starts):
+            (source, _, instance), first = lines[start], int(rows[start])
+            order = int(inputs.orders[start])
+            run = inputs.batches[source].slice(first, first + stop - start).at_order(order & 1)
+            batches = [run if place == source else empty for place, empty in enumerate(nothing)]
+            turns.take(instance, batches, order, int(inputs.clocks[start]))
+        return turns.end()
+
+
+def _process_inputs(copy: MergingOperator, batches: list[EventBatch], step: Step) -> EventBatch:
+    return copy.process(MergedRows(batches, list(range(len(batches)))), step)
+
+
+def _mixed(batch: EventBatch) -> bool:
+    """True when events of several instances came together."""
+    partitions = batch.partitions
+    if partitions is None:
+        return False
+    return bool(((batch.orders[1:] == batch.orders[:-1]) & (partitions[1:] != partitions[:-1])).any())
 
 
 def _of_instance(batch: EventBatch, instance: int) -> EventBatch:

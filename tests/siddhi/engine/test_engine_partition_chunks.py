@@ -32,3 +32,11 @@ def test_rates_let_keys_out_in_the_order_in_which_their_events_stand_in_a_chunk(
     query = "from S select k, v output every 2 events insert into O;"
     chunks = [("S", [("a", 1), ("b", 2)]), ("S", [("b", 3), ("a", 4), ("b", 5)])]
     assert answers(query, *chunks) == [("b", 2), ("b", 3), ("a", 1), ("a", 4)]
+
+
+def test_joins_take_the_events_of_a_chunk_in_their_order() -> None:
+    query = (
+        "from S#window.length(2) as s join R#window.length(2) as r select s.k as k, s.v as v, r.v as r insert into O;"
+    )
+    chunks = [("R", [("a", 1), ("b", 2)]), ("S", [("b", 3), ("a", 4), ("b", 5)])]
+    assert answers(query, *chunks) == [("b", 3, 2), ("a", 4, 1), ("b", 5, 2)]
