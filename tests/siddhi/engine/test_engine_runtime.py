@@ -292,9 +292,9 @@ def test_the_rate_of_an_instance_that_a_timer_opens_ticks_a_whole_period_later()
     assert [row["a"] for row in rows] == [1]
 
 
-def test_the_timestamp_of_the_only_input_may_be_asked_for_by_its_name() -> None:
+def test_the_timestamp_of_the_only_element_may_be_asked_for_by_its_name() -> None:
     runtime = started(
-        "define stream S (n int); from S[eventTimestamp(S) > 5L] select eventTimestamp(S) as t insert into O;"
+        "define stream S (n int); from every e=S[eventTimestamp(e) > 5L] select eventTimestamp(e) as t insert into O;"
     )
     rows = rows_of(runtime, "O")
     runtime.send("S", records([5, 6], n=ints(1, 2)), 10)
