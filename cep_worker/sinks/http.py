@@ -30,6 +30,7 @@ WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
 """Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
 
 _HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
+_LONE_HEADER = re.compile(r"\s*([^',:\s]+):\s*([^',]*?)\s*")
 
 _OPTION_NAMES = {
     "publisher_url": "publisher.url",
@@ -44,9 +45,9 @@ _OPTION_NAMES = {
 
 
 class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
-    """`headers` are given as in Siddhi: `'Name: value','Other: value'`. `on.error` WAIT tries for ever and so stops the
-    plan; LOG gives events up after `retry.count` tries. `basic.auth.username` and `basic.auth.password` go with every
-    request, unless `basic.auth.enabled` is false."""
+    """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
+    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries.
+    `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false."""
 
     publisher_url: str
     method: Literal["POST", "PUT", "PATCH"] = "POST"
@@ -155,6 +156,8 @@ def idempotency_key(frame: FrameId, first_row: int) -> str:
 
 
 def _headers(text: str, where: str) -> dict[str, str]:
+    if (alone := _LONE_HEADER.fullmatch(text)) is not None:
+        return {alone[1]: alone[2]}
     if _HEADER.sub("", text).strip(" ,"):
         raise ConfigError(f"{where}: headers: must be 'Name: value','Other: value'")
     return dict(_HEADER.findall(text))

@@ -117,6 +117,13 @@ def test_a_web_hook_gets_events_with_headers_in_requests_of_the_asked_size(world
     assert hook.headers[0]["Content-Type"] == "application/json"
 
 
+def test_a_single_header_may_stand_without_quotes(world: World, hook: Hook) -> None:
+    world.start(with_sink("http", {"publisher.url": hook.url, "headers": "Accept-Date:20/02/2017"}))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: len(hook.bodies) == 1)
+    assert hook.headers[0]["Accept-Date"] == "20/02/2017"
+
+
 @pytest.mark.parametrize(("enabled", "sent"), [("true", "Basic YWRtaW46aHVzaA=="), ("false", None)])
 def test_a_web_hook_is_told_who_sends(world: World, hook: Hook, enabled: str, sent: str | None) -> None:
     who = {"basic.auth.enabled": enabled, "basic.auth.username": "admin", "basic.auth.password": "hush"}
@@ -196,7 +203,8 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("file", {"file.url": "x"}, "unknown option file.url; did you mean file.uri?"),
         ("file", {"file.uri": "/nowhere/at/all"}, "file.uri: /nowhere/at/all: No such file or directory"),
         ("http", {"publisher.url": "ftp://x"}, "publisher.url: must be http://"),
-        ("http", {"publisher.url": "http://x", "headers": "X: y"}, "headers: must be"),
+        ("http", {"publisher.url": "http://x", "headers": "X=y"}, "headers: must be"),
+        ("http", {"publisher.url": "http://x", "headers": "X: y,Z: a"}, "headers: must be"),
         ("http", {"publisher.url": "http://x", "basic.auth.username": "a"}, "basic.auth.password go together"),
         ("http", {"publisher.url": "http://x", "basic.auth.enabled": "True"}, "enabled: needs basic.auth.username"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
