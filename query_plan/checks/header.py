@@ -107,11 +107,18 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
                 name.span,
             )
         elif not _PLAN_NAME.fullmatch(name.text.strip()):
+            allowed = "letters, digits, '_', '-' and '.', no '.' or '-' in front, at most 128 characters"
             yield NAME_INVALID.broken(
                 f"a topology cannot bear the name '{name.text}'",
-                "use letters, digits, '_', '-' and '.', no '.' or '-' in front, at most 128 characters",
+                f"use {allowed}{_as_in(app, name)}",
                 name.span,
             )
+
+
+def _as_in(app: ast.App, name: Written) -> str:
+    """An example with what may stand of the name, if anything."""
+    rest = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.text.strip()).strip("_.-")
+    return f", as in {_naming(app, rest)}" if _PLAN_NAME.fullmatch(rest) else ""
 
 
 def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:

@@ -169,6 +169,8 @@ def test_a_plan_with_warnings_only_is_built() -> None:
         ("@app:name('my app') define stream A (k int); from A select * insert into B;", "@app:name('my_app')"),
         ("@Plan:name('my plan') define stream A (k int); from A select * insert into B;", "@Plan:name('my_plan')"),
         ("@Plan:playback define stream A (k int); from A select * insert into B;", "@Plan:name('MyPlan')"),
+        ("@App:name('In&Out') define stream A (k int); from A select * insert into B;", "as in @app:name('In_Out')"),
+        ("@app:name('***') define stream A (k int); from A select * insert into B;", "at most 128 characters"),
     ],
 )
 def test_the_name_that_is_asked_for_leaves_a_plan_in_its_dialect(text: str, hint: str) -> None:
