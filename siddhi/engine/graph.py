@@ -56,8 +56,6 @@ class Graph:
             for stream in dict.fromkeys(place.outputs):
                 self.producers[stream].append(node)
         self._columnar: dict[frozenset[str], bool] = {}
-        self._input_ranks: dict[int, dict[str, int]] = {}
-        self._producer_ranks: dict[str, dict[int, int]] = {}
         self.order = self._topological()
         self.acyclic = len(self.order) == len(places)
 
@@ -161,45 +159,49 @@ class Graph:
     def input_ranks(self, node: int) -> dict[str, int]:
         """For each input stream of `node` its place among rows of one cause: that of its visit by the roots that reach
         several. Streams that no root reaches together keep the order in which the node names them."""
-        if node not in self._input_ranks:
-            inputs = list(dict.fromkeys(self.places[node].inputs))
-            visited = [_by_visit(walk, node, inputs) for walk in self._root_walks] if len(inputs) > 1 else []
-            self._input_ranks[node] = _ranks(inputs, visited)
-        return self._input_ranks[node]
+        return self._ranked[0].get(node) or _ranks(_once(self.places[node].inputs), ())
 
     def producer_ranks(self, stream: str) -> dict[int, int]:
         """For each producer of `stream` (-1: events from outside) its place among rows of one cause."""
-        if stream not in self._producer_ranks:
-            producers = [-1, *self.producers[stream]]
-            delivered = [_once(walk.deliveries.get(stream, ())) for walk in self._root_walks] if producers[2:] else []
-            self._producer_ranks[stream] = _ranks(producers, delivered)
-        return self._producer_ranks[stream]
+        return self._ranked[1].get(stream) or _ranks([-1, *self.producers[stream]], ())
 
     @cached_property
-    def _root_walks(self) -> list[_Walk]:
-        """The walk from each stream that is read; none in a graph with cycles."""
-        return [self._walk([root]) for root in list(self.readers)] if self.acyclic else []
+    def _ranked(self) -> tuple[dict[int, dict[str, int]], dict[str, dict[int, int]]]:
+        """What walks say of nodes with several inputs and of streams with several producers; nothing in a graph with
+        cycles."""
+        meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
+        visited: dict[int, set[tuple[str, ...]]] = {node: set() for node, inputs in meeting.items() if inputs[1:]}
+        fed: dict[str, set[tuple[int, ...]]] = {name: set() for name, nodes in self.producers.items() if nodes[1:]}
+        for root in list(self.readers) if self.acyclic and (visited or fed) else ():
+            walk = self._walk([root])
+            for node, ways in visited.items():
+                ways.add(_by_visit(walk, node, meeting[node]))
+            for stream, orders in fed.items():
+                orders.add(tuple(_once(walk.deliveries.get(stream, ()))))
+        inputs = {node: _ranks(meeting[node], ways) for node, ways in visited.items()}
+        return inputs, {stream: _ranks([-1, *self.producers[stream]], orders) for stream, orders in fed.items()}
 
 
 def _once(items: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(items))
 
 
-def _by_visit(walk: _Walk, node: int, inputs: Iterable[str]) -> list[str]:
+def _by_visit(walk: _Walk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
     """Those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
     visited = [stream for stream in inputs if (node, stream) in walk.visits]
-    return sorted(visited, key=lambda stream: walk.visits[node, stream][0])
+    return tuple(sorted(visited, key=lambda stream: walk.visits[node, stream][0]))
 
 
-def _ranks(items: Sequence[T], orders: Sequence[Sequence[T]]) -> dict[T, int]:
+def _ranks(items: Sequence[T], orders: Iterable[Sequence[T]]) -> dict[T, int]:
     """The place of each of `items` where each of `orders` holds as far as it tells; otherwise they stay as they are.
 
     Orders that contradict each other are not all kept: `Graph.columnar` looks whether one is.
     """
     waiting, ranks = list(items), dict[T, int]()
-    before = {
-        item: {other for order in orders if item in order for other in order[: order.index(item)]} for item in items
-    }
+    before: dict[T, set[T]] = {item: set() for item in items}
+    for order in orders:
+        for place, item in enumerate(order):
+            before[item].update(order[:place])
     while waiting:
         chosen = next((item for item in waiting if before[item].issubset(ranks)), waiting[0])
         waiting.remove(chosen)

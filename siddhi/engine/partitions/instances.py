@@ -187,7 +187,7 @@ class PerInstance(_Copies[Operator], Operator):
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
-        if _mixed(batch):
+        if self.takes_runs(batch):
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
         present = np.unique(partitions).tolist()
@@ -200,6 +200,10 @@ class PerInstance(_Copies[Operator], Operator):
         if not out:
             return nothing
         return _merged(out, out[0])
+
+    def takes_runs(self, batch: EventBatch) -> bool:
+        """True when `batch` has chunks with events of several instances."""
+        return batch.chunks is not None and came_together(batch)
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
         turns = _Turns(self, _process, batch.slice(0, 0), step)
@@ -226,7 +230,7 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         self.sources = self.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        if any(_mixed(batch) for batch in inputs.batches):
+        if any(batch.chunks is not None and came_together(batch) for batch in inputs.batches):
             return self._process_runs(inputs, step)
         present: set[int] = set()
         for batch in inputs.batches:
@@ -267,8 +271,8 @@ def _process_inputs(copy: MergingOperator, batches: list[EventBatch], step: Step
     return copy.process(MergedRows(batches, list(range(len(batches)))), step)
 
 
-def _mixed(batch: EventBatch) -> bool:
-    """True when events of several instances came together."""
+def came_together(batch: EventBatch) -> bool:
+    """True when events of several instances came together, or one went to several."""
     partitions = batch.partitions
     if partitions is None:
         return False

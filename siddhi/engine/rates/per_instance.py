@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.partitions.instances import PerInstance
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.partitions.instances import PerInstance, came_together
 from siddhi.engine.rates.limiter import Limiter
 
 
 class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
+
+    def takes_runs(self, batch: EventBatch) -> bool:
+        """Rows that were selected one by one tell no chunks."""
+        return came_together(batch)
 
     def groups_in_use(self) -> Int64Array:
         used = [copy.groups_in_use() for copy in self.by_id.values() if isinstance(copy, Limiter)]
