@@ -10,21 +10,21 @@ from pathlib import Path
 import click
 
 from cep_cli.errors import FAILED, with_readable_errors
+from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from query_plan.examination import examine
 from query_plan.explain import explain
 from query_plan.findings import Finding, Severity
 from siddhi.errors import render_problem
 
-PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command("validate")
 @click.argument("file", type=PLAN_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@SET_OPTION
 @with_readable_errors
-def validate_command(file: Path, as_json: bool) -> None:
+def validate_command(file: Path, as_json: bool, values: dict[str, str]) -> None:
     """Report everything that is wrong with the execution plan in FILE; exit with 1 when something is."""
-    text = file.read_text(encoding="utf-8")
+    text = read_plan(file, values)
     findings = examine(text).findings
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if as_json:
@@ -40,10 +40,11 @@ def validate_command(file: Path, as_json: bool) -> None:
 @click.command("query-plan")
 @click.argument("file", type=PLAN_FILE)
 @click.option("--explain", "explained", is_flag=True, help="Describe stages, groupings and hot spots in words.")
+@SET_OPTION
 @with_readable_errors
-def query_plan_command(file: Path, explained: bool) -> None:
+def query_plan_command(file: Path, explained: bool, values: dict[str, str]) -> None:
     """Print the XML query plan that the execution plan in FILE is compiled to."""
-    text = file.read_text(encoding="utf-8")
+    text = read_plan(file, values)
     examined = examine(text)
     if examined.compiled is None:
         for problem in examined.problems(Severity.ERROR):

@@ -15,6 +15,7 @@ import click
 
 from cep_cli.credentials import Credentials
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
+from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.rest import ManagerClient
 from cep_cli.status_text import managers_status, plan_line, plan_status
 from cep_common.ids import SUPER_TENANT
@@ -60,11 +61,12 @@ WAIT_OPTION = click.option(
 
 
 @click.command("deploy")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=PLAN_FILE)
 @click.option(
     "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
 )
 @click.option("--rename", "renamed", metavar="OLD", help="Deploy it in place of plan OLD, which had another name.")
+@SET_OPTION
 @FROM_OPTION
 @WAIT_OPTION
 @JSON_OPTION
@@ -74,6 +76,7 @@ def deploy_command(
     file: Path,
     replace: bool,
     renamed: str | None,
+    values: dict[str, str],
     savepoint: str,
     wait_s: float,
     as_json: bool,
@@ -82,7 +85,7 @@ def deploy_command(
     """Deploy the execution plan in FILE."""
     if renamed and savepoint:
         raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
-    text = file.read_text(encoding="utf-8")
+    text = read_plan(file, values)
     outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
     _tell(client, outcome, wait_s, as_json)
 

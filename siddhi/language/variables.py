@@ -20,7 +20,7 @@ def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
         Problem(
             "unknown-variable",
             f"variable '{match[1]}' has no value",
-            f"write the value in place of {match[0]}; plans that are deployed are given none",
+            f"write the value in place of {match[0]}, or give it with the text: cep deploy … --set {match[1]}=VALUE",
             span_between(text, match.start(), match.end()),
         )
         for match in _VARIABLE.finditer(text)
@@ -28,7 +28,17 @@ def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
     ]
     if problems:
         raise SiddhiParseError(problems)
-    return _VARIABLE.sub(lambda match: variables[match[1]], text)
+    return replace_variables(text, variables)
+
+
+def variables_in(text: str) -> set[str]:
+    """The names of all variables of `text`."""
+    return {match[1] for match in _VARIABLE.finditer(text)}
+
+
+def replace_variables(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with every `${NAME}` that has a value replaced by it."""
+    return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), text)
 
 
 def span_between(text: str, start: int, end: int) -> Span:

@@ -56,6 +56,45 @@ def test_every_error_is_shown_with_its_place_and_the_exit_code_is_1(wrong_plan: 
     assert result.stdout.splitlines()[-1] == f"{wrong_plan}: 2 errors, 0 warnings"
 
 
+VARIABLE = """\
+@Plan:name('${NAME}')
+@Import('A:1.0.0') define stream A (x int);
+@Export('B:1.0.0') define stream B (x int);
+from A[x > ${LEAST}] select x insert into B;
+"""
+
+
+@pytest.fixture
+def variable_plan(tmp_path: Path) -> str:
+    file = tmp_path / "variable.siddhiql"
+    file.write_text(VARIABLE, encoding="utf-8")
+    return str(file)
+
+
+def test_variables_of_a_text_get_the_values_that_are_given(variable_plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAST", "7")
+    assert run("validate", variable_plan, "--set", "NAME=Set", "--set", "LEAST").exit_code == 0
+    assert "from A[x > a=b]" in run("query-plan", variable_plan, "--set", "NAME=Set", "--set", "LEAST=a=b").stderr
+    assert read_xml(run("query-plan", variable_plan, "--set", "NAME=Set", "--set", "LEAST").stdout).name == "Set"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((), "variable 'NAME' has no value"),
+        (("NAME=Set",), "cep deploy … --set LEAST=VALUE"),
+        (("NAME=Set", "LEAST=1", "MOST=2"), "--set MOST: there is no ${MOST} in "),
+        (("NAME=Set", "NOWHERE_SET"), "NOWHERE_SET is not in the environment; write NOWHERE_SET=VALUE"),
+    ],
+)
+def test_variables_without_values_and_values_without_variables_are_told(
+    variable_plan: str, values: tuple[str, ...], words: str
+) -> None:
+    result = run("validate", variable_plan, *(part for value in values for part in ("--set", value)))
+    assert result.exit_code != 0
+    assert words in result.output
+
+
 def test_findings_as_json_are_one_object_on_stdout(wrong_plan: str) -> None:
     result = run("validate", "--json", wrong_plan)
 

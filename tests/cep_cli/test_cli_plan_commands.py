@@ -56,6 +56,13 @@ def cep(*arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--tenant", "7"])
 
 
+def test_a_plan_is_sent_with_the_values_of_its_variables(manager: FakeManager, tmp_path: Path) -> None:
+    file = tmp_path / "plan.siddhiql"
+    file.write_text("-- ${FIRST} ${SECOND}", encoding="utf-8")
+    assert cep("deploy", str(file), "--set", "FIRST=1").exit_code == 0
+    assert manager.asked[-1][3] == b"-- 1 ${SECOND}"
+
+
 @pytest.mark.parametrize(
     ("command", "path", "body"),
     [

@@ -1,0 +1,42 @@
+"""Texts of plans as commands take them: from a file, with values for the `${NAME}`s in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from siddhi.language.variables import replace_variables, variables_in
+
+PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _read_values(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    values = {}
+    for one in given:
+        name, written, value = one.partition("=")
+        if not written and name not in os.environ:
+            raise click.BadParameter(f"{name} is not in the environment; write {name}=VALUE")
+        values[name] = value if written else os.environ[name]
+    return values
+
+
+SET_OPTION = click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_read_values,
+    help="What ${NAME} stands for in the text; NAME alone takes it from the environment. May be given several times.",
+)
+
+
+def read_plan(file: Path, values: Mapping[str, str]) -> str:
+    """The text of `file` with every `${NAME}` of which `values` tell replaced. UsageError for names that are not there,
+    UnicodeDecodeError or OSError when the file cannot be read."""
+    text = file.read_text(encoding="utf-8")
+    if needless := values.keys() - variables_in(text):
+        raise click.UsageError(f"--set {min(needless)}: there is no ${{{min(needless)}}} in {file}")
+    return replace_variables(text, values)
