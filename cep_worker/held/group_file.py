@@ -106,13 +106,15 @@ class Group:
     size_bytes: int = 0
     lost_rows: int = 0
     """Rows that it should hold too, as far as that can be told, and that cannot be read."""
+    passed_over: int = 0
+    """Numbers that no frame of it has."""
     since_ms: int | None = None
     """The monotonic time since which this process knows of its results."""
 
     @property
     def next_number(self) -> int:
         """The number of the frame that follows its last one."""
-        return self.header.first_number + self.frames
+        return self.header.first_number + self.frames + self.passed_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class GroupWriter:
     def pass_over(self, numbers: int) -> None:
         """So many numbers are given to no frame: another header, which says where the next one is. Raises OSError."""
         self._append(self.group.header, b"", 0, self.group.next_number + numbers)
-        self.group.frames += numbers
+        self.group.passed_over += numbers
 
     def _append(self, entry: Entry, body: Any, rows: int, number: int) -> None:
         parts, length = _record(entry, body, rows, number)
@@ -297,7 +299,11 @@ def _lost_rows(group: Group, found: _Found) -> int:
 
 def _note(group: Group, found: _Found) -> None:
     group.size_bytes = found.end
-    group.frames = found.number - group.header.first_number  # with those that are lost: no number comes twice
+    between = found.number - group.next_number  # frames that are lost, but where the header stands again
+    if isinstance(found.entry, Header):
+        group.passed_over += between
+        return
+    group.frames += between
     if isinstance(found.entry, Frame):
         group.frames += 1
         group.rows += found.rows

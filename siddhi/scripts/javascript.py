@@ -1,8 +1,11 @@
 """`define function f[javascript]`: JavaScript, where QuickJS is installed (`pip install 'cep-on-spark[javascript]'`).
 
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
-It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. A call may
-take so much time and memory and no more.
+It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Loops, memory
+and stack are bounded; some of the language's own functions (`sort` of an endless list) are not, so that whoever may
+deploy a script must be trusted not to stop the process.
+
+Nothing of a script may run outside of a bounded call: what it gives or throws becomes a text within the call.
 """
 
 from __future__ import annotations
@@ -15,33 +18,86 @@ import msgspec
 
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
-TIME_LIMIT_S = 1.0
-"""The processor time of one call."""
+TIME_LIMIT_S = 5.0
+"""The processor time of the whole process during one call."""
 MEMORY_LIMIT_MIB = 32
-"""What one script may hold during a call."""
+"""What one script may hold."""
 STACK_BYTES = 256 * 1024
+LONGEST_BODY = 65_536
+"""Characters: reading a longer one could hold up who checks it."""
+LARGEST_RESULT = 1_048_576
+"""Characters of an object written as JSON."""
 
-_MAKE = r"""
+_MAKE = (
+    """
 (body) => {
-  const script = new Function("data", body);
-  if (script.toString() !== `function anonymous(data\n) {\n${body}\n}`) return null;
-  return (...data) => {
-    const answer = script(data);
-    if (typeof answer === "bigint") throw new TypeError("it gave a BigInt; Number(…) makes a number of it");
-    if (typeof answer === "string" && answer.includes("\0")) throw new TypeError("it gave a text with the character 0");
-    return answer;
+  delete Error.prepareStackTrace;
+  for (const kind of [Error, InternalError]) {  // else a script could say how the end of its own call is told
+    Object.defineProperty(kind.prototype, Symbol.toPrimitive, { value: undefined });
+    Object.freeze(kind.prototype);
+    Object.freeze(kind);
+  }
+  const told = (error) => {
+    if (error === null || (error instanceof InternalError && error.message === "out of memory")) return "memory";
+    if (!(error instanceof Error)) return String(error).slice(0, 300).toWellFormed() || "it threw an empty text";
+    const place = /<input>:(\\d+)/.exec(error.stack);
+    return `${error.name}: ${error.message}`.slice(0, 300).toWellFormed() + (place ? `, line ${place[1] - 2}` : "");
   };
+  const written = (answer) => {
+    const kind = Object.prototype.toString.call(answer).slice(8, -1);
+    if (!["Object", "Array", "Date"].includes(kind)) return `!it gave a ${kind}`;
+    const text = JSON.stringify(answer) ?? "null";
+    return text.length > LARGEST ? "!it gave an object of more than LARGEST characters" : `{${text}`;
+  };
+  const tagged = (answer) => {
+    switch (typeof answer) {
+      case "string":
+        if (answer.isWellFormed() && !answer.includes("\\0")) return `=${answer}`;
+        return "!it gave a text with half a character or the character 0";
+      case "object":
+        return answer === null ? null : written(answer);
+      case "bigint":
+        return "!it gave a BigInt; Number(…) makes a number of it";
+      case "function":
+      case "symbol":
+        return `!it gave a ${typeof answer}`;
+      default:
+        return answer;
+    }
+  };
+  const bounded = (call) => {
+    try {
+      return call();
+    } catch (error) {
+      try {
+        return `!${told(error)}`;
+      } catch {
+        return "!it threw what cannot be told";
+      }
+    }
+  };
+  let script;
+  const made = bounded(() => {
+    script = new Function("data", body);
+    return script.toString() === `function anonymous(data\\n) {\\n${body}\\n}`;
+  });
+  return made === true ? (...data) => bounded(() => tagged(script(data))) : null;
 }
 """
-"""Makes a function of a script's body, null of one that is none. QuickJS reads it between the first and the last line
-of a function, so that it could end this and begin another one: the text of what was made tells."""
+).replace("LARGEST", str(LARGEST_RESULT))
+"""Makes a function of a script's body that gives numbers, bools and undefined as they are, and else a text: `=` and a
+text, `{` and JSON, `!` and what is wrong; or null of a body that ends its function and begins another one, as QuickJS
+reads it between the first and the last line of a function."""
 
-_LINES_BEFORE_BODY = 2
-_PLACE = re.compile(r"^\s+at .*<input>:(\d+):\d+\)?$", re.MULTILINE)
+_READ = ("throw 0;(function(data){{\n{}\n}})", "throw 0;function script(data){{\n{}\n}}")
+"""Texts that are read whole and then run no further than to their first word."""
+
+_PLACE = re.compile(r"<input>:(\d+)")
+_INT32 = 2**31
 
 
 class JavaScriptError(Exception):
-    """What a script threw, or the limit that it met."""
+    """What a script threw, the limit that it met, or what it gave that no plan has."""
 
 
 def is_installed() -> bool:
@@ -51,77 +107,95 @@ def is_installed() -> bool:
 
 def compile_javascript(body: str) -> Script:
     """The function whose body is `body`, with `data` as its only parameter; `ScriptError` when it cannot be read."""
+    if len(body) > LONGEST_BODY:
+        raise ScriptError(f"it has more than {LONGEST_BODY} characters", 1)
+    alone, beside = (_fault_of(text.format(body)) for text in _READ)
+    if alone is not None:
+        place = _PLACE.search(alone)
+        line = int(place[1]) - 1 if place else 1
+        reason = alone.split("\n", 1)[0].removeprefix("SyntaxError: ")
+        raise ScriptError(reason, min(max(line, 1), body.count("\n") + 1))
+    if beside is not None:
+        raise ScriptError("its braces do not match", 1)
     return _Script(body)
 
 
 class _Script:
-    """Takes another engine after a call that failed, which may have left the memory of its own full."""
+    """Takes another engine after a call that met a limit, which may have left the memory of its own full."""
 
     def __init__(self, body: str) -> None:
         self._body = body
-        self._function = _Function(body)
+        self._function: _Function | None = None
 
     def __call__(self, arguments: list[object]) -> object:
-        try:
-            return self._function.call(arguments)
-        except Exception:
+        if self._function is None:
             self._function = _Function(self._body)
-            raise
+        function, self._function = self._function, None
+        answer = function.call(arguments)
+        if answer == "!memory":
+            raise JavaScriptError(f"it needs more than {MEMORY_LIMIT_MIB} MiB, or threw null")
+        self._function = function
+        if not isinstance(answer, str):
+            return answer
+        if answer[0] == "!":
+            raise JavaScriptError(answer[1:])
+        return answer[1:] if answer[0] == "=" else msgspec.json.decode(answer[1:])
 
 
 class _Function:
     """An engine that has read a script."""
 
     def __init__(self, body: str) -> None:
-        import quickjs  # noqa: PLC0415 - few plans need it, and it begins a thread
-
-        self._failure: type[Exception] = quickjs.JSException
-        self._object: type[Any] = quickjs.Object
-        self._context = quickjs.Context()
-        self._context.set_time_limit(TIME_LIMIT_S)
-        self._context.set_memory_limit(MEMORY_LIMIT_MIB * 2**20)
-        self._context.set_max_stack_size(STACK_BYTES)
+        self._context, self._failure = _engine()
         try:
             self._function = self._context.eval(_MAKE)(body)
         except self._failure as error:
-            raise _unreadable(str(error), body) from error
+            raise JavaScriptError(_reason(error)) from error
         if self._function is None:
-            raise ScriptError("its braces do not match", 1)
+            raise JavaScriptError("its braces do not match")
 
     def call(self, arguments: list[object]) -> object:
-        """What the script gives back for these arguments; JavaScriptError when it fails, TypeError when that is nothing
-        that a plan has."""
+        """What the made function gives for these arguments. JavaScriptError when a limit ends it."""
         try:
-            answer = self._function(*[self._given(argument) for argument in arguments])
-            text = answer.json() if isinstance(answer, self._object) else None
+            return self._function(*[self._given(argument) for argument in arguments])
         except self._failure as error:
-            raise JavaScriptError(_reason(str(error))) from error
-        if not isinstance(answer, self._object):
-            return answer
-        if text is None:
-            raise TypeError("it gave a function or a symbol")
-        return msgspec.json.decode(text)
+            raise JavaScriptError(_reason(error)) from error
 
     def _given(self, argument: object) -> object:
-        if isinstance(argument, bool | int | float | str | None):
+        if isinstance(argument, bool | float | str | None):
             return argument
+        if isinstance(argument, int):
+            return argument if -_INT32 <= argument < _INT32 else float(argument)
         return self._context.parse_json(msgspec.json.encode(argument).decode())
 
 
-def _unreadable(text: str, body: str) -> ScriptError:
-    place = _PLACE.search(text)
-    line = int(place[1]) - _LINES_BEFORE_BODY if place else 1
-    return ScriptError(_reason(text).removeprefix("SyntaxError: "), min(max(line, 1), body.count("\n") + 1))
+def _engine() -> tuple[Any, type[Exception]]:
+    """A new engine, with limits, and what it raises."""
+    import quickjs  # noqa: PLC0415 - few plans need it, and it begins a thread
+
+    context = quickjs.Context()
+    context.set_time_limit(TIME_LIMIT_S)
+    context.set_memory_limit(MEMORY_LIMIT_MIB * 2**20)
+    context.set_max_stack_size(STACK_BYTES)
+    return context, quickjs.JSException
 
 
-def _reason(text: str) -> str:
-    """What QuickJS says, without the places in its own text."""
-    reason = text.split("\n", 1)[0]
-    if reason == "InternalError: interrupted":
+def _fault_of(text: str) -> str | None:
+    """What QuickJS says of a text that it cannot read."""
+    context, failure = _engine()
+    try:
+        context.eval(text)
+    except failure as error:
+        said = str(error)
+        return None if said.startswith("0\n") else said
+    return None
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).split("\n", 1)[0]
+    if text == "InternalError: interrupted":
         return f"it took more than {TIME_LIMIT_S:g} s"
-    if reason in ("InternalError: out of memory", "null"):  # without memory there is no error to throw
-        return f"it needs more than {MEMORY_LIMIT_MIB} MiB"
-    return reason
+    return f"it needs more than {MEMORY_LIMIT_MIB} MiB" if text in ("InternalError: out of memory", "null") else text
 
 
 JAVASCRIPT = ScriptLanguage("javascript", compile_javascript)

@@ -46,7 +46,7 @@ class ScriptPolicy:
     @staticmethod
     def switched(switches: Mapping[str, bool], setting: str) -> ScriptPolicy:
         """The policy that allows the languages whose switch is on."""
-        return ScriptPolicy(frozenset(language for language, on in switches.items() if on), setting)
+        return ScriptPolicy(frozenset(language.casefold() for language, on in switches.items() if on), setting)
 
     def allows(self, language: str) -> bool:
         return self.allowed is None or language in self.allowed

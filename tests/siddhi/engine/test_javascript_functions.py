@@ -86,12 +86,26 @@ def test_a_script_gets_its_arguments_in_data_and_one_failing_event_does_not_touc
         ("string", "return String.fromCharCode(0);", 2.0, FAILED),
         ("long", "return 10n;", 2.0, FAILED),
         ("object", "return function() {};", 2.0, FAILED),
+        ("object", "return Promise.resolve(1);", 2.0, FAILED),
+        ("object", "return new Map([[1, 2]]);", 2.0, FAILED),
+        ("object", "return {all: new Array(400000).fill('x')};", 2.0, FAILED),
+        ("string", "return 'a\\ud800';", 2.0, FAILED),
+        ("string", "return new Date(1e12);", 2.0, "2001-09-09T01:46:40.000Z"),
     ],
 )
 def test_what_a_script_gives_becomes_the_declared_type_or_the_event_fails(
     result: str, body: str, given: float, expected: object
 ) -> None:
     assert answers(f"\n {body}\n", result, "a double", [given]) == [expected]
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**31 - 1, -(2**31), 2**31, 1_700_000_000_000, 2**53, -(2**53)])
+def test_longs_are_exact_as_far_as_numbers_of_javascript_are(value: int) -> None:
+    assert answers("return data[0];", "long", "a long", [value]) == [value]
+    if abs(value) > 2**40:
+        assert answers("return new Date(data[0]).getTime();", "long", "a long", [value]) == [
+            value if abs(value) < 8.64e15 else FAILED
+        ]
 
 
 def test_objects_come_and_go_as_what_they_hold() -> None:
@@ -117,10 +131,65 @@ def test_a_script_sees_the_language_alone() -> None:
     assert compile_javascript(f"return {body};")([]) == "undefined" * len(names)
 
 
+@pytest.fixture
+def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "TIME_LIMIT_S", 0.2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while (true) {}",
+        "return {toJSON() { while (true); }};",
+        "return {get a() { while (true); }};",
+        "return new Proxy({}, {ownKeys() { while (true); }});",
+        "throw {toString() { while (true); }};",
+        "var error = new Error('x'); Object.defineProperty(error, 'message', {get() { while (true); }}); throw error;",
+        "Object.prototype[Symbol.toPrimitive] = () => { while (true); }; while (true);",
+        "Error.prototype.toString = () => { while (true); }; while (true);",
+        "Error.prepareStackTrace = () => { while (true); }; while (true);",
+        "Object.defineProperty(Object.prototype, 'stack', {get() { while (true); }}); while (true);",
+        "Object.prototype.toString = () => { while (true); }; return {};",
+    ],
+)
+@pytest.mark.usefixtures("little_time")
+def test_nothing_of_a_script_runs_outside_of_its_bounded_call(body: str) -> None:
+    script = compile_javascript(f"if (data[0]) {{ {body} }}; return 5;")
+    with pytest.raises(javascript.JavaScriptError, match=r"it took more than 0\.2 s"):
+        script([True])
+    assert script([False]) == 5
+
+
+@pytest.mark.usefixtures("little_time")
+def test_nothing_of_a_script_runs_while_it_is_checked() -> None:
+    endless = "(function() { while (true); })()"
+    for body in (f"}}), {endless}, (function() {{", f"}}; {endless}; function again() {{"):
+        with pytest.raises(javascript.ScriptError):
+            compile_javascript(body)
+    with pytest.raises(javascript.ScriptError, match="more than 65536 characters"):
+        compile_javascript("let a = 1;" * 10_000)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("while (true) {}", "it took more than 1 s"),
+        ("\n  var nothing;\n  return nothing.more;", "TypeError: cannot read property 'more' of undefined, line 3"),
+        ("throw new RangeError('too far');", "RangeError: too far, line 1"),
+        ("throw 'text';", "text"),
+        ("throw '';", "it threw an empty text"),
+        ("throw Symbol('s');", r"Symbol\(s\)"),
+        ("throw {toString() { throw 1; }};", "it threw what cannot be told"),
+        ("throw 'x'.repeat(1e6);", "^x{300}$"),
+    ],
+)
+def test_what_a_script_throws_is_told_in_few_words(body: str, words: str) -> None:
+    with pytest.raises(javascript.JavaScriptError, match=words):
+        compile_javascript(body)([])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
         ("var all = []; while (true) all.push('x' + all.length);", "it needs more than 32 MiB"),
         ("return 'x'.repeat(1e8);", "it needs more than 32 MiB"),
         ("function again() { return again(); } return again();", "call stack"),
@@ -192,10 +261,12 @@ def test_a_script_that_cannot_be_read_is_refused_at_its_line(body: str, words: s
     assert problem.span.line == line
 
 
-@pytest.mark.parametrize("body", ["}); (function() { return 5", "}[globalThis.evil = 1] = function() {"])
-def test_a_text_that_ends_its_function_and_begins_another_one_is_refused(body: str) -> None:
+def test_a_text_that_ends_its_function_and_begins_another_one_is_refused() -> None:
     with pytest.raises(javascript.ScriptError, match="its braces do not match"):
-        compile_javascript(body)
+        compile_javascript("}); (function() { return 5")
+    both_ways = compile_javascript("}[x] = function() {")
+    with pytest.raises(javascript.JavaScriptError, match="its braces do not match"):
+        both_ways([])
 
 
 def test_where_the_engine_is_not_installed_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
