@@ -30,8 +30,8 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
 def _connector(stream: str, annotation: ast.Annotation) -> Connector:
     options = {element.key: element.value for element in annotation.elements if element.key is not None}
     for nested in annotation.annotations:
-        if nested.name.casefold() != "map":
-            options |= dict(_flat(nested, f"{nested.name}."))
+        if nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there
+            options |= dict(_flat(nested, f"{nested.name.casefold()}."))
     kind = options.pop("type", "")
     mapper = next(_named(annotation.annotations, "map"), ast.Annotation("map"))
     mapper_options = dict(_flat(mapper, ""))
@@ -51,7 +51,7 @@ def _flat(annotation: ast.Annotation, prefix: str) -> Iterator[tuple[str, str]]:
         key = element.key if element.key is not None else str(next(numbers)) if several else ""
         yield f"{prefix}{key}".rstrip("."), element.value
     for nested in annotation.annotations:
-        yield from _flat(nested, f"{prefix}{nested.name}.")
+        yield from _flat(nested, f"{prefix}{nested.name.casefold()}.")
 
 
 def _named(annotations: tuple[ast.Annotation, ...], name: str) -> Iterator[ast.Annotation]:

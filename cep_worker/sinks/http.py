@@ -30,7 +30,7 @@ WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
 """Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
 
 _HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
-_LONE_HEADER = re.compile(r"\s*([^',:\s]+):\s*([^',]*?)\s*")
+_LONE_HEADER = re.compile(r"\s*([\w!#$%&*+.^`|~-]+):\s*([^'\",\r\n]*?)\s*", re.ASCII)
 
 _OPTION_NAMES = {
     "publisher_url": "publisher.url",

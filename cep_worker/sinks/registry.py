@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -27,6 +28,8 @@ SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]
 }
 """Each type's options and maker."""
 
+_TEMPLATE = re.compile(r"\{\{\s*\w+\s*\}\}")
+
 
 def make_sink(context: SinkContext) -> Sink:
     """The sink that `context.connector` declares, running. ConfigError for an unknown type or option."""
@@ -42,9 +45,10 @@ def make_sink(context: SinkContext) -> Sink:
 
 
 def _refuse_templates(context: SinkContext, known: tuple[str, ...]) -> None:
-    """Raises ConfigError for an option with an attribute's value in it, as Siddhi's dynamic options have."""
+    """Raises ConfigError for an option with an attribute's value in it, as Siddhi's dynamic options have. It tells no
+    more than that of the option: the rest may be secret."""
     for name in known:
-        value = context.connector.options.get(name, "")
-        if "{{" in value:
+        found = _TEMPLATE.search(context.connector.options.get(name, ""))
+        if found is not None and not name.endswith("password"):
             advice = "write a stream and a @sink for each"
-            raise ConfigError(f"{context.where()}: {name}: {value} cannot differ from event to event; {advice}")
+            raise ConfigError(f"{context.where()}: {name}: {found[0]} cannot differ from event to event; {advice}")

@@ -117,7 +117,8 @@ class CallChecker:
         if Kind.FUNCTION in kinds and not call.namespace:
             known += self._functions
         written = f"{call.namespace}:{call.name}" if call.namespace else call.name
-        hint = _IN_OTHER_WORDS.get(written.casefold()) or _meant(call, written, known)
+        extensions = {declaration.namespace for declaration in self._registry} - {""}
+        hint = _IN_OTHER_WORDS.get(written.casefold()) or _meant(call, written, known, extensions)
         if kinds == (Kind.STREAM_FUNCTION,) and call.name in self._registry.names(Kind.WINDOW, call.namespace):
             hint = f"windows are written #window.{written}(…)"
         older = self._registry.find(kinds[0], call.namespace, call.name, dialect_3x=True)
@@ -127,12 +128,14 @@ class CallChecker:
         self._problems.add(code, f"there is no {kinds[0].value} '{written}'", call.span, hint)
 
 
-def _meant(call: ast.FunctionCall, written: str, known: list[str]) -> str | None:
-    """Which of the `known` names may be meant. Of an extension that nobody knows nothing is, unless it is one that has
-    a function of that name, misspelt."""
-    extensions = {name.partition(":")[0] for name in known if ":" in name}
-    if not call.namespace or call.namespace in extensions:
+def _meant(call: ast.FunctionCall, written: str, known: list[str], extensions: set[str]) -> str | None:
+    """Which of the `known` names may be meant: with an extension in front one that it has. Of an extension that nobody
+    knows nothing is, unless it is one that has a function of that name, misspelt."""
+    if not call.namespace:
         return did_you_mean(written, known)
+    if call.namespace in extensions:
+        own = [name for name in known if name.startswith(f"{call.namespace}:")]
+        return did_you_mean(written, own) or (None if own else f"the extension '{call.namespace}' has none")
     return did_you_mean(written, (name for name in known if name.partition(":")[2] == call.name)) or (
         f"there is no extension '{call.namespace}'; there are {', '.join(sorted(extensions))}" if extensions else None
     )

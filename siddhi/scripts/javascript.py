@@ -1,11 +1,13 @@
 """`define function f[javascript]`: JavaScript, where QuickJS is installed (`pip install 'cep-on-spark[javascript]'`).
 
 A script is the body of a function of `data`, the list of its arguments, as in Siddhi's extension `script:javascript`.
-It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Loops, memory
-and stack are bounded; some of the language's own functions (`sort` of an endless list) are not, so that whoever may
-deploy a script must be trusted not to stop the process.
+It sees the language alone: no files, no network, no processes and no timers, and nothing of this process. Memory and
+stack are bounded, and time where a script loops by mistake: who wants to gets round that (QuickJS forgets that time is
+up where it keeps an exception for later, as promises do, and does not look at it in functions of its own, such as
+`sort`), so that whoever may deploy a script must be trusted not to stop the process.
 
-Nothing of a script may run outside of a bounded call: what it gives or throws becomes a text within the call.
+Nothing of a script runs outside of a call, nor while it is checked: what it gives or throws becomes a text within the
+call.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ _MAKE = (
     """
 (body) => {
   delete Error.prepareStackTrace;
+  delete Error.stackTraceLimit;
   for (const kind of [Error, InternalError]) {  // else a script could say how the end of its own call is told
     Object.defineProperty(kind.prototype, Symbol.toPrimitive, { value: undefined });
     Object.freeze(kind.prototype);
@@ -40,8 +43,9 @@ _MAKE = (
   const told = (error) => {
     if (error === null || (error instanceof InternalError && error.message === "out of memory")) return "memory";
     if (!(error instanceof Error)) return String(error).slice(0, 300).toWellFormed() || "it threw an empty text";
-    const place = /<input>:(\\d+)/.exec(error.stack);
-    return `${error.name}: ${error.message}`.slice(0, 300).toWellFormed() + (place ? `, line ${place[1] - 2}` : "");
+    const line = (/<input>:(\\d+)/.exec(error.stack)?.[1] ?? 0) - 2;
+    const place = line > 0 && line <= body.split("\\n").length ? `, line ${line}` : "";
+    return `${error.name}: ${error.message}`.slice(0, 300).toWellFormed() + place;
   };
   const written = (answer) => {
     const kind = Object.prototype.toString.call(answer).slice(8, -1);
@@ -93,6 +97,7 @@ _READ = ("throw 0;(function(data){{\n{}\n}})", "throw 0;function script(data){{\
 """Texts that are read whole and then run no further than to their first word."""
 
 _PLACE = re.compile(r"<input>:(\d+)")
+_UNREADABLE = re.compile(r"[\0\ud800-\udfff]")
 _INT32 = 2**31
 
 
@@ -109,6 +114,9 @@ def compile_javascript(body: str) -> Script:
     """The function whose body is `body`, with `data` as its only parameter; `ScriptError` when it cannot be read."""
     if len(body) > LONGEST_BODY:
         raise ScriptError(f"it has more than {LONGEST_BODY} characters", 1)
+    if (strange := _UNREADABLE.search(body)) is not None:
+        line = body.count("\n", 0, strange.start()) + 1
+        raise ScriptError("it holds the character 0 or half a character", line)
     alone, beside = (_fault_of(text.format(body)) for text in _READ)
     if alone is not None:
         place = _PLACE.search(alone)
@@ -139,7 +147,7 @@ class _Script:
             return answer
         if answer[0] == "!":
             raise JavaScriptError(answer[1:])
-        return answer[1:] if answer[0] == "=" else msgspec.json.decode(answer[1:])
+        return answer[1:] if answer[0] == "=" else _object_of(answer[1:])
 
 
 class _Function:
@@ -167,6 +175,13 @@ class _Function:
         if isinstance(argument, int):
             return argument if -_INT32 <= argument < _INT32 else float(argument)
         return self._context.parse_json(msgspec.json.encode(argument).decode())
+
+
+def _object_of(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise JavaScriptError("it gave an object with half a character in it") from error
 
 
 def _engine() -> tuple[Any, type[Exception]]:

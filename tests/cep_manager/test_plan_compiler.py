@@ -90,6 +90,17 @@ def test_sources_and_sinks_reach_the_workers_with_their_options() -> None:
     assert [(one.stream, one.event_stream) for one in compiled.exported] == [("Alerts", "alerts:2.0.0")]
 
 
+def test_annotations_within_a_source_are_known_in_any_case_and_dist_is_no_option() -> None:
+    compiled = compile_plan(
+        CONNECTED.replace("@attributes(symbol='$.s', price='$.p')", "@Attributes(symbol='$.s', price='$.p')").replace(
+            "receiver.url=", "@dist(parallel='2'), receiver.url="
+        ),
+        NO_SCRIPTS,
+    )
+    assert compiled.sources[0].options == {"receiver.url": "http://0.0.0.0:8006/trades"}
+    assert compiled.sources[0].mapper_options == {"attributes.symbol": "$.s", "attributes.price": "$.p"}
+
+
 def test_values_of_a_mapper_without_names_are_numbered_when_there_are_several() -> None:
     compiled = compile_plan(
         CONNECTED.replace("@attributes(symbol='$.s', price='$.p')", "@attributes('$.s', '$.p')"), NO_SCRIPTS

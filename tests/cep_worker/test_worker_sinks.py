@@ -124,6 +124,22 @@ def test_a_single_header_may_stand_without_quotes(world: World, hook: Hook) -> N
     assert hook.headers[0]["Accept-Date"] == "20/02/2017"
 
 
+@pytest.mark.parametrize("headers", ["A: b\nC: d", '{"X-Key":"b"}', '"A: b"', "[A:b]", "A B: c", "A"])
+def test_headers_that_are_none_are_refused_when_the_plan_starts(world: World, hook: Hook, headers: str) -> None:
+    world.start(with_sink("http", {"publisher.url": hook.url, "headers": headers}))
+    until(lambda: "headers: must be 'Name: value'" in world.health()["plans"][0]["last_error"])
+
+
+def test_an_option_that_holds_a_template_is_told_without_the_rest_of_it(world: World, hook: Hook) -> None:
+    options = {"publisher.url": hook.url, "headers": "'X-Key: hush {{late}}'", "basic.auth.password": "a{{b}}"}
+    world.start(with_sink("http", options))
+    until(lambda: world.health()["plans"][0]["last_error"])
+    told = world.health()["plans"][0]["last_error"]
+    assert "headers: {{late}} cannot differ from event to event" in told
+    assert "hush" not in told
+    assert "password" not in told
+
+
 @pytest.mark.parametrize(("enabled", "sent"), [("true", "Basic YWRtaW46aHVzaA=="), ("false", None)])
 def test_a_web_hook_is_told_who_sends(world: World, hook: Hook, enabled: str, sent: str | None) -> None:
     who = {"basic.auth.enabled": enabled, "basic.auth.username": "admin", "basic.auth.password": "hush"}
@@ -209,8 +225,8 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "http://x", "basic.auth.enabled": "True"}, "enabled: needs basic.auth.username"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
         ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
-        ("http", {"publisher.url": "http://x/{{carrier}}"}, "publisher.url: http://x/{{carrier}} cannot differ from"),
-        ("file", {"file.uri": "/var/cep/{{carrier}}.txt"}, "{{carrier}}.txt cannot differ from event to event"),
+        ("http", {"publisher.url": "http://x/{{carrier}}"}, "publisher.url: {{carrier}} cannot differ from"),
+        ("file", {"file.uri": "/var/cep/{{carrier}}.txt"}, "file.uri: {{carrier}} cannot differ from event to event"),
         ("file", {"file.uri": "/var/cep/x", "append": "false"}, "append: must be true, not 'false'"),
         ("log", {"priority": "LOUD"}, "priority: must be TRACE or DEBUG or INFO or WARN or ERROR or FATAL or OFF, not"),
         ("log", {"distribution.strategy": "roundRobin"}, "@distribution is not supported"),

@@ -180,6 +180,9 @@ def test_nothing_of_a_script_runs_while_it_is_checked() -> None:
         ("throw Symbol('s');", r"Symbol\(s\)"),
         ("throw {toString() { throw 1; }};", "it threw what cannot be told"),
         ("throw 'x'.repeat(1e6);", "^x{300}$"),
+        ("\n\n  return JSON.parse('{');", "^SyntaxError: [^,]*$"),
+        ("return {half: '\\ud83d'};", "an object with half a character"),
+        ("Error.stackTraceLimit = {valueOf() { throw 'looked'; }}; throw new Error('x');", "^Error: x"),
     ],
 )
 def test_what_a_script_throws_is_told_in_few_words(body: str, words: str) -> None:
@@ -250,6 +253,7 @@ def test_apps_that_run_at_the_same_time_have_scripts_of_their_own() -> None:
     [
         ("\n var a = 1;\n return data[0;\n", "Unexpected token ';'", 3),
         ("\n return 1 +\n", "unexpected token", 3),
+        ("\n return '\0';\n", "the character 0", 2),
         ("\n return {;\n };\n", "invalid property name", 2),
     ],
 )
