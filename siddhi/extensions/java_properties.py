@@ -24,9 +24,6 @@ _ASCII = {
     "XDigit": "0-9a-fA-F",
     "Space": " \\t\\n\\x0b\\f\\r",
 }
-_CATEGORIES = frozenset(
-    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co Cn".split()  # noqa: SIM905
-)
 _NAMED = {
     "IsAlphabetic": ("L", "Nl"),
     "IsLetter": ("L",),
@@ -54,7 +51,7 @@ def property_ranges(name: str, *, negated: bool) -> str | None:
     plain = name.removeprefix("Is")
     if plain in _ASCII:
         return _without(plain) if negated else _ASCII[plain]
-    categories = _NAMED.get(name) or ((plain,) if plain in _CATEGORIES else None)
+    categories = _NAMED.get(name) or ((plain,) if plain in _categories() else None)
     if categories is None:
         return None
     return _written(run for run in _runs() if run[2].startswith(categories) is not negated)
@@ -78,6 +75,12 @@ def _runs() -> tuple[tuple[int, int, str], ...]:
         runs.append((start, end - 1, category))
         start = end
     return (*runs, *_PLANES)
+
+
+@functools.cache
+def _categories() -> frozenset[str]:
+    """All categories of characters, and what they begin with: `Lu` and `L`."""
+    return frozenset(name for _, _, category in _runs() for name in (category, category[0]))
 
 
 def _written(runs: Iterable[tuple[int, int, str]]) -> str:

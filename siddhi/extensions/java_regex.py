@@ -127,6 +127,8 @@ def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
         return f"(?P={pattern[place + 3 : end]})", end + 1
     coded = _CODED.match(pattern, place)
     if coded:
+        if coded[2] and int(coded[2], 16) > sys.maxunicode:
+            raise PatternError(f"'{pattern}' has '{coded[0]}', and there is no such character")
         return re.escape(_coded(*coded.groups())), coded.end()
     if code in {"G", "X", "N", "E"} or (in_class and code in {"H", "V", "R", "Z"}):
         where = " in a class" if in_class else ""
@@ -142,7 +144,7 @@ def _coded(octal: str | None, hexadecimal: str | None, control: str | None) -> s
     if octal:
         return chr(int(octal, 8))
     if hexadecimal:
-        return chr(min(int(hexadecimal, 16), sys.maxunicode))
+        return chr(int(hexadecimal, 16))
     return chr(ord(control or "@") ^ 64)
 
 

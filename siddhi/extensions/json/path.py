@@ -18,9 +18,9 @@ import msgspec
 _STEP = re.compile(
     r"(?P<deep>\.\.)?(?:"
     r"\.?(?P<star>\*|\[\*\])"
-    r"|\[(?P<index>-?\d+)\]"
-    r"|\[(?P<indexes>-?\d+(?:\s*,\s*-?\d+)+)\]"
-    r"|\[(?P<slice>-?\d*:-?\d*)\]"
+    r"|\[(?P<index>-?\d{1,18})\]"
+    r"|\[(?P<indexes>-?\d{1,18}(?:\s*,\s*-?\d{1,18})+)\]"
+    r"|\[(?P<slice>-?\d{0,18}:-?\d{0,18})\]"
     r"|\[\?\(@(?P<inner>[^\s=!<>)]*)\s*(?:(?P<sign>==|!=|<=|>=|<|>)\s*(?P<literal>[^)]+?)\s*)?\)\]"
     r"|\[(?P<quote>['\"])(?P<quoted>(?:(?!(?P=quote)).)*)(?P=quote)\]"
     r"|\.?(?P<name>[^.\[\]*\s]+))"
@@ -61,7 +61,8 @@ class _Filter:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The values of a list from one index up to another; one below 0 counts from the end."""
+    """The values of a list from one index up to another; one below 0 counts from the end. As in Jayway's JsonPath, each
+    index in between is looked up: `[-2:1]` of two values has both, and the first once more."""
 
     first: int | None
     end: int | None
@@ -69,8 +70,8 @@ class _Slice:
     def of(self, items: list[object]) -> list[object]:
         if self.first is None or self.end is None:
             return items[self.first : self.end]
-        places = range(self.first, min(len(items), self.end))
-        return [items[place] for place in places if -len(items) <= place]
+        places = range(max(self.first, -len(items)), min(self.end, len(items)))
+        return [items[place] for place in places]
 
 
 _Key = str | int | tuple[int, ...] | _Slice | _Filter | None

@@ -8,6 +8,7 @@ import pytest
 from extension_runs import DROPPED, Run, result_type, results
 
 from siddhi.errors import SiddhiAnalysisError
+from siddhi.extensions.json.path import PathError, json_path
 
 ORDER = (
     '{"id": 7, "ok": true, "who": {"name": "Ann", "age": "31"}, "items": [{"n": "a", "p": 1.5}, {"n": "b", "p": 4}]}'
@@ -25,6 +26,7 @@ CASES: list[tuple[str, Any, Any]] = [
     ("json:getString(s, '$.a[-1:]')", '{"a": [1, 2, 3, 4]}', "[4]"),
     ("json:getString(s, '$.a[:-3]')", '{"a": [1, 2, 3, 4]}', "[1]"),
     ("json:getString(s, '$.a[1:-1]')", '{"a": [1, 2, 3, 4]}', "[]"),
+    ("json:getString(s, '$.a[-999999999999999999:1]')", '{"a": [1, 2]}', "[1,2,1]"),
     ("json:getString(s, '$.a[-3:-1]')", '{"a": [1, 2, 3, 4]}', "[2,3]"),
     ("json:getString(s, '$.a[1:9]')", '{"a": [1, 2]}', "[2]"),
     ("json:getString(s, ' $.id ')", ORDER, "7"),
@@ -154,3 +156,9 @@ def test_a_list_becomes_one_event_for_each_element() -> None:
     )
     kept.send((0, [ORDER]), (0, ["{}"]))
     assert kept.taken() == ["+False", "+False", "+True"]
+
+
+@pytest.mark.parametrize("place", ["9" * 5_000, f"0,{'9' * 5_000}", f"{'9' * 5_000}:"])
+def test_a_path_with_an_endless_number_is_none(place: str) -> None:
+    with pytest.raises(PathError, match="it is not understood from character 4 on"):
+        json_path(f"$.a[{place}]")

@@ -59,7 +59,7 @@ def test_short_classes_mean_ascii() -> None:
     assert not compile_pattern(r"\d").fullmatch("٣")
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a&&b]", "[a[b]]", r"\p{Greek}", r"\G", r"[\H]", "*"])
+@pytest.mark.parametrize("pattern", ["(", "[a&&b]", "[a[b]]", r"\p{Greek}", r"\G", r"[\H]", r"\x{110000}", "*"])
 def test_what_cannot_be_translated_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         compile_pattern(pattern)
