@@ -20,7 +20,14 @@ def _read_values(_context: click.Context, _option: click.Parameter, given: tuple
         if not written and name not in os.environ:
             raise click.BadParameter(f"{name} is not in the environment; write {name}=VALUE")
         values[name] = value if written else os.environ[name]
+        if not _is_text(values[name]):
+            raise click.BadParameter(f"the value of {name} is no text in UTF-8")
     return values
+
+
+def _is_text(value: str) -> bool:
+    """False for what the system gave with bytes that are no UTF-8, which Python keeps as halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 SET_OPTION = click.option(
@@ -34,9 +41,12 @@ SET_OPTION = click.option(
 
 
 def read_plan(file: Path, values: Mapping[str, str]) -> str:
-    """The text of `file` with every `${NAME}` of which `values` tell replaced. UsageError for names that are not there,
-    UnicodeDecodeError or OSError when the file cannot be read."""
-    text = file.read_text(encoding="utf-8")
+    """The text of `file` with every `${NAME}` of which `values` tell replaced. UsageError for names that are not there
+    and for a file that is no text, OSError when it cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{file} is no text in UTF-8: {error.reason} at byte {error.start}") from error
     if needless := values.keys() - variables_in(text):
         raise click.UsageError(f"--set {min(needless)}: there is no ${{{min(needless)}}} in {file}")
     return replace_variables(text, values)

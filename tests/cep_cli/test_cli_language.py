@@ -95,6 +95,21 @@ def test_variables_without_values_and_values_without_variables_are_told(
     assert words in result.output
 
 
+@pytest.mark.parametrize("command", ["validate", "query-plan", "deploy"])
+def test_what_is_no_text_is_told_without_a_traceback(
+    command: str, tmp_path: Path, variable_plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "latin.siddhiql"
+    file.write_bytes(b"-- \xff")
+    result = run(command, str(file))
+    assert result.exit_code == 2
+    assert "is no text in UTF-8: invalid start byte at byte 3" in result.output
+    monkeypatch.setenv("LEAST", "\udcff")
+    result = run(command, variable_plan, "--set", "LEAST")
+    assert result.exit_code == 2
+    assert "the value of LEAST is no text in UTF-8" in result.output
+
+
 def test_findings_as_json_are_one_object_on_stdout(wrong_plan: str) -> None:
     result = run("validate", "--json", wrong_plan)
 
