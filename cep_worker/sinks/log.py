@@ -15,17 +15,9 @@ from cep_worker.mappers.writing import SinkMapper
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
+from siddhi.log_levels import LOG_LEVELS
 
 logger = logging.getLogger(__name__)
-
-_LEVELS = {
-    "TRACE": logging.DEBUG,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-}
 
 
 class LogOptions(msgspec.Struct, frozen=True):
@@ -39,7 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 class _LogWriter:
     def __init__(self, options: LogOptions, prefix: str, mapper: SinkMapper) -> None:
         self.problem = ""
-        self._level = _LEVELS.get(options.priority)
+        self._level = LOG_LEVELS[options.priority]
         self._prefix = prefix
         self._mapper = mapper
         self._header = mapper.header

@@ -334,8 +334,8 @@ class SortKey:
 @dataclass(frozen=True, slots=True)
 class AnalysedSelection:
     """`star` keeps that nothing but `*` was written. `having` reads `OutputValue`s (and inputs in join and state
-    queries) and may hold aggregates of its own. A key of `group_by` is an attribute, or the whole
-    event of a pattern or a join, followed by the attributes that the query reads of it."""
+    queries) and may hold aggregates of its own. A key of `group_by` is an attribute, or the whole event of a pattern or
+    a join, followed by the attributes that the query reads of it."""
 
     attributes: tuple[OutputExpression, ...]
     group_by: tuple[AttributeValue | EventReference, ...] = ()

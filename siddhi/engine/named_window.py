@@ -39,7 +39,15 @@ class NamedWindow(Node):
         self.kinds = ACCEPTED[analysed.output]
         shows_expired = EXPIRED in self.kinds
         self.window = make(
-            WindowContext(call, context, columns, True, compiler, tuple(columns), shows_expired)  # noqa: FBT003
+            WindowContext(
+                call,
+                context,
+                columns,
+                expired=True,
+                compiler=compiler,
+                selected=tuple(columns),
+                shows_expired=shows_expired,
+            )
         )
         self.parts = (self.window,)
 

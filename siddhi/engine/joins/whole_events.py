@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.walk import walk
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.families import not_supported
 from siddhi.engine.joins.side import Fetch, Held, Side
 from siddhi.engine.operator import Operator, Step
-from siddhi.engine.pattern.references import walk
 from siddhi.engine.scope import EVENT_PRESENT, EVENT_TIMESTAMP, slot_column
 from siddhi.engine.state import State
 from siddhi.engine.strings import StringPool

@@ -13,18 +13,9 @@ from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.language.ast import AttributeType
+from siddhi.log_levels import LOG_LEVELS
 
 logger = logging.getLogger(__name__)
-
-_LEVELS: dict[str, int | None] = {
-    "TRACE": logging.DEBUG,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "OFF": None,
-}
 
 
 @STREAM_FUNCTIONS.register("log")
@@ -39,7 +30,7 @@ class Log(Operator):
         self.pool = compiler.context.pool
         texts = [node for node in nodes if node.type is AttributeType.STRING]
         flags = [scalar_or_none(node) for node in nodes if node.type is AttributeType.BOOL]
-        self.level = _LEVELS[str(scalar_or_none(texts[0])).upper()] if len(texts) > 1 else logging.INFO
+        self.level = LOG_LEVELS[str(scalar_or_none(texts[0])).upper()] if len(texts) > 1 else logging.INFO
         self.message: Node | None = texts[-1] if texts else None
         self.with_event = flags != [False]
 

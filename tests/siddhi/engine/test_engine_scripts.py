@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from script_answers import FAILED, script_answers
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
@@ -17,40 +17,10 @@ from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage, ScriptPolicy
 from siddhi.testing import record_batch
 
-FAILED = "failed"
 READER = "define stream S (a int); from S select f(a) as b insert into O"
 
 
-def answers(body: str, result: str, attributes: str, *rows: list[Any]) -> list[Any]:
-    """What `f[python] {body}` gives for each of `rows`, which hold values of `attributes`; failed rows go to the fault
-    stream."""
-    arguments = ", ".join(attribute.split()[0] for attribute in attributes.split(", "))
-    app = analyse(
-        parse(
-            f"@OnError(action='STREAM') define stream S (number int, {attributes});"
-            f"define function f[Python] return {result} {{{body}}};"
-            f"from S select number, f({arguments}) as answer insert into Out;"
-            "from !S select number insert into Failed;"
-        )
-    )
-    runtime = AppRuntime(app)
-    found: list[Any] = [None] * len(rows)
-
-    def receive(batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist():
-            answer = row["answer"]
-            found[row["number"]] = json.loads(answer) if isinstance(answer, bytes) else answer
-
-    def book(batch: pa.RecordBatch) -> None:
-        for number in batch["number"].to_pylist():
-            found[number] = FAILED
-
-    runtime.add_stream_callback("Out", receive)
-    runtime.add_stream_callback("Failed", book)
-    runtime.start(0)
-    events = [{"timestamp": 1, "data": [number, *row]} for number, row in enumerate(rows)]
-    runtime.send("S", record_batch(app.streams["S"].schema, events), 1)
-    return found
+answers = partial(script_answers, "Python")
 
 
 def refusal(text: str, scripts: ScriptPolicy | None = None, *languages: ScriptLanguage) -> Problem:

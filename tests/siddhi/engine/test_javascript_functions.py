@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from script_answers import FAILED, script_answers
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
@@ -18,37 +19,7 @@ from siddhi.scripts.installed import script_languages
 from siddhi.scripts.javascript import compile_javascript
 from siddhi.testing import record_batch
 
-FAILED = "failed"
-
-
-def answers(body: str, result: str, attributes: str, *rows: list[Any]) -> list[Any]:
-    """What `f[JavaScript] {body}` gives for each of `rows`, which hold values of `attributes`."""
-    arguments = ", ".join(attribute.split()[0] for attribute in attributes.split(", "))
-    app = analyse(
-        parse(
-            f"@OnError(action='STREAM') define stream S (number int, {attributes});"
-            f"define function f[JavaScript] return {result} {{{body}}};"
-            f"from S select number, f({arguments}) as answer insert into Out;"
-            "from !S select number insert into Failed;"
-        )
-    )
-    runtime = AppRuntime(app)
-    found: list[Any] = [None] * len(rows)
-
-    def receive(batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist():
-            found[row["number"]] = row["answer"]
-
-    def book(batch: pa.RecordBatch) -> None:
-        for number in batch["number"].to_pylist():
-            found[number] = FAILED
-
-    runtime.add_stream_callback("Out", receive)
-    runtime.add_stream_callback("Failed", book)
-    runtime.start(0)
-    events = [{"timestamp": 1, "data": [number, *row]} for number, row in enumerate(rows)]
-    runtime.send("S", record_batch(app.streams["S"].schema, events), 1)
-    return found
+answers = partial(script_answers, "JavaScript")
 
 
 def refusal(body: str) -> Problem:

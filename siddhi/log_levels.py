@@ -1,0 +1,16 @@
+"""Siddhi's priorities of what is logged, as levels of Python's logging."""
+
+from __future__ import annotations
+
+import logging
+
+LOG_LEVELS: dict[str, int | None] = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": None,
+}
+"""With OFF nothing is logged."""
