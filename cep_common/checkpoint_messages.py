@@ -15,7 +15,8 @@ Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 class JoinTopology(Message, frozen=True):
     """A task to its driver: it is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at
-    `exchange`; sent again it is the heartbeat."""
+    `exchange`; sent again it is the heartbeat. What checkpoints up to `settled` hold of stored tables is in their
+    databases."""
 
     TYPE = "join-topology"
     key: PlanKey
@@ -23,6 +24,7 @@ class JoinTopology(Message, frozen=True):
     attempt: int
     task: int
     exchange: Endpoint
+    settled: int = 0
 
 
 class TopologyJoined(Message, frozen=True):
@@ -65,7 +67,7 @@ class StoredPack(msgspec.Struct, frozen=True):
 class ReportPart(Message, frozen=True):
     """A task to its driver: all of its instances have done their part of `checkpoint`, and their states are stored; or
     `error` says why they are not. `alignment_ms` is the longest that an instance waited for markers, `stored_bytes`
-    what was newly written."""
+    what was newly written. A task that `settles` has stored tables, whose changes go to databases."""
 
     TYPE = "report-part"
     key: PlanKey
@@ -78,6 +80,7 @@ class ReportPart(Message, frozen=True):
     alignment_ms: int = 0
     stored_bytes: int = 0
     error: str = ""
+    settles: bool = False
 
 
 class CompleteCheckpoint(Message, frozen=True):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from query_plan.checks import bindings, connector_options, connectors, crossings, groups, header, joins, resources
+from query_plan.checks import (
+    bindings,
+    connector_options,
+    connectors,
+    crossings,
+    groups,
+    header,
+    joins,
+    resources,
+    stores,
+)
 from query_plan.findings import Finding, Rule
 from query_plan.groupings import OBSTACLES
 from query_plan.survey import Survey
@@ -67,7 +77,9 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(crossings.objects_stay_in_one_group, (crossings.OBJECT_CROSSES,)),
     PlanCheck(crossings.ways_keep_their_order, (crossings.WAYS_UNORDERED,)),
     PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),
-    PlanCheck(groups.tables_are_kept_in_memory, (groups.STORE_UNUSED,)),
+    PlanCheck(stores.stores_are_usable, (stores.STORE_UNUSABLE,)),
+    PlanCheck(stores.tables_are_kept_in_memory, (stores.STORE_UNUSED,)),
+    PlanCheck(stores.store_options_are_known, (stores.UNKNOWN_STORE_OPTION,)),
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
     PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
     PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),

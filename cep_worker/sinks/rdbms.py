@@ -7,7 +7,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 import msgspec
@@ -23,12 +22,10 @@ from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name
+from topology.databases import RETRY_WAITS_S, DatabaseUrlError, may_pass, open_database, said_by
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
-
-WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""How long to wait before the next try; the last goes on."""
 
 T = TypeVar("T")
 
@@ -110,7 +107,7 @@ class _RdbmsWriter:
             except OSError as error:
                 self.problem = f"a temporary file cannot be written: {error.strerror}"
                 logger.warning("group waits: table=%s reason=%s", self._table.name, self.problem)
-                if stopping.wait(WAITS_S[-1]):
+                if stopping.wait(RETRY_WAITS_S[-1]):
                     raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
             else:
                 self.problem = ""
@@ -141,7 +138,7 @@ class _RdbmsWriter:
                 with connection.begin_nested():
                     connection.execute(self._table.insert(), rows)
             except exc.SQLAlchemyError as error:
-                if _may_pass(error):
+                if may_pass(error):
                     raise
                 refused += sum(not self._insert_one(connection, row) for row in rows)
         return refused
@@ -151,9 +148,9 @@ class _RdbmsWriter:
             with connection.begin_nested():
                 connection.execute(self._table.insert(), [row])
         except exc.SQLAlchemyError as error:
-            if _may_pass(error):
+            if may_pass(error):
                 raise
-            logger.warning("event refused by the database: table=%s reason=%s", self._table.name, _text(error))
+            logger.warning("event refused by the database: table=%s reason=%s", self._table.name, said_by(error))
             return False
         return True
 
@@ -173,10 +170,10 @@ class _RdbmsWriter:
                 with self._engine.begin() as connection:
                     result = call(connection)
             except exc.SQLAlchemyError as error:
-                if not _may_pass(error):
-                    raise WriteError(_text(error)) from error
-                self.problem = f"table {self._table.name}: {_text(error)}"
-                wait_s = WAITS_S[min(tries, len(WAITS_S) - 1)]
+                if not may_pass(error):
+                    raise WriteError(said_by(error)) from error
+                self.problem = f"table {self._table.name}: {said_by(error)}"
+                wait_s = RETRY_WAITS_S[min(tries, len(RETRY_WAITS_S) - 1)]
                 tries += 1
                 logger.warning("database failed: retry_s=%s reason=%s", wait_s, self.problem)
                 if stopping.wait(wait_s):
@@ -202,20 +199,9 @@ def rdbms_sink(context: SinkContext) -> Sink:
         advice = "is an attribute, which has that column itself; choose another name"
         raise ConfigError(f"{context.where()}: timestamp.column: {options.timestamp_column} {advice}")
     try:
-        url = sqlalchemy.make_url(options.url)
-        if options.password_file:
-            password = Path(options.password_file).read_text(encoding="utf-8").splitlines()[0]
-            url = url.set(password=password)
-        engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
-    except (exc.ArgumentError, exc.NoSuchModuleError) as error:
-        raise ConfigError(f"{context.where()}: url: {_text(error)}") from error
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{context.where()}: url: the driver {error.name} is not installed") from error
-    except (OSError, IndexError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{context.where()}: password.file: {options.password_file} cannot be read") from error
-    if engine.dialect.name == "sqlite":
-        sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
-        sqlalchemy.event.listen(engine, "begin", _begin)
+        engine = open_database(options.url, options.password_file)
+    except DatabaseUrlError as error:
+        raise ConfigError(f"{context.where()}: {error.option}: {error}") from error
     stream = StreamSchema(context.connector.stream, context.schema.attributes)
     table = event_table(options.table_name, stream.attributes, options.timestamp_column)
     return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options))
@@ -227,29 +213,7 @@ def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
         body = body[file.write(body) :]
 
 
-def _leave_transactions_alone(connection: Any, _record: Any) -> None:
-    """Python's driver of SQLite begins transactions late and ends them early, unless told not to."""
-    connection.isolation_level = None
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _may_pass(error: exc.SQLAlchemyError) -> bool:
-    """The database cannot be reached, or is not as it should be: this may be mended without us."""
-    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
-        return True
-    return isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError | exc.ProgrammingError)
-
-
 def _say_refused(events: int) -> None:
     """Raises WriteError when events were refused."""
     if events:
         raise WriteError("refused by the database", events)
-
-
-def _text(error: exc.SQLAlchemyError) -> str:
-    """What the database says, in one line, without the statement and its values."""
-    said = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
-    return " ".join(str(said).split())

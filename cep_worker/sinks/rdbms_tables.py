@@ -6,19 +6,9 @@ from typing import Any
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
-from sqlalchemy.types import Boolean, Double, Float, LargeBinary, Text, TypeEngine
 
 from cep_worker.consumers import GroupId
-
-TYPES: dict[str, type[TypeEngine[Any]]] = {
-    "string": Text,
-    "int": Integer,
-    "long": BigInteger,
-    "float": Float,
-    "double": Double,
-    "bool": Boolean,
-    "object": LargeBinary,
-}
+from topology.databases import COLUMN_TYPES
 
 COMMITS = Table(
     "cep_commits",
@@ -40,7 +30,7 @@ def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_co
     """The table `name`, or `schema.name`, with a column for each attribute and one for the events' times if that has a
     name."""
     schema, _, table = name.rpartition(".")
-    columns: list[Column[Any]] = [Column(attribute, TYPES[kind]) for attribute, kind in attributes]
+    columns: list[Column[Any]] = [Column(attribute, COLUMN_TYPES[kind]) for attribute, kind in attributes]
     if timestamp_column:
         columns.insert(0, Column(timestamp_column, BigInteger, nullable=False))
     return Table(table, MetaData(), *columns, schema=schema or None)

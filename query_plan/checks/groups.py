@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import named, positive, written_name
+from query_plan.annotations import positive, written_name
 from query_plan.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of, obstacles
@@ -41,11 +41,6 @@ SHARED_PRIVATE = error_rule(
     "private-stream-across-groups",
     "`!S` is read in another group than `S`, or `#S` (outside a partition) is used by two groups",
     "give all that use it the same `execGroup`",
-)
-STORE_UNUSED = warning_rule(
-    "store-kept-in-memory",
-    "a table or aggregation asks for a store by `@store` or `@from`; its group keeps it in memory all the same",
-    "take the annotation out, and send rows that are kept elsewhere in as a stream",
 )
 LOOP = error_rule(
     "loop-across-groups",
@@ -184,25 +179,6 @@ def state_stays_in_one_group(plan: Survey) -> Iterator[Finding]:
                     together if private else f"{together}, or let group {owner} send what {member.name} needs",
                     member.group_span,
                 )
-
-
-def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
-    """Who asks for a store expects rows from outside, or that others see them."""
-    for name, table in plan.app.tables.items():
-        for annotation in named(table.syntax.annotations, "store", "from"):
-            way_out = f"rows that are kept elsewhere can be sent in as a stream and inserted into {name}"
-            yield STORE_UNUSED.broken(
-                f"@{annotation.name} of the table {name} names a store, but its rows are kept in memory",
-                way_out if table.replaces else f"take it out; {way_out}",
-                annotation.span,
-            )
-    for name, aggregation in plan.app.aggregations.items():
-        for annotation in named(aggregation.syntax.annotations, "store"):
-            yield STORE_UNUSED.broken(
-                f"@{annotation.name} of the aggregation {name} has no effect: its buckets are kept in memory",
-                "take it out; what the store holds from before is not read, and nothing is written to it",
-                annotation.span,
-            )
 
 
 def groups_form_no_loop(plan: Survey) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,7 @@ from siddhi.engine.state import Buffer
 from siddhi.engine.state_size import StateSize
 from siddhi.engine.steps import FailureListener, QueryWatch, StepRunner
 from siddhi.engine.strings import StringPool
+from siddhi.engine.tables.stored_table import StoredTable
 from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
 from siddhi.engine.upkeep import Upkeep
@@ -74,13 +75,24 @@ class AppRuntime:
     (`SiddhiRuntimeError`, code `not-supported`) name the construct that the engine lacks.
     """
 
-    def __init__(self, app: model.AnalysedApp, *, max_partial_matches: int = MAX_PARTIAL_MATCHES) -> None:
+    def __init__(
+        self,
+        app: model.AnalysedApp,
+        *,
+        max_partial_matches: int = MAX_PARTIAL_MATCHES,
+        stored: Collection[str] = (),
+    ) -> None:
+        """The tables `stored` belong to a store outside: whoever runs the app sees to it by `stored_tables`."""
         self.app = app
         self.pool = StringPool()
         self._context = OperatorContext(
             self.pool, playback=app.playback, max_partial_matches=max(max_partial_matches, 1)
         )
-        self.tables = {key: Table(table, self.pool) for key, table in app.tables.items()}
+        self.stored_tables = {key: StoredTable(app.tables[key], self.pool) for key in stored}
+        self.tables: dict[str, Table] = {
+            **{key: Table(table, self.pool) for key, table in app.tables.items() if key not in self.stored_tables},
+            **self.stored_tables,
+        }
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()

@@ -123,7 +123,7 @@ def test_a_table_that_asks_for_a_store_has_one_owner_like_any_other() -> None:
         """@dist(parallel='2') from A select * insert into M;
         from M select * insert into T;
         @dist(execGroup='g') from C join T on C.k == T.k select C.k as k, T.v as v insert into B;""",
-        STREAMS + "@store(type='rdbms') define table T (k string, v int);",
+        STREAMS + "@store(type='rdbms', datasource='D') define table T (k string, v int);",
     )
     assert [[table.id for table in stage.tables] for stage in plan.processors] == [[], ["T"]]
 

@@ -39,8 +39,8 @@ RUN = RunId(KEY, 4, 1)
 OPENING = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
 
 
-def joining(run: RunId, task: int) -> JoinTopology:
-    return JoinTopology(run.key, run.epoch, run.attempt, task, exchange_of(task))
+def joining(run: RunId, task: int, settled: int = 0) -> JoinTopology:
+    return JoinTopology(run.key, run.epoch, run.attempt, task, exchange_of(task), settled)
 
 
 def exchange_of(task: int) -> Endpoint:
@@ -54,6 +54,7 @@ class World:
         self.coordinator = Coordinator(timing, takes)
         self.tasks = tasks
         self.now_ms = 0
+        self.settled = 0
         self.done: list[Instruction] = []
         self.begin(RUN, OPENING)
 
@@ -63,7 +64,7 @@ class World:
 
     def beat(self, run: RunId = RUN, tasks: tuple[int, ...] | None = None) -> list[Message]:
         return [
-            self.coordinator.join(b"%d" % task, joining(run, task), self.now_ms)
+            self.coordinator.join(b"%d" % task, joining(run, task, self.settled), self.now_ms)
             for task in (range(self.tasks) if tasks is None else tasks)
         ]
 
@@ -337,6 +338,23 @@ def test_a_topology_that_is_to_end_takes_a_final_checkpoint_and_no_other() -> No
     world.report(21, 0, 1)
     assert Drained(RUN, "") in world.written(21)
     assert world.pass_ms(30_000) == []
+
+
+def test_a_topology_with_stored_tables_ends_when_they_are_written_or_late() -> None:
+    for settled, ends in ((21, ""), (20, "its stored tables were not written in time")):
+        world = World()
+        world.pass_ms(1_000)
+        world.coordinator.drain(RUN, world.now_ms)
+        world.pass_ms(250)
+        for task in (0, 1):
+            part = ReportPart(RUN.key, RUN.epoch, RUN.attempt, task, 21, settles=task == 1)
+            world.coordinator.report(part, world.now_ms)
+        assert not any(isinstance(one, Drained) for one in world.written(21))
+        assert world.pass_ms(1_000) == []
+        world.settled = settled
+        assert world.pass_ms(250) == ([] if ends else [Drained(RUN, "")])
+        assert world.pass_ms(7_500) == ([Drained(RUN, ends)] if ends else [])
+        assert world.pass_ms(9_000) == []
 
 
 def test_the_end_waits_for_a_final_checkpoint_only_so_long() -> None:

@@ -135,7 +135,7 @@ class Coordinator:
         before = run.seen.get(message.task)
         if before is not None and before.peer != peer:
             run.told_ms = None
-        run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange)
+        run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
             run.due_ms = now_ms + self._timing.interval_ms
         return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
@@ -172,6 +172,8 @@ class Coordinator:
         attempted = run.history[-1]
         attempted.state, attempted.duration_ms = "complete", now_ms - attempted.began_ms
         run.last_complete = checkpoint
+        if run.final:
+            run.settles = frozenset(task for task, part in run.parts.items() if part.settles)
         instructions = self._to_all(run, CompleteCheckpoint(checkpoint))
         instructions += self._savepoint_ended(run, attempted.name, "")
         return [*instructions, *self._over(run, "", now_ms)]
@@ -214,9 +216,7 @@ class Coordinator:
                 error = f"not all tasks had reported within {self._timing.timeout_ms} ms; missing: {missing}"
                 instructions += self._fail(run, "abandoned", error, now_ms)
             instructions += self._tell_again(run, now_ms)
-            if run.drain_until_ms is not None and now_ms >= run.drain_until_ms:
-                run.drain_until_ms = None
-                instructions.append(Drained(run.id, "its last checkpoint was not complete in time"))
+            instructions += self._end(run, now_ms)
             instructions += self._begin(run, now_ms)
         return instructions
 
@@ -284,10 +284,21 @@ class Coordinator:
         instructions += self._savepoint_ended(run, attempted.name, error)
         return [*instructions, *self._over(run, error, now_ms)]
 
+    def _end(self, run: Run, now_ms: int) -> list[Instruction]:
+        """A run that is being ended is drained when its stored tables are written, or when that took too long."""
+        if run.drain_until_ms is None:
+            return []
+        settled = bool(run.settles) and run.is_settled()
+        if not settled and now_ms < run.drain_until_ms:
+            return []
+        run.drain_until_ms = None
+        late = "its stored tables were not written" if run.settles else "its last checkpoint was not complete"
+        return [Drained(run.id, "" if settled else f"{late} in time")]
+
     def _over(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
         """A checkpoint has come to its end."""
         run.free_ms = now_ms + self._timing.pause_ms
-        if run.final and run.drain_until_ms is not None:
+        if run.final and run.drain_until_ms is not None and not run.settles:
             run.drain_until_ms = None
             return [Drained(run.id, error)]
         return []

@@ -94,11 +94,13 @@ class Attempted:
 
 @dataclass(slots=True)
 class TaskSeen:
-    """A task that has joined: where it is answered, when it was heard last, and where it listens for others."""
+    """A task that has joined: where it is answered, when it was heard last, where it listens for others, and the newest
+    checkpoint of which all is outside that is to be there."""
 
     peer: bytes
     heard_ms: int
     exchange: Endpoint
+    settled: int = 0
 
 
 @dataclass(slots=True)
@@ -123,6 +125,8 @@ class Run:
     wishes: list[str] = field(default_factory=list)
     drain_until_ms: int | None = None
     final: bool = False
+    settles: frozenset[int] = frozenset()
+    """The tasks that must have settled the final checkpoint, which is complete, before the run may end."""
     failures: int = 0
     history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
@@ -131,6 +135,10 @@ class Run:
         if len(self.seen) < self.tasks:
             return ()
         return tuple(self.seen[task].exchange for task in range(self.tasks))
+
+    def is_settled(self) -> bool:
+        """Nothing is waited for any more behind the final checkpoint."""
+        return all(self.seen[task].settled >= self.last_complete for task in self.settles)
 
     def spans(self) -> tuple[CheckpointSpan, ...]:
         """Which results stand; none as long as the run is not the plan's."""

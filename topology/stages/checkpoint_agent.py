@@ -95,7 +95,8 @@ class CheckpointAgent(threading.Thread):
     def _join(self) -> None:
         task, topology = self._task, self._task.topology
         listens = task.exchange.server.endpoint
-        self._send(JoinTopology(topology.key, topology.epoch, topology.attempt, task.index, listens))
+        origin = topology.key, topology.epoch, topology.attempt, task.index
+        self._send(JoinTopology(*origin, listens, task.checkpointing.settled))
 
     def _receive(self) -> None:
         while (frames := receive_now(self._socket)) is not None:
@@ -159,7 +160,9 @@ class CheckpointAgent(threading.Thread):
         except Exception as defect:  # the border of the writing thread: the driver tells people of it
             logger.exception("part of a checkpoint not stored: checkpoint=%d", part.checkpoint)
             return ReportPart(*origin, error=f"{type(defect).__name__}: {defect}")
-        return ReportPart(*origin, stored.states, stored.packs, part.alignment_ms, stored.stored_bytes)
+        return ReportPart(
+            *origin, stored.states, stored.packs, part.alignment_ms, stored.stored_bytes, settles=part.settles
+        )
 
     def _send(self, message: Message) -> None:
         try:

@@ -15,6 +15,7 @@ from topology.bundle import Bundle
 from topology.model import Topology
 from topology.stages.contract import StageInstance
 from topology.stages.part_in_making import PartInMaking, TakenPart
+from topology.stages.processor import Processor
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 
@@ -32,9 +33,13 @@ class Checkpointing:
         self._instances = instances
         self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
         self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
-        self._edges = [instance for instance in instances.values() if isinstance(instance, Receiver | Publisher)]
+        self._told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
-        self._part = PartInMaking(tuple(instances))
+        self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
+        self._part = PartInMaking(tuple(instances), settles=bool(self._processors))
+        self._complete = 0
+        self.settled = 0
+        """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""
         self._orders: queue.SimpleQueue[tuple[Order, int]] = queue.SimpleQueue()
 
     def begin(self, checkpoint: int, *, final: bool = False) -> None:
@@ -42,7 +47,8 @@ class Checkpointing:
         self._orders.put(("end" if final else "begin", checkpoint))
 
     def complete(self, checkpoint: int) -> None:
-        """Receivers will tell workers what `checkpoint` holds, publishers know which results stand."""
+        """Receivers will tell workers what `checkpoint` holds, publishers know which results stand, and processors
+        which changes of stored tables."""
         self._orders.put(("complete", checkpoint))
 
     def abandon(self, checkpoint: int) -> None:
@@ -60,11 +66,12 @@ class Checkpointing:
             elif order in ("begin", "end"):
                 self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
             elif order == "complete":
-                for edge in self._edges:
-                    edge.complete(checkpoint)
+                self._complete = max(self._complete, checkpoint)
+                for instance in self._told:
+                    instance.complete(checkpoint)
             else:
-                for edge in self._edges:
-                    edge.abandon(checkpoint)
+                for instance in self._told:
+                    instance.abandon(checkpoint)
                 self._part.abandon(checkpoint)
                 for name, aligner in self._aligners.items():
                     self._follow(name, aligner.abandon(checkpoint), now_ms)
@@ -83,6 +90,11 @@ class Checkpointing:
             for checkpoint in publisher.flushed:
                 self._done(checkpoint, publisher.name)
             publisher.flushed.clear()
+
+    def note_settled(self) -> None:
+        """What complete checkpoints hold of stored tables may have gone to their databases."""
+        if self.settled < self._complete and all(processor.is_drained() for processor in self._processors):
+            self.settled = self._complete
 
     def _follow(self, target: str, steps: Iterable[Step], now_ms: int) -> None:
         for step in steps:

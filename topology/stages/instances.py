@@ -47,6 +47,7 @@ class Instances(Mapping[str, StageInstance]):
     def __init__(self, topology: Topology, index: int, around: Surroundings) -> None:
         self.receivers: list[Receiver] = []
         self.publishers: list[Publisher] = []
+        self.processors: list[Processor] = []
         self._topology = topology
         self._index = index
         self._around = around
@@ -68,8 +69,9 @@ class Instances(Mapping[str, StageInstance]):
         return len(self._by_name)
 
     def is_full(self) -> bool:
-        """More results wait than should: nothing more is to be taken in."""
-        return any(publisher.is_full() for publisher in self.publishers)
+        """More waits to go outside than should: nothing more is to be taken in."""
+        full = any(publisher.is_full() for publisher in self.publishers)
+        return full or any(processor.is_full() for processor in self.processors)
 
     def follow_level(self, level: StatisticsLevel) -> None:
         """All of them count at `level` from now on."""
@@ -81,9 +83,8 @@ class Instances(Mapping[str, StageInstance]):
 
     def measure(self) -> None:
         """Their counters tell how much state they hold now."""
-        for instance in self.values():
-            if isinstance(instance, Processor):
-                instance.measure()
+        for processor in self.processors:
+            processor.measure()
 
     def reports(self) -> tuple[ComponentReport, ...]:
         """What all of them have counted."""
@@ -113,7 +114,9 @@ class Instances(Mapping[str, StageInstance]):
                 return receiver
             case "processor":
                 stage = instance_stage(plan.processor(component.name), int(name.rpartition("#")[2]))
-                return Processor(name, topology, stage, self.emitter(name, component), settings)
+                processor = Processor(name, topology, stage, self.emitter(name, component), settings)
+                self.processors.append(processor)
+                return processor
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
                 return Trigger(name, trigger, self.emitter(name, component))

@@ -11,20 +11,22 @@ from topology.stages.contract import Parts
 @dataclass(frozen=True, slots=True)
 class TakenPart:
     """The task's part of `checkpoint`: the state of every instance that has one, and how long an instance waited for
-    markers at most. `error` says why there is none."""
+    markers at most. `error` says why there is none; `settles` that it has stored tables."""
 
     checkpoint: int
     states: Mapping[str, Parts]
     alignment_ms: int = 0
     error: str = ""
+    settles: bool = False
 
 
 @dataclass(slots=True)
 class PartInMaking:
     """Collects the states of a task's `instances`; one checkpoint at a time, a later one takes the place of an earlier
-    one that was not finished."""
+    one that was not finished. Some of the instances have stored tables if it `settles`."""
 
     instances: Collection[str]
+    settles: bool = False
     checkpoint: int = 0
     _states: dict[str, Parts] = field(default_factory=dict)
     _outstanding: set[str] = field(default_factory=set)
@@ -52,7 +54,7 @@ class PartInMaking:
         if self._outstanding:
             return None
         states, self._states = self._states, {}
-        return TakenPart(checkpoint, states, self._alignment_ms)
+        return TakenPart(checkpoint, states, self._alignment_ms, settles=self.settles)
 
     def abandon(self, checkpoint: int) -> None:
         """Nothing more is done for `checkpoint`."""

@@ -27,6 +27,7 @@ from topology.model import PROCESSOR, Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
 from topology.stages.settings import StageSettings
+from topology.stages.stored_tables import StoredTables
 
 
 class _Watch:
@@ -45,6 +46,8 @@ ENGINE = "engine"
 """The part of the state that is the engine's."""
 HELD = "held"
 """The part of the state that waits to be merged by event time."""
+STORED = "stored"
+"""The part of the state that is not in the databases of stored tables yet."""
 
 OF_ANOTHER_APP = "snapshot-of-another-app"
 
@@ -81,7 +84,11 @@ class Processor:
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
         app = analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts))
-        self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches)
+        self._stored = StoredTables(app, settings, exactly_once=topology.plan.delivery == "exactly-once")
+        self.stores = bool(self._stored)
+        """It has tables whose rows are in databases."""
+        self._refused_rows = 0
+        self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches, stored=self._stored.names)
         self.left: tuple[str, ...] = ()
         """State that was there and could not be taken over, for people."""
         self._engine.add_failure_listener(self._note_failed)
@@ -102,10 +109,14 @@ class Processor:
             self._restore(state[ENGINE])
         else:
             self._engine.start(None if self._plays_back else now_ms)
+        self._stored.open(self._engine.stored_tables, state.get(STORED))
+        self.left += tuple(f"{self.name}: {part}" for part in self._stored.left)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
         self._now_ms = now_ms
+        if self.stores:
+            self._stored.refresh()
         for stream, batch in bundle.batches:
             self.statistics.took(stream, batch.num_rows)
         if self._keeps_tickets:
@@ -116,17 +127,23 @@ class Processor:
                 self._merge(self._merger, ready, now_ms)
             else:
                 self._process_as_it_comes(ready, now_ms)
+        if self.stores:
+            self._stored.tell()
         self.statistics.worked(bundle.rows(), started_ns, time.perf_counter_ns())
 
     def on_time(self, now_ms: int) -> None:
         started_ns = time.perf_counter_ns()
         self._now_ms = now_ms
+        if self.stores:
+            self._stored.refresh()
         if self._merger is not None:
             self._merger.on_time(now_ms)
             self._merge(self._merger, [], now_ms)
         else:
             self._engine.advance_time(now_ms)
             self._give_out((), now_ms, now_ms, idle=False)
+        if self.stores:
+            self._stored.tell()
         self.statistics.worked(0, started_ns, time.perf_counter_ns())
 
     def next_deadline_ms(self) -> int | None:
@@ -137,12 +154,30 @@ class Processor:
         parts = {ENGINE: self._engine.snapshot()}
         if self._merger is not None:
             parts[HELD] = self._merger.snapshot()
+        if self.stores:
+            parts[STORED] = self._stored.snapshot()
         return parts
 
     def mark(self, checkpoint: int) -> Parts:
+        self._stored.mark(checkpoint)
         state = self.snapshot()
         self._emit(Bundle.marker(self.name, checkpoint))
         return state
+
+    def complete(self, checkpoint: int) -> None:
+        """`checkpoint` is complete: what it holds may be told outside."""
+        self._stored.complete(checkpoint)
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed: a later one holds what it would have held."""
+
+    def is_full(self) -> bool:
+        """More changes of stored tables wait for their database than should."""
+        return self.stores and self._stored.is_full()
+
+    def is_drained(self) -> bool:
+        """Nothing waits for a database that could go there."""
+        return self._stored.is_drained()
 
     def rest(self) -> None:
         """What waits to be merged counts as done for those who sent it: the state is about to go elsewhere."""
@@ -155,6 +190,7 @@ class Processor:
         parts = [HeldState(part.kind, part.name, **asdict(part.size)) for part in found.state]
         strings = HeldState("strings", "all", rows=found.strings, bytes=found.string_bytes)
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
+        self._tell_of_stores()
 
     def follow_level(self) -> None:
         """The engine tells of each query's work while the level of `statistics` is `detail`."""
@@ -164,7 +200,19 @@ class Processor:
             self.statistics.held = ()
 
     def close(self) -> None:
-        """The engine holds nothing outside its memory."""
+        """The engine holds nothing outside its memory, but for the rows of stored tables."""
+        self._stored.close()
+
+    def _tell_of_stores(self) -> None:
+        """`statistics` tells of databases that cannot be used now, and of rows that they refused."""
+        for table, problem in self._stored.problems():
+            if self.statistics.error("store-unreachable", f"table {table}: {problem}", self._now_ms):
+                logger.error("table is not in step with its store: instance=%s table=%s reason=%s",
+                             self.name, table, problem)  # fmt: skip
+        refused = self._stored.refused_rows() - self._refused_rows
+        if refused:
+            self._refused_rows += refused
+            self.statistics.error("store-refused", "rows were refused by the database", self._now_ms, refused)
 
     def _restore(self, state: bytes) -> None:
         """The engine goes on from `state`; what an edited plan cannot take over is told in `left`."""

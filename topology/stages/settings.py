@@ -15,6 +15,20 @@ from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A database that plans name in `@Store(type='rdbms', datasource='…')`; `url` is SQLAlchemy's or Java's, and the
+    password the first line of `password_file`, which every executor's host has."""
+
+    url: str
+    username: str = ""
+    password_file: str = ""
+
+    def __post_init__(self) -> None:
+        if ":" in self.url.partition("://")[2].rpartition("@")[0]:
+            raise ValueError("url: holds a password; write it into a file that only the driver's user may read, and "
+                             "name that in password_file")  # fmt: skip
+
+
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of stages, from `stages` in the driver's configuration; `managers` are added by the driver, and its own
     `security` where stages have none: the folder of keys is at that path on every host. An empty `host` stands for the
@@ -25,6 +39,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15999
     window_rows: Count = 65_536
     publisher_queue_rows: Count = 65_536
+    store_queue_rows: Count = 65_536
     idle_ms: Count = 15_000
     drop_late: bool = False
     request_timeout_ms: Count = 2_000
@@ -32,6 +47,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     managers: tuple[Endpoint, ...] = ()
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
+    datasources: dict[str, Datasource] = {}
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:

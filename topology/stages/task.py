@@ -148,8 +148,7 @@ class Task:
 
     def left(self) -> tuple[str, ...]:
         """State that its instances could not take over, for people."""
-        processors = (instance for instance in self._instances.values() if isinstance(instance, Processor))
-        return (*self._left, *(text for processor in processors for text in processor.left))
+        return (*self._left, *(text for processor in self._instances.processors for text in processor.left))
 
     def stop(self, failure: BaseException | None = None) -> None:
         """Ends the loop soon, with `failure` as its error if there is one; called by the control thread."""
@@ -210,6 +209,7 @@ class Task:
                 next_tick_ms = monotonic_ms + TICK_MS
                 self._tick(now_ms, monotonic_ms)
             self.checkpointing.note_flushed()
+            self.checkpointing.note_settled()
             flush_ms = self._flush(monotonic_ms)
 
     def _works(self) -> bool:
@@ -246,9 +246,8 @@ class Task:
         """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
         there, so a task that is quiet stays so."""
         if self.hand_over in ("", "restored"):
-            for instance in self._instances.values():
-                if isinstance(instance, Processor):
-                    instance.rest()
+            for processor in self._instances.processors:
+                processor.rest()
             if self._is_quiet():
                 self.hand_over = "quiet"
         if self.hand_over == "quiet" and self._order == "give":
@@ -256,7 +255,8 @@ class Task:
             self.hand_over = "given"
 
     def _is_quiet(self) -> bool:
-        parts: tuple[Exchange | Receiver | Publisher, ...] = (self.exchange, *self.receivers, *self.publishers)
+        parts: tuple[Exchange | Receiver | Processor | Publisher, ...]
+        parts = (self.exchange, *self.receivers, *self._instances.processors, *self.publishers)
         return not self._work and all(part.is_drained() for part in parts)
 
     def _deadlines(self) -> dict[str, int]:

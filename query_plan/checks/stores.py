@@ -1,0 +1,84 @@
+"""Rules about the stores of tables and aggregations: which there are, and what they take."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from query_plan.annotations import named
+from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.stores import STORE_OPTIONS, UNHEEDED, StoreError, store_of
+from query_plan.survey import Survey
+from siddhi.language import ast
+
+STORE_UNUSABLE = error_rule(
+    "store-unusable",
+    "`@store(type='rdbms')` names no database, or says something about it that cannot be",
+    "see [tables in a database](connectors.md#tables-in-a-database)",
+)
+STORE_UNUSED = warning_rule(
+    "store-kept-in-memory",
+    "a table or aggregation asks for a store that there is not; its group keeps it in memory all the same",
+    "use the type `rdbms`, or take the annotation out and send rows that are kept elsewhere in as a stream",
+)
+UNKNOWN_STORE_OPTION = warning_rule(
+    "store-option-unknown",
+    "no store knows such an option; the table goes without it",
+    "take the option out, or use one that there is",
+)
+
+_ADVICE = {"table.check.query": "create='false' leaves a table alone that is missing"}
+"""What Siddhi has, and what to do instead."""
+_LEGACY = ("eventtable", "datasource.name", "driver.name")
+"""Options that `@From` of an execution plan has besides."""
+
+
+def stores_are_usable(plan: Survey) -> Iterator[Finding]:
+    """A table with a store of the type `rdbms` says which database's table has its rows."""
+    for name, error in _errors(plan):
+        if not error.kept_in_memory:
+            yield STORE_UNUSABLE.broken(f"the store of the table {name}: {error}", error.hint, error.span)
+
+
+def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
+    """Who asks for a store expects rows from outside, or that others see them."""
+    for name, error in _errors(plan):
+        if error.kept_in_memory:
+            message = f"the table {name} is kept in memory, not in its store: {error}"
+            yield STORE_UNUSED.broken(message, error.hint, error.span)
+    for name, aggregation in plan.app.aggregations.items():
+        for annotation in named(aggregation.syntax.annotations, "store"):
+            yield STORE_UNUSED.broken(
+                f"@{annotation.name} of the aggregation {name} has no effect: its buckets are kept in memory",
+                "take it out; what the store holds from before is not read, and nothing is written to it",
+                annotation.span,
+            )
+
+
+def store_options_are_known(plan: Survey) -> Iterator[Finding]:
+    """Each option of a store of the type `rdbms` is one that it takes, or one of Siddhi's that changes no result."""
+    known = (*STORE_OPTIONS, *UNHEEDED, "type")
+    for name, table in plan.app.tables.items():
+        for annotation in named(table.syntax.annotations, "store", "from"):
+            type_ = annotation.value("type") or annotation.value("eventtable") or ""
+            if type_.casefold() != "rdbms":
+                continue
+            legacy = _LEGACY if annotation.name.casefold() == "from" else ()
+            for element in annotation.elements:
+                if element.key is not None and element.key.casefold() not in (*known, *legacy):
+                    yield _unknown(name, element)
+
+
+def _unknown(table: str, element: ast.AnnotationElement) -> Finding:
+    near = difflib.get_close_matches(element.key or "", STORE_OPTIONS, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known options: {', '.join(STORE_OPTIONS)}"
+    message = f"no store knows the option '{element.key}'; the table {table} goes without it"
+    return UNKNOWN_STORE_OPTION.broken(message, _ADVICE.get(element.key or "", hint), element.span)
+
+
+def _errors(plan: Survey) -> Iterator[tuple[str, StoreError]]:
+    for name, table in plan.app.tables.items():
+        try:
+            store_of(table)
+        except StoreError as error:
+            yield name, error

@@ -1,0 +1,94 @@
+"""URLs of databases as Java writes them, and what they are for SQLAlchemy.
+
+    jdbc:postgresql://db:5432/stocks?user=cep     postgresql+psycopg://cep@db:5432/stocks
+    jdbc:sqlserver://db:1433;databaseName=stocks  mssql+pymssql://db:1433/stocks
+
+Parameters are those of Java's drivers, which are not here: only those that say who comes, and how, are taken over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "sqlserver": "mssql+pymssql",
+    "oracle": "oracle+oracledb",
+    "sqlite": "sqlite",
+}
+"""What SQLAlchemy calls the database that stands behind `jdbc:`, and the driver for Python."""
+JAVA_ONLY = ("h2", "derby", "hsqldb")
+"""Databases that run inside a Java process."""
+_KEPT = {"postgresql": ("sslmode",)}
+"""Parameters that mean the same to both drivers."""
+
+_SERVER = re.compile(r"//(?P<place>[^/?;]+)(?:/(?P<database>[^?;]*))?(?:\?(?P<query>.*))?", re.DOTALL)
+_SQLSERVER = re.compile(r"//(?P<place>[^/?;]+)(?P<parameters>(?:;[^;]*)*)", re.DOTALL)
+_ORACLE = re.compile(r"thin:@(?://)?(?P<place>[^/:]+(?::\d+)?)(?:[/:](?P<database>.+))?", re.DOTALL)
+
+
+class DatabaseAddress(NamedTuple):
+    """SQLAlchemy's URL without a password, and the user and the password that stood in it."""
+
+    url: str
+    username: str = ""
+    password: str = ""
+
+
+class JdbcUrlError(ValueError):
+    """The text is no URL of a database that Python can reach; `java_only` when Java alone could."""
+
+    def __init__(self, message: str, *, java_only: bool = False) -> None:
+        super().__init__(message)
+        self.java_only = java_only
+
+
+def from_jdbc(text: str) -> DatabaseAddress:
+    """The database at the URL `text`, which begins with `jdbc:`. JdbcUrlError when there is none."""
+    scheme, kind, rest = (*text.strip().split(":", 2), "", "")[:3]
+    kind = kind.casefold()
+    if scheme.casefold() != "jdbc" or not rest:
+        raise JdbcUrlError("a JDBC URL reads jdbc:<database>:…")
+    if kind in JAVA_ONLY:
+        raise JdbcUrlError(f"a {kind} database lives in a Java process, which is not here", java_only=True)
+    if kind not in DRIVERS:
+        raise JdbcUrlError(f"no driver for a {kind} database is known; known are {', '.join(DRIVERS)}")
+    match kind:
+        case "sqlite":
+            return DatabaseAddress(f"sqlite:///{quote(rest)}")
+        case "sqlserver":
+            return _sql_server(rest)
+        case "oracle":
+            found = _ORACLE.fullmatch(rest)
+            if found is None:
+                raise JdbcUrlError("an Oracle URL reads jdbc:oracle:thin:@host:port/service")
+            name = urlencode({"service_name": found["database"]}) if found["database"] else ""
+            return DatabaseAddress(f"{DRIVERS[kind]}://{found['place']}/{'?' + name if name else ''}")
+        case _:
+            return _server(kind, rest)
+
+
+def _server(kind: str, rest: str) -> DatabaseAddress:
+    found = _SERVER.fullmatch(rest)
+    if found is None:
+        raise JdbcUrlError(f"such a URL reads jdbc:{kind}://host:port/database")
+    parameters = dict(parse_qsl(found["query"] or ""))
+    kept = urlencode({key: parameters[key] for key in _KEPT.get(kind, ()) if key in parameters})
+    url = f"{DRIVERS[kind]}://{found['place']}/{quote(found['database'] or '')}{'?' + kept if kept else ''}"
+    return DatabaseAddress(url, parameters.get("user", ""), parameters.get("password", ""))
+
+
+def _sql_server(rest: str) -> DatabaseAddress:
+    found = _SQLSERVER.fullmatch(rest)
+    if found is None:
+        raise JdbcUrlError("such a URL reads jdbc:sqlserver://host:port;databaseName=…")
+    pairs = (part.partition("=") for part in found["parameters"].split(";") if part)
+    parameters = {key.strip().casefold(): value for key, _, value in pairs}
+    database = parameters.get("databasename", parameters.get("database", ""))
+    user = parameters.get("user", parameters.get("username", ""))
+    url = f"{DRIVERS['sqlserver']}://{found['place']}/{quote(database)}"
+    return DatabaseAddress(url, user, parameters.get("password", ""))

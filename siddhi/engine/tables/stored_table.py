@@ -1,0 +1,121 @@
+"""A table whose rows belong to a store outside: it tells what queries change in it, and takes over what the store has.
+
+queries ──► insert, update, delete ──► rows in memory ──► changes, for the store
+                                              ▲
+                                 rows of the store, as others left them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.column import ARROW_TYPES, Column
+from siddhi.engine.strings import StringPool
+from siddhi.engine.tables.hash_index import HashIndex
+from siddhi.engine.tables.table import Table
+
+
+class RowChange(NamedTuple):
+    """The rows `removed` are gone from the table, then the rows `added` are in it; None stands for no rows.
+
+    Both are record batches of the table's attributes, in their order and under their own names. A row that was changed
+    stands in both, in the same place of each.
+    """
+
+    removed: pa.RecordBatch | None
+    added: pa.RecordBatch | None
+
+
+class StoredTable(Table):
+    """A table that holds the rows of a store. Queries see it as any other table."""
+
+    def __init__(self, analysed: model.AnalysedTable, pool: StringPool) -> None:
+        super().__init__(analysed, pool)
+        self.arrow_schema = pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in self.types.items()])
+        self._changes: list[RowChange] = []
+
+    # ---- what queries change
+
+    def take_changes(self) -> list[RowChange]:
+        """What queries have changed since the last call, in order."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def _append(self, columns: Mapping[str, Column], size: int, done: HashIndex | None = None) -> None:
+        super()._append(columns, size, done)
+        self._changes.append(RowChange(None, self._records(np.arange(self._used - size, self._used))))
+
+    def delete(self, places: Int64Array) -> None:
+        if len(places):
+            self._changes.append(RowChange(self._records(places), None))
+        super().delete(places)
+
+    def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
+        removed = self._records(places)
+        refused = super().update(places, changes)
+        added = self._records(places)
+        if not refused and not removed.equals(added):
+            self._changes.append(RowChange(removed, added))
+        return refused
+
+    def _records(self, places: Int64Array) -> pa.RecordBatch:
+        """The rows at `places`, in memory of their own."""
+        columns = self.columns(places)
+        return pa.record_batch([columns[name].to_arrow() for name in self.types], schema=self.arrow_schema)
+
+    # ---- what the store has
+
+    def take_over(self, rows: pa.RecordBatch) -> None:
+        """The table holds `rows` and nothing else; of several with one primary key the first."""
+        told, self._changes = self._changes, []
+        self._clear()
+        if rows.num_rows:
+            self.insert(self._columns(rows))
+        self._changes = told
+
+    def repeat(self, change: RowChange) -> None:
+        """`change`, which was told before, is made here once more, as far as its rows are here."""
+        told, self._changes = self._changes, []
+        for rows in (change.removed, change.added if self.primary_key else None):
+            if rows is not None and rows.num_rows and len(self):
+                self.delete(self._places_of(rows))
+        if change.added is not None and change.added.num_rows:
+            self.insert(self._columns(change.added))
+        self._changes = told
+
+    def _places_of(self, rows: pa.RecordBatch) -> Int64Array:
+        """The places of the rows with the primary keys of `rows`; without a primary key, of rows that are the same, as
+        many as there are in `rows`."""
+        index = self._key
+        if index is None:
+            index = HashIndex(tuple(self.types))  # for this once: it would cost every change to come
+            all_places = self._places()
+            index.add(all_places, self._keys(index, self.columns(all_places), len(all_places)))
+        keys = self._keys(index, self._columns(rows), rows.num_rows)
+        if self._key is not None:
+            places, _ = index.first(keys)
+            return np.unique(places[places >= 0])
+        taken: list[int] = []
+        for row in range(rows.num_rows):
+            place = int(index.first(keys[row : row + 1])[0][0])
+            if place >= 0:
+                taken.append(place)
+                index.remove(np.array([place]))
+        return np.array(taken, dtype=np.int64)
+
+    def _columns(self, rows: pa.RecordBatch) -> dict[str, Column]:
+        return {name: Column(type_, self.pool, arrow=rows.column(name)) for name, type_ in self.types.items()}
+
+    def _clear(self) -> None:
+        self._used = self._count = 0
+        self._alive = np.zeros(8, dtype=np.bool_)
+        self._values = {name: values[:0] for name, values in self._values.items()}
+        self._valid = {}
+        for index in self._indexes.values():
+            index.clear()

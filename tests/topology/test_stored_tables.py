@@ -1,0 +1,345 @@
+"""A processing stage whose table has its rows in a database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy
+from postgresql_server import PostgresqlServer
+from topology_builders import KEY
+
+from query_plan.builder import build
+from query_plan.xml import read_xml, write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+from topology.bundle import Bundle
+from topology.errors import TopologyError
+from topology.model import Topology
+from topology.stages.contract import NO_STATE, Parts
+from topology.stages.processor import Processor
+from topology.stages.settings import Datasource, StageSettings
+
+PLAN = """
+@Plan:name('P') @Plan:delivery('{delivery}')
+@Import('Put:1.0.0') define stream Put (k string, v double);
+@Import('Add:1.0.0') define stream Add (k string, v double);
+@Import('Drop:1.0.0') define stream Drop (k string, v double);
+@Import('Ask:1.0.0') define stream Ask (k string, v double);
+@Export('Out:1.0.0') define stream Out (k string, v double);
+@Store(type='rdbms', {store}, table.name='limits', refresh.interval='20')
+{key}
+define table T (k string, v double);
+from Put update or insert into T set T.v = v on T.k == k;
+from Add insert into T;
+from Drop delete T on T.k == k;
+from Ask join T on Ask.k == T.k select T.k as k, T.v as v insert into Out;
+"""
+PATIENCE_S = 20.0
+Pair = tuple[str, float | None]
+
+
+class World:
+    """Stages of the plan, and the database as others see it."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.engine = sqlalchemy.create_engine(self.url, isolation_level="AUTOCOMMIT", connect_args={"timeout": 0.05})
+        self.stages: list[Processor] = []
+        self.out: list[Bundle] = []
+        self._tickets = 0
+
+    def stage(
+        self, state: Parts = NO_STATE, *, key: str = "@PrimaryKey('k')", delivery: str = "at-least-once",
+        store: str = "", **settings: Any,
+    ) -> Processor:  # fmt: skip
+        """A stage that has begun from `state`."""
+        text = PLAN.format(store=store or f"url='{self.url}'", key=key, delivery=delivery)
+        plan = read_xml(write_xml(build(analyse(parse(text)))))
+        (stage,) = plan.processors
+        name = f"{stage.name}#0"
+        processor = Processor(name, Topology(KEY, 1, plan, 1), stage, self.out.append, StageSettings(**settings))
+        self.stages.append(processor)
+        processor.open(1_000, state)
+        return processor
+
+    def send(self, stage: Processor, stream: str, *rows: Pair) -> None:
+        columns = {"k": pa.array([k for k, _ in rows]), "v": pa.array([v for _, v in rows], pa.float64())}
+        batch = pa.record_batch(columns)
+        self._tickets += 1
+        bundle = Bundle("A", "A", self._tickets, "A", (stream,), 1_000, idle=False, batches=((stream, batch),))
+        stage.on_bundle(bundle, 1_000)
+
+    def ask(self, stage: Processor, *keys: str) -> list[Pair]:
+        """What the stage finds in its table."""
+        self.out.clear()
+        self.send(stage, "Ask", *((key, 0.0) for key in keys))
+        return [(row["k"], row["v"]) for one in self.out for _, batch in one.batches for row in batch.to_pylist()]
+
+    def sql(self, text: str) -> list[Any]:
+        with self.engine.connect() as connection:
+            found = connection.exec_driver_sql(text)
+            return [tuple(row) for row in found] if found.returns_rows else []
+
+    def rows(self) -> list[Any]:
+        return self.sql("select k, v from limits order by k, v")
+
+    def die(self, stage: Processor) -> None:
+        """The stage is gone with what it had in memory: its threads write no more."""
+        for keeper in stage._stored._keepers.values():
+            keeper._next_changes = lambda: ([], 0)  # type: ignore[method-assign]
+        stage.close()
+        self.stages.remove(stage)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path / "world.db")
+    yield found
+    for stage in found.stages:
+        stage.close()
+    found.engine.dispose()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.005)
+
+
+def test_rows_that_were_there_are_found_and_changes_go_to_the_database(world: World) -> None:
+    world.sql("create table limits (k text primary key, v double, note text)")
+    world.sql("insert into limits values ('a', 1.5, 'mine'), ('b', null, null), ('d', 4, null)")
+    stage = world.stage()
+    assert world.ask(stage, "a", "b", "c") == [("a", 1.5), ("b", None)]
+    world.send(stage, "Put", ("a", 2.5), ("c", 3.0))
+    world.send(stage, "Drop", ("b", 0.0), ("d", 0.0))
+    until(lambda: world.rows() == [("a", 2.5), ("c", 3.0)])
+    assert world.sql("select note from limits where k = 'a'") == [("mine",)]
+    assert world.ask(stage, "a", "b", "c") == [("a", 2.5), ("c", 3.0)]
+
+
+def test_what_others_change_is_found_after_a_while_and_what_was_changed_here_stays(world: World) -> None:
+    stage = world.stage()
+    world.send(stage, "Put", ("a", 1.0), ("b", 1.0))
+    until(lambda: len(world.rows()) == 2)
+    world.sql("insert into limits values ('x', 7)")
+    world.sql("delete from limits where k = 'b'")
+    until(lambda: world.ask(stage, "a", "b", "x") == [("a", 1.0), ("x", 7.0)])
+    for turn in range(30):
+        world.send(stage, "Put", ("a", float(turn)))
+        assert world.ask(stage, "a") == [("a", float(turn))]
+    until(lambda: world.rows() == [("a", 29.0), ("x", 7.0)])
+
+
+def test_rows_without_a_key_are_told_apart_by_all_they_hold(world: World) -> None:
+    world.sql("create table limits (k text, v double)")
+    world.sql("insert into limits values ('a', 1), ('a', 1), ('b', null), ('c', 3)")
+    stage = world.stage(key="")
+    world.send(stage, "Add", ("c", 3.0), ("c", 3.0))
+    world.send(stage, "Drop", ("b", 0.0))
+    world.send(stage, "Put", ("a", 5.0))
+    until(lambda: world.rows() == [("a", 5.0), ("a", 5.0), ("c", 3.0), ("c", 3.0), ("c", 3.0)])
+
+
+def test_what_was_not_written_when_a_stage_died_is_written_by_the_next(world: World) -> None:
+    stage = world.stage()
+    world.send(stage, "Put", ("a", 1.0))
+    until(lambda: len(world.rows()) == 1)
+    with world.engine.connect() as other:
+        other.exec_driver_sql("begin exclusive")
+        world.send(stage, "Put", ("a", 2.0), ("b", 2.0))
+        state = stage.snapshot()
+        world.die(stage)
+        other.exec_driver_sql("rollback")
+    assert world.rows() == [("a", 1.0)]
+    stage = world.stage(state)
+    assert world.ask(stage, "a", "b") == [("a", 2.0), ("b", 2.0)]
+    until(lambda: world.rows() == [("a", 2.0), ("b", 2.0)])
+
+
+def test_exactly_once_changes_are_written_with_their_checkpoint_and_once(world: World) -> None:
+    stage = world.stage(key="", delivery="exactly-once")
+    world.send(stage, "Add", ("a", 1.0))
+    first = stage.mark(1)
+    world.send(stage, "Add", ("b", 1.0))
+    assert world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)]
+    time.sleep(0.1)
+    assert world.rows() == []
+    stage.complete(1)
+    until(lambda: world.rows() == [("a", 1.0)])
+    world.die(stage)
+    stage = world.stage(first, key="", delivery="exactly-once")  # its changes are in the database already
+    assert world.ask(stage, "a", "b") == [("a", 1.0)]
+    world.send(stage, "Add", ("b", 1.0))
+    second = stage.mark(2)
+    world.die(stage)
+    stage = world.stage(second, key="", delivery="exactly-once")  # complete, but nobody had told the stage
+    assert world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)]
+    stage.mark(3)
+    stage.complete(3)
+    until(lambda: world.rows() == [("a", 1.0), ("b", 1.0)])
+    world.die(stage)
+    stage = world.stage(second, key="", delivery="exactly-once")
+    assert world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)]
+
+
+def test_changes_of_a_checkpoint_that_failed_go_with_the_next_one(world: World) -> None:
+    stage = world.stage(delivery="exactly-once")
+    world.send(stage, "Put", ("a", 1.0))
+    stage.mark(1)
+    stage.abandon(1)
+    world.send(stage, "Put", ("b", 2.0))
+    stage.mark(2)
+    world.send(stage, "Put", ("c", 3.0))
+    stage.complete(2)
+    until(lambda: world.rows() == [("a", 1.0), ("b", 2.0)])
+    time.sleep(0.1)
+    assert world.rows() == [("a", 1.0), ("b", 2.0)]
+
+
+def test_a_state_from_before_what_the_database_has_repeats_nothing(world: World) -> None:
+    """Somebody goes back to an old checkpoint: numbers of groups are not used again."""
+    stage = world.stage(key="", delivery="exactly-once")
+    old = stage.mark(1)
+    stage.complete(1)
+    for number, name in enumerate("abc", start=2):
+        world.send(stage, "Add", (name, 1.0))
+        stage.mark(number)
+        stage.complete(number)
+    until(lambda: len(world.rows()) == 3)
+    world.die(stage)
+    stage = world.stage(old, key="", delivery="exactly-once")
+    world.send(stage, "Add", ("d", 1.0))
+    stage.mark(2)
+    stage.complete(2)
+    until(lambda: len(world.rows()) == 4)
+
+
+def test_a_database_that_does_not_answer_holds_events_back_and_loses_nothing(world: World) -> None:
+    stage = world.stage(store_queue_rows=2)
+    assert not stage.is_full()
+    with world.engine.connect() as other:
+        other.exec_driver_sql("begin exclusive")
+        world.send(stage, "Put", ("a", 1.0))
+        world.send(stage, "Put", ("b", 1.0))
+        assert stage.is_full()
+        assert not stage.is_drained()
+        other.exec_driver_sql("rollback")
+    until(stage.is_drained)
+    assert not stage.is_full()
+    assert world.rows() == [("a", 1.0), ("b", 1.0)]
+
+
+def test_what_the_database_refuses_is_told_and_the_rest_is_written(world: World) -> None:
+    world.sql("create table limits (k text primary key, v double check (v < 100))")
+    stage = world.stage()
+    world.send(stage, "Put", ("a", 1.0), ("b", 1_000.0), ("c", 3.0))
+    until(stage.is_drained)
+    assert world.rows() == [("a", 1.0), ("c", 3.0)]
+    stage.measure()
+    (failure,) = stage.statistics.failures.records()
+    assert (failure.code, failure.count) == ("store-refused", 1)
+    until(lambda: world.ask(stage, "a", "b") == [("a", 1.0)])
+
+
+def test_a_row_that_others_have_inserted_in_the_meantime_is_updated(world: World) -> None:
+    stage = world.stage()
+    with world.engine.connect() as other:
+        other.exec_driver_sql("begin exclusive")
+        world.send(stage, "Put", ("a", 2.0))
+        other.exec_driver_sql("insert into limits values ('a', 1)")
+        other.exec_driver_sql("commit")
+    until(stage.is_drained)
+    assert world.rows() == [("a", 2.0)]
+
+
+def test_a_table_that_is_lost_is_told_until_it_is_back(world: World) -> None:
+    stage = world.stage()
+    world.sql("drop table limits")
+    until(lambda: any(True for _ in stage._stored.problems()))
+    stage.measure()
+    (failure,) = stage.statistics.failures.records()
+    assert failure.code == "store-unreachable"
+    assert "no such table: limits" in failure.text
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ("datasource='STOCKS'", "no datasource STOCKS is known here; set stages.datasources.STOCKS.url"),
+        ("url='sqlite:////no/such/folder/x.db'", "unable to open database file"),
+        ("url='nothing at all'", "Could not parse"),
+        ("url='mysql+pymysql://db/stocks'", "the driver pymysql is not installed"),
+        ("url='sqlite://', password.file='/no/such/file'", "password.file: /no/such/file cannot be read"),
+    ],
+)
+def test_a_database_that_cannot_be_used_fails_the_stage_and_says_why(world: World, store: str, told: str) -> None:
+    with pytest.raises(TopologyError, match="table T: ") as failed:
+        world.stage(store=store)
+    assert told in str(failed.value)
+
+
+def test_names_are_found_in_the_case_that_the_database_has_them_in(world: World) -> None:
+    world.sql('create table "Limits" ("K" text primary key, v double)')
+    world.sql("""insert into "Limits" values ('a', 1), ('b', 2)""")
+    stage = world.stage()
+    world.send(stage, "Put", ("a", 5.0), ("c", 3.0))
+    world.send(stage, "Drop", ("b", 0.0))
+    until(stage.is_drained)
+    assert world.sql('select "K", v from "Limits"') == [("a", 5.0), ("c", 3.0)]
+    assert world.ask(stage, "a", "b", "c") == [("a", 5.0), ("c", 3.0)]
+
+
+def test_a_table_without_one_of_the_columns_fails_the_stage_and_names_it(world: World) -> None:
+    world.sql("create table limits (k text primary key, value double)")
+    with pytest.raises(TopologyError, match="table limits has no column 'v'; it has k, value"):
+        world.stage()
+
+
+def test_rows_that_do_not_fit_the_table_fail_the_stage(world: World) -> None:
+    world.sql("create table limits (k text, v text)")
+    world.sql("insert into limits values ('a', 'many')")
+    with pytest.raises(TopologyError, match="column v of the table limits holds what is no double"):
+        world.stage()
+
+
+def test_a_datasource_is_the_operators(world: World) -> None:
+    world.sql("create table limits (k text primary key, v double)")
+    world.sql("insert into limits values ('a', 1)")
+    stage = world.stage(store="datasource='STOCKS'", datasources={"STOCKS": Datasource(world.url)})
+    assert world.ask(stage, "a") == [("a", 1.0)]
+
+
+def test_a_datasource_with_a_password_in_its_url_is_refused() -> None:
+    with pytest.raises(ValueError, match="holds a password"):
+        Datasource("postgresql+psycopg://cep:secret@db/stocks")
+
+
+@pytest.mark.parametrize("key", ["@PrimaryKey('k')", ""])
+def test_postgresql_holds_rows_as_sqlite_does(world: World, postgresql: PostgresqlServer, key: str) -> None:
+    url = postgresql.emptied()
+    engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("create table Limits (K varchar(9)" + (" primary key" if key else "") + ", V real)")
+        connection.exec_driver_sql("insert into limits values ('a', 0.1), ('b', null), ('c', 3)")
+        stage = world.stage(store=f"jdbc.url='jdbc:{url}'", key=key, delivery="exactly-once")
+        world.send(stage, "Put", ("a", 1.5), ("d", None))
+        world.send(stage, "Drop", ("b", 0.0))
+        world.send(stage, "Add", ("far too long a text", 1.0), ("e", 2.0))
+        with postgresql.hung():
+            stage.mark(1)
+            stage.complete(1)
+            assert not stage.is_drained()
+            assert world.ask(stage, "a", "b", "c", "d") == [("a", 1.5), ("c", 3.0), ("d", None)]
+        until(stage.is_drained)
+        found = connection.exec_driver_sql("select k, v from limits order by k")
+        assert [tuple(row) for row in found] == [("a", 1.5), ("c", 3.0), ("d", None), ("e", 2.0)]
+        connection.exec_driver_sql("update limits set v = 7 where k = 'c'")
+        until(lambda: world.ask(stage, "c") == [("c", 7.0)])
+    engine.dispose()

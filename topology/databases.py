@@ -1,0 +1,84 @@
+"""Databases through SQLAlchemy, as sinks and stores use them: how one is opened, and what its errors mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import BigInteger, Connection, Engine, Integer, exc
+from sqlalchemy.types import Boolean, Double, Float, LargeBinary, Text, TypeEngine
+
+COLUMN_TYPES: dict[str, type[TypeEngine[Any]]] = {
+    "string": Text,
+    "int": Integer,
+    "long": BigInteger,
+    "float": Float,
+    "double": Double,
+    "bool": Boolean,
+    "object": LargeBinary,
+}
+"""The column for an attribute of each type."""
+
+CONNECT_S = 10
+"""How long a server may take to answer before it counts as unreachable."""
+_TAKES_CONNECT_TIMEOUT = ("psycopg", "psycopg2", "pymysql", "mysqldb")
+
+RETRY_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long to wait before the next try; the last goes on."""
+
+
+class DatabaseUrlError(ValueError):
+    """The URL, its driver or the password's file cannot be used; `option` is which of them."""
+
+    def __init__(self, option: str, message: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
+def open_database(url: str, password_file: str = "", username: str = "", password: str = "") -> Engine:
+    """The database at `url` (SQLAlchemy); nothing is connected yet. What is given beside it goes before what stands
+    in it. Raises DatabaseUrlError."""
+    try:
+        parsed = sqlalchemy.make_url(url)
+        if username:
+            parsed = parsed.set(username=username)
+        if password_file:
+            password = Path(password_file).read_text(encoding="utf-8").splitlines()[0]
+        if password:
+            parsed = parsed.set(password=password)
+        waits = parsed.get_driver_name() not in _TAKES_CONNECT_TIMEOUT or "connect_timeout" in parsed.query
+        options = {} if waits else {"connect_timeout": CONNECT_S}
+        engine = sqlalchemy.create_engine(parsed, pool_pre_ping=True, connect_args=options)
+    except (exc.ArgumentError, exc.NoSuchModuleError) as error:
+        raise DatabaseUrlError("url", said_by(error)) from error
+    except ModuleNotFoundError as error:
+        raise DatabaseUrlError("url", f"the driver {error.name} is not installed") from error
+    except (OSError, IndexError, UnicodeDecodeError) as error:
+        raise DatabaseUrlError("password.file", f"{password_file} cannot be read") from error
+    if engine.dialect.name == "sqlite":
+        sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
+        sqlalchemy.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _leave_transactions_alone(connection: Any, _record: Any) -> None:
+    """Python's driver of SQLite begins transactions late and ends them early, unless told not to."""
+    connection.isolation_level = None
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def may_pass(error: exc.SQLAlchemyError) -> bool:
+    """The database cannot be reached, or is not as it should be: this may be mended without us."""
+    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+        return True
+    return isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError | exc.ProgrammingError)
+
+
+def said_by(error: exc.SQLAlchemyError) -> str:
+    """What the database says, in one line, without the statement and its values."""
+    said = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
+    return " ".join(str(said).split())

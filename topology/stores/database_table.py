@@ -1,0 +1,253 @@
+"""One table of a database: its rows are read as a whole, and changed in transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import sqlalchemy
+from sqlalchemy import BigInteger, Column, Connection, Engine, Index, MetaData, String, Table, exc
+from sqlalchemy.engine.interfaces import ReflectedColumn
+from sqlalchemy.types import Float, TypeEngine
+
+from query_plan.stores import Store
+from siddhi.analysis import model
+from siddhi.engine.column import ARROW_TYPES
+from topology.databases import COLUMN_TYPES, may_pass, said_by
+from topology.stores.pending import Row, Writes, identity_of
+
+logger = logging.getLogger(__name__)
+
+KEY_LENGTH = 254
+"""Characters of a text in a key or an index, unless `field.length` says otherwise: some databases need to know."""
+ROWS_AT_ONCE = 10_000
+
+COMMITS = Table(
+    "cep_table_commits",
+    MetaData(),
+    Column("lineage", String(64), primary_key=True),
+    Column("table_id", String(255), primary_key=True),
+    Column("group_number", BigInteger, nullable=False),
+)
+"""For each lineage of a plan's state the newest group of changes that is in the table: see `TableKeeper`."""
+
+
+class UnreadableRowsError(ValueError):
+    """The database's rows do not fit the table's attributes."""
+
+
+class Group(NamedTuple):
+    """A group of changes that is written once, whatever happens: it has a number in the `lineage` of a state."""
+
+    lineage: str
+    number: int
+
+
+class DatabaseTable:
+    """The table `store` of the database `engine`, which has the rows of the plan's table `analysed`."""
+
+    def __init__(self, engine: Engine, store: Store, analysed: model.AnalysedTable) -> None:
+        self.name = store.table_name
+        self.primary_key = analysed.primary_key
+        self._id = analysed.schema.id
+        self._engine = engine
+        self._creates = store.creates
+        self._types = {name: ARROW_TYPES[type_] for name, type_ in analysed.schema.attributes}
+        self._table = _table(store, analysed)
+        self._keys = {name: f"key_{place}" for place, name in enumerate(self.primary_key)}
+        others = [name for name in self._types if name not in self.primary_key]
+        self._broken: dict[str, TypeEngine[Any]] = {}
+        """The types of columns with broken numbers, in a table that was there."""
+        self._values = {name: f"value_{place}" for place, name in enumerate(others)}
+
+    def prepare(self, *, notes_groups: bool) -> None:
+        """Tables that are missing are made, if they may be; of one that is there the columns are found. Raises
+        SQLAlchemyError, and UnreadableRowsError when one is missing."""
+        inspector = sqlalchemy.inspect(self._engine)
+        wanted = self._table
+        name = _alike(wanted.name, inspector.get_table_names(wanted.schema) + inspector.get_view_names(wanted.schema))
+        if name is not None:
+            self._table = self._found(name, inspector.get_columns(name, wanted.schema))
+        elif self._creates:
+            wanted.create(self._engine, checkfirst=True)
+        if notes_groups:
+            COMMITS.create(self._engine, checkfirst=True)
+
+    def _found(self, name: str, reflected: Sequence[ReflectedColumn]) -> Table:
+        """The table that is there, whose names may be in another case, as databases have it that do not heed that."""
+        found: list[Any] = []
+        columns = [one["name"] for one in reflected]
+        for attribute, column in self._table.columns.items():
+            there = _alike(column.name, columns)
+            if there is None:
+                known = ", ".join(columns)
+                raise UnreadableRowsError(f"the table {name} has no column '{attribute}'; it has {known}")
+            found.append(Column(there, column.type, key=attribute))
+            if isinstance(column.type, Float):
+                self._broken[attribute] = reflected[columns.index(there)]["type"]
+        return Table(name, MetaData(), *found, schema=self._table.schema)
+
+    def read(self) -> pa.RecordBatch:
+        """All rows. Raises SQLAlchemyError, and UnreadableRowsError."""
+        columns = self._table.columns
+        query = sqlalchemy.select(*columns).order_by(*(columns[name] for name in self.primary_key))
+        pieces: list[pa.RecordBatch] = []
+        with self._engine.connect() as connection:
+            found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query)
+            pieces.extend(self._records(rows) for rows in found.partitions())
+        schema = pa.schema(list(self._types.items()))
+        whole = pa.Table.from_batches(pieces, schema).combine_chunks().to_batches()
+        return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
+
+    def _records(self, rows: Sequence[sqlalchemy.Row[Any]]) -> pa.RecordBatch:
+        arrays = []
+        for (name, type_), values in zip(self._types.items(), zip(*rows, strict=True), strict=True):
+            try:
+                arrays.append(pa.array(values, type_))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                reason = f"column {name} of the table {self.name} holds what is no {type_}: {error}"
+                raise UnreadableRowsError(reason) from error
+        return pa.record_batch(arrays, names=list(self._types))
+
+    def newest_group(self, lineage: str) -> int:
+        """The number of the newest group of `lineage` that is in the table, 0 for none. Raises SQLAlchemyError."""
+        with self._engine.connect() as connection:
+            return self._newest(connection, lineage)
+
+    def write(self, writes: Writes, group: Group | None = None) -> int:
+        """`writes` are in the database, unless those of `group` were before; gives the number of rows that it refused.
+        Raises SQLAlchemyError when it cannot take them now."""
+        with self._engine.begin() as connection:
+            if group is not None and self._newest(connection, group.lineage) >= group.number:
+                return 0
+            refused = self._delete(connection, writes.deletes)
+            refused += self._each(connection, writes.updates, self._update)
+            refused += self._each(connection, writes.inserts, self._insert)
+            if group is not None:
+                self._note(connection, group)
+        return refused
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # ---- statements
+
+    def _delete(self, connection: Connection, rows: Sequence[Row]) -> int:
+        if self.primary_key:
+            return self._each(connection, rows, self._delete_by_key)
+        counts: dict[tuple[object, ...], int] = {}
+        known: dict[tuple[object, ...], Row] = {}
+        for row in rows:
+            identity = identity_of(row, self._types)
+            counts[identity] = counts.get(identity, 0) + 1
+            known[identity] = row
+        for identity, count in counts.items():
+            self._delete_some(connection, known[identity], count)
+        return 0
+
+    def _delete_some(self, connection: Connection, row: Row, count: int) -> None:
+        """`count` of the rows that are the same as `row` are gone: all, then as many as remain are there again."""
+        same = [self._table.c[name].is_not_distinct_from(self._bound(name, value)) for name, value in row.items()]
+        counting = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table).where(*same)
+        remaining = (connection.scalar(counting) or 0) - count
+        connection.execute(self._table.delete().where(*same))
+        if remaining > 0:
+            connection.execute(self._table.insert(), [row] * remaining)
+
+    def _bound(self, name: str, value: object) -> object:
+        """`value` as the column has it: 0.1 is another number with fewer digits."""
+        type_ = self._broken.get(name)
+        return value if type_ is None or value is None else sqlalchemy.cast(sqlalchemy.literal(value), type_)
+
+    def _delete_by_key(self, connection: Connection, rows: Sequence[Row]) -> None:
+        connection.execute(self._table.delete().where(*self._has_key()), [self._key_of(row) for row in rows])
+
+    def _update(self, connection: Connection, rows: Sequence[Row]) -> None:
+        """Rows that are not there any more stay away: others have deleted them."""
+        if self._values:
+            values: dict[str, Any] = {name: sqlalchemy.bindparam(bound) for name, bound in self._values.items()}
+            new = [{bound: row[name] for name, bound in self._values.items()} | self._key_of(row) for row in rows]
+            connection.execute(self._table.update().where(*self._has_key()).values(values), new)
+
+    def _insert(self, connection: Connection, rows: Sequence[Row]) -> None:
+        connection.execute(self._table.insert(), list(rows))
+
+    def _has_key(self) -> list[sqlalchemy.ColumnElement[bool]]:
+        return [self._table.c[name] == sqlalchemy.bindparam(bound) for name, bound in self._keys.items()]
+
+    def _key_of(self, row: Row) -> Row:
+        return {bound: row[name] for name, bound in self._keys.items()}
+
+    def _each(
+        self, connection: Connection, rows: Sequence[Row], act: Callable[[Connection, Sequence[Row]], None]
+    ) -> int:
+        """`act` has been done for all `rows`, or for each that the database takes; gives the number of the others."""
+        if not rows:
+            return 0
+        try:
+            with connection.begin_nested():
+                act(connection, rows)
+        except exc.SQLAlchemyError as error:
+            if may_pass(error):
+                raise
+            return sum(not self._one(connection, row, act) for row in rows)
+        return 0
+
+    def _one(self, connection: Connection, row: Row, act: Callable[[Connection, Sequence[Row]], None]) -> bool:
+        """A row that others have inserted in the meantime is updated."""
+        try:
+            with connection.begin_nested():
+                act(connection, [row])
+        except exc.SQLAlchemyError as error:
+            if may_pass(error):
+                raise
+            if isinstance(error, exc.IntegrityError) and act == self._insert and self._is_there(connection, row):
+                return self._one(connection, row, self._update)
+            logger.warning("row refused by the database: table=%s reason=%s", self.name, said_by(error))
+            return False
+        return True
+
+    def _is_there(self, connection: Connection, row: Row) -> bool:
+        where = [self._table.c[name] == row[name] for name in self.primary_key]
+        return bool(where) and connection.execute(sqlalchemy.select(1).where(*where)).first() is not None
+
+    # ---- groups
+
+    def _newest(self, connection: Connection, lineage: str) -> int:
+        query = sqlalchemy.select(COMMITS.c.group_number).where(*self._of(lineage))
+        return connection.scalar(query) or 0
+
+    def _note(self, connection: Connection, group: Group) -> None:
+        values = {"group_number": group.number}
+        if connection.execute(COMMITS.update().where(*self._of(group.lineage)).values(values)).rowcount == 0:
+            connection.execute(COMMITS.insert().values(lineage=group.lineage, table_id=self._id, **values))
+
+    def _of(self, lineage: str) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
+        return COMMITS.c.lineage == lineage, COMMITS.c.table_id == self._id
+
+
+def _alike(name: str, names: Sequence[str]) -> str | None:
+    """`name` as it stands among `names`, in whatever case; None when none is it, or it is not clear which."""
+    if name in names:
+        return name
+    same = [one for one in names if one.casefold() == name.casefold()]
+    return same[0] if len(same) == 1 else None
+
+
+def _table(store: Store, analysed: model.AnalysedTable) -> Table:
+    """The table, or `schema.table`, with a column for each attribute."""
+    schema, _, name = store.table_name.rpartition(".")
+    key, indexed = analysed.primary_key, set(analysed.primary_key) | set(analysed.indexes)
+
+    def type_of(attribute: str, kind: str) -> TypeEngine[Any]:
+        length = store.field_lengths.get(attribute, KEY_LENGTH if attribute in indexed else 0)
+        return String(length) if kind == "string" and length else COLUMN_TYPES[kind]()
+
+    columns: list[Any] = [
+        Column(attribute, type_of(attribute, kind.value), primary_key=attribute in key, autoincrement=False)
+        for attribute, kind in analysed.schema.attributes
+    ]
+    indexes = [Index(f"ix_{name}_{attribute}", attribute) for attribute in analysed.indexes if attribute not in key]
+    return Table(name, MetaData(), *columns, *indexes, schema=schema or None)
