@@ -22,6 +22,7 @@ VERBS = {
     "trace": "cep_cli.plans:trace_command",
     "statistics": "cep_cli.plans:statistics_command",
     "sample": "cep_cli.samples:sample_command",
+    "query": "cep_cli.state_queries:query_command",
     "savepoint": "cep_cli.checkpoints:savepoint_command",
     "savepoints": "cep_cli.checkpoints:savepoints_command",
     "checkpoints": "cep_cli.checkpoints:checkpoints_command",

@@ -63,6 +63,11 @@ class ManagerClient:
         """What is being sampled of the plan, or of one of its stages, and what was seen."""
         return self._call("GET", f"/plans/{quote(plan)}/samples", component=stage)
 
+    def query(self, plan: str, query: str, limit: int) -> Any:
+        """What a table, named window or aggregation of the running plan holds."""
+        body = msgspec.json.encode({"query": query, "limit": limit})
+        return self._call("POST", f"/plans/{quote(plan)}/query", body=body)
+
     def checkpoints(self, plan: str) -> Any:
         """The plan's newest checkpoints."""
         return self._call("GET", f"/plans/{quote(plan)}/checkpoints")

@@ -1,5 +1,5 @@
-"""The messages by which a manager looks into another process: its newest log records, its configuration. PROTOCOL.md
-describes them."""
+"""The messages by which a manager looks into another process: its newest log records, its configuration, and what a
+stage holds. PROTOCOL.md describes them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ MOST_RECORDS = 1_000
 """No answer holds more records."""
 
 MOST_FILTER_CHARACTERS = 500
+
+MOST_QUERY_CHARACTERS = 3_000
+MOST_ROWS = 1_000
+"""No on-demand query is told more rows."""
 
 FilterText = Annotated[str, msgspec.Meta(max_length=MOST_FILTER_CHARACTERS)]
 Place = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -88,3 +92,24 @@ class ConfigurationRead(Message, frozen=True):
 
     TYPE = "configuration-read"
     settings: tuple[Setting, ...]
+
+
+class QueryState(Message, frozen=True):
+    """A manager asks a task, which runs as `run`, for what its instance of the stage `component` holds: the on-demand
+    `query` reads a table, a named window or an aggregation. Up to `most_rows` of what it finds are told."""
+
+    TYPE = "query-state"
+    run: str
+    component: str
+    query: Annotated[str, msgspec.Meta(max_length=MOST_QUERY_CHARACTERS)]
+    most_rows: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] = 100
+
+
+class StateFound(Message, frozen=True):
+    """What the query found: its `columns` as (name, type), and the first `rows` as JSON, an array for each; a number
+    that is none, such as NaN, is null there. `found` is how many rows there are."""
+
+    TYPE = "state-found"
+    columns: tuple[tuple[str, str], ...]
+    rows: str
+    found: int

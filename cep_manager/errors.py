@@ -10,6 +10,8 @@ CepError
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
     ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
+    ├── QueryInvalidError       an on-demand query cannot be answered; carries its problems
+    ├── PlanNotRunningError     a plan's topology does not run, so that it holds nothing
     ├── BadRequestError         a request that cannot be understood
     ├── MediaTypeError          a body of a type that the call does not take
     ├── TrialsBusyError         no more plans are tried out at the moment
@@ -115,6 +117,25 @@ class MediaTypeError(ManagerError):
     code = "unsupported-media-type"
 
 
+class QueryInvalidError(ManagerError):
+    """An on-demand query that cannot be answered; `problems` holds everything that is wrong with it."""
+
+    code = "query-invalid"
+
+    def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
+        first = problems[0]
+        where = f"line {first.line}, column {first.column}: " if first.line else ""
+        told = {"problems": [msgspec.to_builtins(problem) for problem in problems]}
+        super().__init__(f"{where}{first.message}", told)
+        self.problems = problems
+
+
+class PlanNotRunningError(ManagerError):
+    """Nothing runs at the moment of what a plan's stages hold."""
+
+    code = "plan-not-running"
+
+
 class TrialsBusyError(ManagerError):
     """As many plans are being tried out as may be at once."""
 
@@ -191,13 +212,13 @@ class UnknownProcessError(ManagerError):
 
 
 class ProcessSilentError(ManagerError):
-    """A process that was asked for its log did not answer in time, or would not."""
+    """A process that was asked, for its log or for what it holds, did not answer in time, or would not."""
 
     code = "process-silent"
 
 
 class InsightBusyError(ManagerError):
-    """As many requests for logs and configurations are being worked on as may be at once."""
+    """As many requests for what processes know are being worked on as may be at once."""
 
     code = "insight-busy"
 

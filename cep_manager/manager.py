@@ -49,6 +49,8 @@ from cep_manager.plan_record import PlanRecord
 from cep_manager.sample_commands import SampleCommands
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
+from cep_manager.state_queries.questions import StateQueries, state_list
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
 from siddhi.trial.messages import TrialResult
@@ -77,6 +79,7 @@ class Manager(SampleCommands):
         self._started_ms = clock.monotonic_ms()
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
+        self._state_queries = StateQueries(asking(service.context), config.scripts)
         self.folder = PlanFolderWatch(config.plan_folder, self)
         self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
@@ -161,6 +164,13 @@ class Manager(SampleCommands):
 
     def insights(self) -> Insights:
         return self._insights
+
+    def state_list(self, key: PlanKey) -> StateList:
+        return state_list(_record(self._live_snapshot(), key))
+
+    def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
+        snapshot = self._live_snapshot()
+        return self._state_queries.put(snapshot, _record(snapshot, key), question)
 
     def _known_processes(self) -> tuple[Known, ...]:
         up_ms = self._clock.monotonic_ms() - self._started_ms

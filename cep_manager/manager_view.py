@@ -27,6 +27,7 @@ from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_folder import FileProblem
 from cep_manager.samples import SampleReport
 from cep_manager.snapshot import Snapshot
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.status import PlanStatus
 from siddhi.trial.messages import TrialResult
 
@@ -349,6 +350,13 @@ class ManagerView(Protocol):
 
     def samples(self, key: PlanKey, component: str = "") -> SampleReport:
         """What is being sampled of the plan, or of one of its stages, and what was seen. Raises UnknownPlanError."""
+
+    def state_list(self, key: PlanKey) -> StateList:
+        """What of the plan can be asked about. Raises UnknownPlanError."""
+
+    def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
+        """What a table, named window or aggregation of the running plan holds. Raises UnknownPlanError,
+        QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError."""
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""

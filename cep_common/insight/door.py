@@ -1,10 +1,11 @@
-"""The door at which managers ask a process for its log and its configuration."""
+"""The door at which managers ask a process for its log, its configuration, and what it holds."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from cep_common.errors import DecodeError, PortInUseError
 from cep_common.ids import Endpoint, InsightAddress
 from cep_common.insight.config import LogConfig
 from cep_common.insight.ring import LogRing
-from cep_common.insight_messages import ConfigurationRead, ReadConfiguration, ReadLog, Setting
+from cep_common.insight_messages import ConfigurationRead, QueryState, ReadConfiguration, ReadLog, Setting
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import INSIGHT_DOORS, Role
 from cep_common.transport import bind_in_range, listening_socket
@@ -53,6 +54,8 @@ class InsightDoor(threading.Thread):
         `host`). Raises PortInUseError."""
         super().__init__(name="insight", daemon=True)
         self._insight = insight
+        self.answers_queries: Callable[[QueryState], Message] | None = None
+        """What answers queries about the process's state, once it has one; called by the door's thread."""
         self._closing = threading.Event()
         self._socket = listening_socket(context, INSIGHT_DOORS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
         try:
@@ -88,10 +91,13 @@ class InsightDoor(threading.Thread):
 
     def _answered(self, envelope: Envelope) -> list[Any]:
         """The frames of the answer; what goes wrong with one must not end the door."""
+        message, run = envelope.message, self.address.run
         try:
-            return encode(answer_to(envelope.message, self.address.run, self._insight), envelope.correlation)
+            if isinstance(message, QueryState) and message.run == run and self.answers_queries is not None:
+                return encode(self.answers_queries(message), envelope.correlation)
+            return encode(answer_to(message, run, self._insight), envelope.correlation)
         except Exception as error:
-            logger.exception("a manager's question could not be answered: question=%s", envelope.message.TYPE)
+            logger.exception("a manager's question could not be answered: question=%s", message.TYPE)
             reason = f"{type(error).__name__}, of which this process's own log tells; please report it"
             return encode(Rejected("internal", reason), envelope.correlation)
 
@@ -103,7 +109,7 @@ def answer_to(message: Message, run: str, insight: Insight) -> Message:
             return insight.ring.read(message)
         case ReadConfiguration() if message.run == run:
             return ConfigurationRead(insight.settings)
-        case ReadLog() | ReadConfiguration():
+        case ReadLog() | ReadConfiguration() | QueryState() if message.run != run:
             return Rejected("other-run", "the process that was asked has ended, and another one is here now")
         case _:
             return Rejected("unexpected-message", f"{message.TYPE} is not answered here")

@@ -9,11 +9,20 @@ from flask import Response
 from msgspec import Meta
 
 from cep_manager.api.calls import Api, Media, json_body, plan_key
-from cep_manager.errors import BadRequestError, UnknownComponentError, UnknownPlanError
+from cep_manager.errors import (
+    BadRequestError,
+    InsightBusyError,
+    PlanNotRunningError,
+    ProcessSilentError,
+    QueryInvalidError,
+    UnknownComponentError,
+    UnknownPlanError,
+)
 from cep_manager.manager_view import ManagerView
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.sample_commands import LONGEST_S
 from cep_manager.samples import SampleReport
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.topology_view.component import component_view
 from cep_manager.topology_view.mermaid import mermaid
 from cep_manager.topology_view.model import ComponentView, TopologyView, WindowName
@@ -80,6 +89,25 @@ def topology_routes(api: Api, view: ManagerView) -> None:
     )
     def draw_topology(name: str) -> Response:
         return Response(mermaid(view.graph(plan_key(name))), content_type="text/plain; charset=utf-8")
+
+    @api.get(
+        "/plans/<name>/state",
+        "What of the plan can be asked about: its tables, named windows and aggregations",
+        answers=StateList,
+        fails=(UnknownPlanError,),
+    )
+    def list_state(name: str) -> StateList:
+        return view.state_list(plan_key(name))
+
+    @api.post(
+        "/plans/<name>/query",
+        "What a table, named window or aggregation of the running plan holds, by an on-demand query that reads it",
+        answers=StateRows,
+        body=json_body(StateQuestion),
+        fails=(UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError),
+    )
+    def query_state(name: str, body: StateQuestion) -> StateRows:
+        return view.query_state(plan_key(name), body)
 
     @api.post(
         "/plans/<name>/sample",

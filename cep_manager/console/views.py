@@ -25,6 +25,7 @@ from cep_manager.console.overview_pages import overview_pages
 from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.plan_list_pages import plan_list_pages
 from cep_manager.console.presenters import present_problem
+from cep_manager.console.state_pages import state_pages
 from cep_manager.console.text import FILTERS
 from cep_manager.console.topology_pages import topology_pages
 from cep_manager.console.worker_pages import worker_pages
@@ -82,6 +83,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     configuration_pages(console, view)
     checkpoint_pages(console, view)
     exception_pages(console, view)
+    state_pages(console, view)
     worker_pages(console, view)
     return console
 

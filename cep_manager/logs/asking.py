@@ -28,10 +28,11 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """There is no answer, and why; `hung` when there was none in time."""
+    """There is no answer, and why; `hung` when there was none in time, `code` of one that was a refusal."""
 
     problem: str
     hung: bool = False
+    code: str = ""
 
 
 Ask = Callable[[Sequence[Question]], list[Message | Silence]]
@@ -86,7 +87,7 @@ def _received(socket: Any) -> Message | Silence:
         message = decode(socket.recv_multipart()).message
     except DecodeError as error:
         return Silence(f"its answer cannot be read: {error}")
-    return Silence(message.reason) if isinstance(message, Rejected) else message
+    return Silence(message.reason, code=message.code) if isinstance(message, Rejected) else message
 
 
 def _none(question: Question) -> Silence:

@@ -12,8 +12,9 @@ from siddhi.analysis.problems import Problems
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.analysis.selections import SelectionInput, analyse_selection
 from siddhi.analysis.symbols import Symbols
-from siddhi.errors import SiddhiAnalysisError, did_you_mean
+from siddhi.errors import Problem, SiddhiAnalysisError, did_you_mean
 from siddhi.language import ast
+from siddhi.language.parser import parse_on_demand_query
 from siddhi.registry import Registry
 
 _READABLE = frozenset({SourceKind.TABLE, SourceKind.WINDOW, SourceKind.AGGREGATION})
@@ -32,6 +33,16 @@ def analyse_on_demand_query(
     if typed is None or problems:
         raise SiddhiAnalysisError(problems.all())
     return typed
+
+
+def analyse_question(text: str, app: AnalysedApp, registry: Registry | None = None) -> AnalysedOnDemandQuery:
+    """The on-demand query `text`, which reads and changes nothing. SiddhiError when it is none."""
+    query = parse_on_demand_query(text)
+    if query.source is None or not isinstance(query.output, ast.Return | None):
+        hint = "write from <table> select …; to change a table, send events to a stream that a query takes into it"
+        message = "the query changes a table; only questions can be asked"
+        raise SiddhiAnalysisError(Problem("query-changes", message, hint, query.span))
+    return analyse_on_demand_query(query, app, registry)
 
 
 def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> AnalysedOnDemandQuery | None:

@@ -33,7 +33,13 @@ from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
 from cep_manager.config import QuotasConfig
 from cep_manager.control_plane import ControlPlane
-from cep_manager.errors import EventsRefusedError, PlanExistsError, PlanInvalidError
+from cep_manager.errors import (
+    EventsRefusedError,
+    PlanExistsError,
+    PlanInvalidError,
+    ProcessSilentError,
+    QueryInvalidError,
+)
 from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.events.streams import event_streams, find_stream
@@ -63,6 +69,7 @@ from cep_manager.plan_record import PlanToRun
 from cep_manager.sample_commands import sampled_components
 from cep_manager.samples import SampleReport, sample_report
 from cep_manager.snapshot import Snapshot
+from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import planned_graph, topology_graph
 from siddhi.scripts.language import ScriptPolicy
@@ -340,6 +347,7 @@ class FakeView:
         self.undeployed: list[PlanKey] = []
         self.done: list[tuple[PlanKey, str]] = []
         self.tried: list[Trial] = []
+        self.questions: list[StateQuestion] = []
         self.tails: list[FakeTail] = []
         self.broadcaster = Broadcaster(2)
         self.sent: list[tuple[str, bytes, str, str]] = []
@@ -474,6 +482,21 @@ class FakeView:
         self._record(key)
         snapshot = self._look()
         return sample_report(snapshot.samples, key, component, snapshot.now_ms)
+
+    def state_list(self, key: PlanKey) -> StateList:
+        self._record(key)
+        columns = (StateColumn("origin", "string"), StateColumn("late", "long"))
+        delays = StateSource("Delays", "aggregation", "storms", periods=("sec", "hour"))
+        return StateList(key.plan, key.tenant, (StateSource("Airports", "table", "storms", columns), delays))
+
+    def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
+        source = self.state_list(key).sources[0]
+        self.questions.append(question)
+        if "broken" in question.query:
+            raise QueryInvalidError((PROBLEM,))
+        if "busy" in question.query:
+            raise ProcessSilentError("the stage storms in task 0: had no time")
+        return StateRows(key.plan, key.tenant, source.stage, source.columns, (("<b>ORD</b>", 7), (None, None)), 9)
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         return checkpoint_list(self._look(), key, self._record(key).epoch)

@@ -77,6 +77,7 @@ def test_each_change_is_in_the_database_once_whatever_dies(system: LocalSystem, 
         send(system, 10, 70)
         late_until(listener, 70)
         assert database.seen_until(2) == [10, 70]
+        assert system.client.query(PLAN, "from Seen select sum(dep_delay) as delays", 1)["rows"] == [[80]]
 
         (task,) = system.client.cluster()["tasks"]
         send(system, 20, 80)
@@ -89,7 +90,7 @@ def test_each_change_is_in_the_database_once_whatever_dies(system: LocalSystem, 
         send(system, 15)
         late_until(listener, 15)
     send(system, 90)
-    system.client.undeploy(PLAN)
+    system.client.undeploy(PLAN, drain=True)
     assert database.seen_until(6) == [10, 15, 20, 70, 80, 90]
     time.sleep(2.0)
     assert database.seen_until(6) == [10, 15, 20, 70, 80, 90]

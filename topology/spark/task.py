@@ -80,6 +80,8 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         topology = Topology(key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
         secures = bool(assignment.checkpoint_location)
         task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures)
+        if door is not None:
+            door.answers_queries = task.questions.ask
         writer = _begin_from_checkpoint(assignment, task)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait

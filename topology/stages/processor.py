@@ -16,6 +16,8 @@ from cep_common.task_messages import HeldState
 from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
+from siddhi.analysis.model import AnalysedOnDemandQuery
+from siddhi.analysis.on_demand import analyse_question
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.steps import FailedEvents
 from siddhi.errors import SnapshotError
@@ -83,7 +85,8 @@ class Processor:
         self._one_by_one = not self._plays_back and _order_matters(topology, component)
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
-        app = analyse(stage_app(topology.plan, stage), builtin_registry(settings.scripts))
+        self._registry = builtin_registry(settings.scripts)
+        app = analyse(stage_app(topology.plan, stage), self._registry)
         self._stored = StoredTables(app, settings, exactly_once=topology.plan.delivery == "exactly-once")
         self.stores = bool(self._stored)
         """It has tables whose rows are in databases."""
@@ -183,6 +186,17 @@ class Processor:
         """What waits to be merged counts as done for those who sent it: the state is about to go elsewhere."""
         if self._merger is not None:
             self._merger.settle_held()
+
+    def on_demand(self, text: str) -> AnalysedOnDemandQuery:
+        """The on-demand query `text`, which reads what the engine holds; for any thread. Raises SiddhiError when it is
+        none, or changes something."""
+        return analyse_question(text, self._engine.app, self._registry)
+
+    def query(self, query: AnalysedOnDemandQuery) -> pa.RecordBatch | None:
+        """What `query` finds, None when that is nothing. Raises SiddhiError when it cannot be answered."""
+        if self.stores:
+            self._stored.refresh()
+        return self._engine.query(query)
 
     def measure(self) -> None:
         """`statistics` tells what the engine holds now."""

@@ -32,6 +32,7 @@ from topology.stages.receiver import Receiver
 from topology.stages.restoring import beginnings, keeps_state, wanted
 from topology.stages.sampler import Sampler
 from topology.stages.settings import StageSettings
+from topology.stages.state_questions import StateQuestions
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,9 @@ class Task:
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
         self.checkpointing = Checkpointing(topology, self._instances)
+        by_name = {processor.name: processor for processor in self._instances.processors}
+        self.questions = StateQuestions(by_name, self._bell.ring)
+        """Answers what others ask about the state of its stages."""
 
     @property
     def reports(self) -> tuple[ComponentReport, ...]:
@@ -208,6 +212,7 @@ class Task:
             if monotonic_ms >= next_tick_ms:
                 next_tick_ms = monotonic_ms + TICK_MS
                 self._tick(now_ms, monotonic_ms)
+            self.questions.answer(works=self._opened)
             self.checkpointing.note_flushed()
             self.checkpointing.note_settled()
             flush_ms = self._flush(monotonic_ms)

@@ -227,5 +227,5 @@ def test_processes_are_asked_over_sockets_all_at_once_and_none_is_waited_for_too
     silent, told, other, nowhere = answers
     assert silent == Silence(f"did not answer at 127.0.0.1:{port} within 0.3 s", hung=True)
     assert [one.text for one in told.records] == ["hello"]  # type: ignore[union-attr]
-    assert other == Silence("the process that was asked has ended, and another one is here now")
+    assert other == Silence("the process that was asked has ended, and another one is here now", code="other-run")
     assert isinstance(nowhere, Silence)

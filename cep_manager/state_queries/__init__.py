@@ -1,0 +1,1 @@
+"""On-demand queries about what the stages of running plans hold."""

@@ -1,0 +1,136 @@
+"""On-demand queries about what a running plan holds: where the question goes, and what comes back.
+
+question ──► the stage that has the table, window or aggregation ──► the task with its instance ──► its door
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.insight_messages import QueryState, StateFound
+from cep_manager.compiler import plan_problems
+from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
+from cep_manager.logs.asking import Ask, Question, Silence
+from cep_manager.logs.processes import Known, known_processes
+from cep_manager.plan_record import PlanRecord
+from cep_manager.snapshot import Snapshot
+from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
+from query_plan.model import ProcessingStage, QueryPlan, stage_app
+from query_plan.xml import read_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.analysis.on_demand import analyse_question
+from siddhi.errors import Problem, SiddhiAnalysisError, SiddhiError, did_you_mean
+from siddhi.language.ast import AttributeDefinition, OnDemandQuery
+from siddhi.language.parser import parse_on_demand_query
+from siddhi.scripts.language import ScriptPolicy
+
+PATIENCE_MS = 2_000
+"""How long a stage may take to answer."""
+AT_ONCE = 4
+"""So many questions are put at the same time, so that stages that hang leave threads to the rest of the web."""
+
+
+class StateQueries:
+    """Puts questions to running stages. Any thread may call."""
+
+    def __init__(self, ask: Ask, scripts: ScriptPolicy) -> None:
+        self._ask = ask
+        self._scripts = scripts
+        self._free = threading.BoundedSemaphore(AT_ONCE)
+
+    def put(self, snapshot: Snapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
+        """What the stage of the plan says. Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError,
+        InsightBusyError."""
+        if record.compiled is None:
+            raise PlanNotRunningError(f"the text of {record.key.plan} cannot be compiled any more")
+        stage = asked_stage(read_xml(record.compiled.query_plan), question.query, self._scripts)
+        known = _at_work(snapshot, record.key, f"{stage.name}#0")
+        assert known.address is not None  # noqa: S101 - it was found by it
+        message = QueryState(known.address.run, stage.name, question.query, question.limit)
+        with self._turn():
+            (answer,) = self._ask([Question(known.role, known.address.endpoint, message, PATIENCE_MS)])
+        if not isinstance(answer, StateFound):
+            raise _failure(stage.name, known, answer, question.query)
+        columns = tuple(StateColumn(*one) for one in answer.columns)
+        rows = msgspec.json.decode(answer.rows, type=tuple[tuple[Any, ...], ...])
+        return StateRows(record.key.plan, record.key.tenant, stage.name, columns, rows, answer.found)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._free.acquire(timeout=PATIENCE_MS / 1_000):
+            raise InsightBusyError(f"{AT_ONCE} questions are being answered; try again in a moment")
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+def state_list(record: PlanRecord) -> StateList:
+    """What of the plan can be asked about; nothing of one whose text cannot be compiled any more."""
+    plan = read_xml(record.compiled.query_plan) if record.compiled is not None else None
+    found = (source for stage in (plan.processors if plan is not None else ()) for source in _sources(stage))
+    return StateList(record.key.plan, record.key.tenant, tuple(sorted(found, key=lambda one: one.name)))
+
+
+def asked_stage(plan: QueryPlan, text: str, scripts: ScriptPolicy) -> ProcessingStage:
+    """The stage that can answer the question `text`. Raises QueryInvalidError."""
+    registry = builtin_registry(scripts)
+    try:
+        stage = _stage_of(plan, parse_on_demand_query(text))
+        analyse_question(text, analyse(stage_app(plan, stage), registry), registry)
+    except SiddhiError as error:
+        raise QueryInvalidError(plan_problems(error.problems, text)) from error
+    return stage
+
+
+def _sources(stage: ProcessingStage) -> Iterator[StateSource]:
+    for table in stage.tables:
+        yield StateSource(table.id, "table", stage.name, _columns(table.attributes))
+    for window in stage.windows:
+        yield StateSource(window.id, "window", stage.name, _columns(window.attributes))
+    for aggregation in stage.aggregations:
+        yield StateSource(aggregation.id, "aggregation", stage.name, periods=aggregation.durations)
+
+
+def _columns(attributes: Iterable[AttributeDefinition]) -> tuple[StateColumn, ...]:
+    return tuple(StateColumn(one.name, one.type.value) for one in attributes)
+
+
+def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
+    """The stage that holds what `query` reads; any for one that reads nothing, which is refused for that."""
+    stages = {source.name: stage for stage in plan.processors for source in _sources(stage)}
+    if query.source is None:
+        return plan.processors[0]
+    if query.source not in stages:
+        there = f"there are: {', '.join(sorted(stages))}" if stages else "the plan has none"
+        message = f"'{query.source}' is no table, named window or aggregation of {plan.name}"
+        raise SiddhiAnalysisError(
+            Problem("unknown-source", message, did_you_mean(query.source, stages) or there, query.span)
+        )
+    return stages[query.source]
+
+
+def _at_work(snapshot: Snapshot, key: PlanKey, instance: str) -> Known:
+    """The task that has the instance."""
+    for known in known_processes(snapshot):
+        process = known.process
+        if process.plan == key.plan and process.tenant == key.tenant and instance in process.instances:
+            if known.address is None:
+                raise ProcessSilentError(f"task {process.task} of {key.plan} has told nobody where it can be asked")
+            return known
+    raise PlanNotRunningError(f"no task runs the stage {instance.partition('#')[0]} of {key.plan} at the moment")
+
+
+def _failure(stage: str, known: Known, answer: object, text: str) -> Exception:
+    if isinstance(answer, Silence) and answer.code in ("query-invalid", "query-failed"):
+        return QueryInvalidError(plan_problems([Problem(answer.code, answer.problem)], text))
+    problem = answer.problem if isinstance(answer, Silence) else "gave an answer that is none"
+    where = f"task {known.process.task} (process {known.process.process_id} on {known.process.host})"
+    return ProcessSilentError(f"the stage {stage} in {where}: {problem}")

@@ -1,0 +1,52 @@
+"""What `cep query` asks of the manager, and what it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import requests
+from click.testing import CliRunner
+
+from cep_cli.main import main
+
+ANSWER = {
+    "plan": "Flights",
+    "tenant": -1234,
+    "stage": "late",
+    "columns": [{"name": "carrier", "type": "string"}, {"name": "late", "type": "long"}],
+    "rows": [["Ü\x1b[A", 7], [None, 3]],
+    "found": 9,
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    found: list[Any] = []
+
+    def request(method: str, url: str, data: bytes | None, **_: Any) -> requests.Response:
+        found.append((method, url.partition("/api/v1")[2], json.loads(data or b"")))
+        answer = requests.Response()
+        answer.status_code = 200
+        answer._content = json.dumps(ANSWER).encode()
+        return answer
+
+    monkeypatch.setattr(requests, "request", request)
+    return found
+
+
+def test_each_row_is_a_line_that_a_terminal_can_show(asked: list[Any]) -> None:
+    result = CliRunner().invoke(main, ["query", "Flights", "from Late select *", "--limit", "2"])
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert rows == [{"carrier": "Ü\x1b[A", "late": 7}, {"carrier": None, "late": 3}]
+    assert "\x1b" not in result.stdout
+    assert "7 more: --limit" in result.stderr
+    assert asked == [("POST", "/plans/Flights/query", {"query": "from Late select *", "limit": 2})]
+
+
+def test_machines_read_the_whole_answer(asked: list[Any]) -> None:
+    result = CliRunner().invoke(main, ["query", "Flights", "from Late select *", "--json"])
+    assert json.loads(result.stdout) == ANSWER
+    assert len(asked) == 1

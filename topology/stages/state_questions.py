@@ -1,0 +1,106 @@
+"""On-demand queries about what the processing stages of a running task hold.
+
+door's thread   parsed, analysed ──► question ──► waits
+task's loop                          answers it between two bundles
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.insight_messages import QueryState, StateFound
+from cep_common.messages import Message, Rejected
+from siddhi.analysis.model import AnalysedOnDemandQuery
+from siddhi.errors import SiddhiError, render_problem
+from siddhi.language.ast import AttributeType
+from topology.stages.processor import Processor
+
+PATIENCE_S = 1.5
+"""How long a question waits for the loop: managers are patient a little longer."""
+MOST_BYTES = 4 * 1024 * 1024
+"""So much is told; a row that would go beyond is left out, and all after it."""
+
+
+@dataclass(slots=True)
+class _Question:
+    processor: Processor
+    query: AnalysedOnDemandQuery
+    most_rows: int
+    answer: Message | None = None
+    given_up: bool = False
+    answered: threading.Event = field(default_factory=threading.Event)
+
+
+class StateQuestions:
+    """`ask` is for one other thread at a time, `answer` belongs to the task's loop."""
+
+    def __init__(self, processors: Mapping[str, Processor], ring: Callable[[], None]) -> None:
+        """`processors` are those of the task by instance; `ring` wakes its loop."""
+        self._processors = processors
+        self._ring = ring
+        self._waiting: queue.SimpleQueue[_Question] = queue.SimpleQueue()
+
+    def ask(self, message: QueryState) -> Message:
+        """What the stage holds, or why that cannot be told."""
+        processor = self._processors.get(f"{message.component}#0")
+        if processor is None:
+            return Rejected("unknown-component", f"no instance of the stage {message.component} is in this task")
+        try:
+            query = processor.on_demand(message.query)
+        except SiddhiError as error:
+            return Rejected("query-invalid", "\n".join(render_problem(one, message.query) for one in error.problems))
+        question = _Question(processor, query, message.most_rows)
+        self._waiting.put(question)
+        self._ring()
+        if not question.answered.wait(PATIENCE_S) or question.answer is None:
+            question.given_up = True
+            return Rejected("busy", f"the stage {message.component} had no time to answer within {PATIENCE_S:g} s")
+        return question.answer
+
+    def answer(self, *, works: bool) -> None:
+        """What was asked since the last turn has its answer; a task that does not work says so."""
+        while not self._waiting.empty():
+            question = self._waiting.get()
+            if not question.given_up:
+                question.answer = _answered(question) if works else Rejected("not-working", "the stage stands by")
+                question.answered.set()
+
+
+def _answered(question: _Question) -> Message:
+    try:
+        found = question.processor.query(question.query)
+    except SiddhiError as error:
+        return Rejected("query-failed", "; ".join(one.message for one in error.problems))
+    attributes = question.query.schema.attributes
+    columns = tuple((name, type_.value) for name, type_ in attributes)
+    if found is None:
+        return StateFound(columns, "[]", 0)
+    kept = found.slice(0, question.most_rows)
+    values = [_values(kept.column(place + 2), type_) for place, (_, type_) in enumerate(attributes)]
+    return StateFound(columns, _as_json(list(zip(*values, strict=True))), found.num_rows)
+
+
+def _values(column: pa.Array, type_: AttributeType) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if type_ is not AttributeType.OBJECT:
+        return values
+    return [None if value is None else msgspec.json.decode(value) for value in values]
+
+
+def _as_json(rows: list[tuple[Any, ...]]) -> str:
+    pieces: list[bytes] = []
+    left = MOST_BYTES
+    for row in rows:
+        piece = msgspec.json.encode(row)
+        left -= len(piece)
+        if left < 0:
+            break
+        pieces.append(piece)
+    return f"[{b','.join(pieces).decode()}]"
