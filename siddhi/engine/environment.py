@@ -9,8 +9,10 @@ from siddhi.analysis import model
 from siddhi.engine.aggregation.aggregation import Aggregation
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
+from siddhi.engine.expressions.operators import decision
 from siddhi.engine.named_window import NamedWindow
 from siddhi.engine.pattern.references import walk
+from siddhi.engine.tables.careful import CarefulMatcher, CarefulMembership
 from siddhi.engine.tables.matching import InTableNode, RowMatcher
 from siddhi.engine.tables.table import Table
 
@@ -32,10 +34,15 @@ class Environment:
         """
         table = self.tables[expression.table]
         if table.has_index and not any(isinstance(part, model.TableValue) for part in walk(expression.condition)):
-            return compiler.compile(expression.condition)
+            return decision(compiler.compile(expression.condition))
         self.looked_into.add(expression.table)
         inner = compiler.afresh()
-        matcher = RowMatcher(expression.condition, table, inner)
+        careful = CarefulMatcher.if_needed(expression.condition, table, inner)
+        node: Node
+        if careful is None:
+            node = InTableNode(RowMatcher(expression.condition, table, inner))
+        else:
+            node = CarefulMembership(careful)
         prefix = f"{expression.table}."
         compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}
-        return InTableNode(matcher)
+        return node

@@ -75,9 +75,13 @@ def with_value(batch: EventBatch, node: Node, step: Step, name: str) -> EventBat
 def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
     """Books the failed rows of `evaluation` in `step`; returns where rows are left: a failed row takes its chunk with
     it."""
-    batch, failed = evaluation.batch, evaluation.failed
-    if failed is None:
-        return np.ones(batch.size, dtype=np.bool_)
-    step.failures.add(batch.orders[failed], evaluation.message)
+    if evaluation.failed is None:
+        return np.ones(evaluation.size, dtype=np.bool_)
+    return drop_rows(evaluation.batch, evaluation.failed, evaluation.message, step)
+
+
+def drop_rows(batch: EventBatch, failed: BoolArray, message: str, step: Step) -> BoolArray:
+    """As `drop_failed`, for the rows `failed` of `batch`."""
+    step.failures.add(batch.orders[failed], message)
     chunks = batch.chunk_ids()
     return ~np.isin(chunks, chunks[failed])

@@ -59,8 +59,9 @@ class Node:
         """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
         step."""
 
-    def write(self, batch: EventBatch) -> int:
-        """Does to a table what the node does with what it sends; returns how many events the table refused."""
+    def write(self, batch: EventBatch, step: Step) -> int:
+        """Does to a table what the node does with what it sends; returns how many events the table refused. Those for
+        which that fails are booked in `step`."""
         return 0
 
     def start(self, clock_ms: int) -> None:

@@ -8,6 +8,7 @@ from siddhi.analysis import model
 from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.aggregation.reader import AggregationReader
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
@@ -15,6 +16,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import Selector
+from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.matching import RowMatcher
 from siddhi.engine.tables.table import Table
 from siddhi.engine.tables.writer import TableWriter
@@ -27,7 +29,8 @@ def run_on_demand(
 ) -> EventBatch | None:
     """What `query` finds, None when that is nothing; a change gives no rows.
 
-    `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use.
+    `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use, with code
+    `query-failed` when a function failed.
     """
     if query.source is not None:
         found = _select(query, _rows(query, environment, context, clock), context)
@@ -41,7 +44,9 @@ def run_on_demand(
         nulls = {name: Column.nulls(type_, context.pool, 1) for name, type_ in output.schema.attributes}
         rows = rows.with_columns(nulls)
     compiler = ExpressionCompiler(context, in_table=environment.in_table)
-    refused = TableWriter(output, environment.tables[output.target], compiler).write(rows)
+    step = _step()
+    refused = TableWriter(output, environment.tables[output.target], compiler).write(rows, step)
+    _raise_failure(step)
     if refused:
         message = f"the primary key is in use in table '{output.target}'"
         raise SiddhiRuntimeError(Problem("table-refused", message))
@@ -59,7 +64,10 @@ def _rows(
     if query.on is None:
         return rows
     condition = ExpressionCompiler(context, in_table=environment.in_table).compile(query.on)
-    return rows.take(np.flatnonzero(condition.truth(Evaluation(rows))))
+    found = condition.truth(evaluation := Evaluation(rows))
+    if evaluation.failed is not None:
+        raise _failure(evaluation.message)
+    return rows.take(np.flatnonzero(found))
 
 
 def _rows_of_table(
@@ -70,9 +78,19 @@ def _rows_of_table(
         places = table.places()
     else:
         compiler = ExpressionCompiler(context, in_table=environment.in_table)
-        matcher = RowMatcher(query.on, table, compiler, row_name=_attribute, row_column=str, makes_index=False)
-        places = matcher.pairs(_one_row(clock)).places
+        places = _found(query.on, table, compiler, clock)
     return _chunk(np.full(len(places), clock, dtype=np.int64), table.columns(places), clock)
+
+
+def _found(on: model.TypedExpression, table: Table, compiler: ExpressionCompiler, clock: int) -> Int64Array:
+    careful = CarefulMatcher.if_needed(on, table, compiler, row_name=_attribute, row_column=str, makes_index=False)
+    if careful is None:
+        matcher = RowMatcher(on, table, compiler, row_name=_attribute, row_column=str, makes_index=False)
+        return matcher.pairs(_one_row(clock)).places
+    verdicts = careful.verdicts(_one_row(clock))
+    if verdicts.losers().any():
+        raise _failure(verdicts.message)
+    return verdicts.places
 
 
 def _attribute(expression: model.TypedExpression) -> str | None:
@@ -111,4 +129,22 @@ def _select(query: model.AnalysedOnDemandQuery, rows: EventBatch, context: Opera
     selection = query.selection
     assert selection is not None  # noqa: S101 - a question selects
     selector = Selector(selection, EventType.CURRENT, ExpressionCompiler(context), context)
-    return selector.process(rows, Step(np.zeros(1, dtype=np.int64)))
+    step = _step()
+    found = selector.process(rows, step)
+    _raise_failure(step)
+    return found
+
+
+def _step() -> Step:
+    return Step(np.zeros(1, dtype=np.int64))
+
+
+def _raise_failure(step: Step) -> None:
+    """`SiddhiRuntimeError` when rows failed in `step`."""
+    failures = step.taken_failures()
+    if failures is not None:
+        raise _failure(failures.messages[0])
+
+
+def _failure(message: str) -> SiddhiRuntimeError:
+    return SiddhiRuntimeError(Problem("query-failed", f"the query failed: {message}"))

@@ -75,6 +75,11 @@ class Step:
         """True when rows may have been booked as failed since this was last asked for."""
         return self._failures is not None
 
+    @property
+    def failure_count(self) -> int:
+        """How many times rows have been booked as failed since they were last taken."""
+        return 0 if self._failures is None else len(self._failures.orders)
+
     def taken_failures(self) -> Failures | None:
         """What has been booked since this was last asked, None when that is nothing."""
         failures, self._failures = self._failures, None

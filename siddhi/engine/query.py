@@ -190,8 +190,8 @@ class Query(GraphNode):
         if numbers is not None and self.limiter is not None:
             self.limiter.renumber_groups(numbers)
 
-    def write(self, batch: EventBatch) -> int:
-        return 0 if self.writer is None else self.writer.write(batch)
+    def write(self, batch: EventBatch, step: Step) -> int:
+        return 0 if self.writer is None else self.writer.write(batch, step)
 
 
 def _is_due(operator: Operator, step: Step) -> bool:

@@ -240,7 +240,7 @@ class StepRunner:
         out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
         if stage.is_heard and out.size:
             stage.tell(out)
-            if node.writes and (refused := node.write(out)):
+            if node.writes and (refused := node.write(out, step)):
                 self._tell_failed(FailedEvents(node.name, "", refused, "its table has that primary key already"))
         return out
 

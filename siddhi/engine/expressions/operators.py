@@ -171,6 +171,28 @@ def evaluate_where(node: Node, evaluation: Evaluation, rows: BoolArray) -> Value
     return value
 
 
+def decision(condition: Node) -> Node:
+    """`condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is no bool."""
+    return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
+
+
+class NoDecisionNode(Node):
+    """What stands for a condition and is none: every row fails."""
+
+    type = AttributeType.BOOL
+    can_fail = True
+
+    def __init__(self, condition: Node) -> None:
+        self.condition = condition
+        self.stateful = condition.stateful
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        self.condition.evaluate(evaluation)
+        message = f"the condition is no bool but of type {self.condition.type.value}"
+        evaluation.fail(np.ones(evaluation.size, dtype=np.bool_), message)
+        return Value(np.zeros(evaluation.size, dtype=np.bool_))
+
+
 class NotNode(Node):
     """True where the operand is false or null."""
 

@@ -13,13 +13,14 @@ from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.joins.condition import JoinCondition
-from siddhi.engine.joins.held import Contents, HeldAggregation, HeldRows, HeldTable
+from siddhi.engine.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.side import Held, Side
 from siddhi.engine.joins.whole_events import PresentRows, WholeEvents, answers, asked_of_events, refuse_in_condition
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.scope import slot_column, source_key
 from siddhi.engine.strings import StringPool
+from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.matching import RowMatcher
 from siddhi.engine.windows.window import Window
 from siddhi.language.ast import AttributeType, JoinKind
@@ -68,8 +69,7 @@ def build_join(
         if source.kind is model.SourceKind.AGGREGATION
     }
     left, right = (_side(slot, source, held.get(slot), parts) for slot, source in enumerate((join.left, join.right)))
-    failing = condition.whole is not None and condition.whole.can_fail
-    return JoinOperator((left, right), condition, context.pool, only_current=only_current and not failing)
+    return JoinOperator((left, right), condition, context.pool, only_current=only_current and not condition.careful)
 
 
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
@@ -116,19 +116,19 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     )
 
 
-def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> HeldTable:
+def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> Held:
     def name_of(expression: model.TypedExpression) -> str | None:
         found = isinstance(expression, model.AttributeValue) and expression.slot == slot
         return expression.name if found else None  # type: ignore[union-attr] # it is an AttributeValue
 
-    matcher = RowMatcher(
-        parts.join.on,
-        parts.environment.tables[source.source],
-        parts.compiler,
-        row_name=name_of,
-        row_column=lambda name: slot_column(slot, name),
-    )
-    return HeldTable(slot, matcher)
+    def column_of(name: str) -> str:
+        return slot_column(slot, name)
+
+    table, compiler, on = parts.environment.tables[source.source], parts.compiler, parts.join.on
+    careful = CarefulMatcher.if_needed(on, table, compiler, row_name=name_of, row_column=column_of)
+    if careful is not None:
+        return CarefullyHeldTable(careful)
+    return HeldTable(slot, RowMatcher(on, table, compiler, row_name=name_of, row_column=column_of))
 
 
 def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> HeldAggregation:

@@ -6,6 +6,7 @@ a.symbol == b.symbol and a.price > b.price
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, as_type
 from siddhi.engine.expressions.leaves import ColumnNode
-from siddhi.engine.expressions.operators import NUMERIC
+from siddhi.engine.expressions.operators import NUMERIC, decision
 from siddhi.engine.hashing import mix
 from siddhi.engine.joins.side import Side
 from siddhi.engine.kernels import NO_MASK, kernel, kernel_array
@@ -41,16 +42,22 @@ class JoinCondition:
     """The condition `on` of a join (None: all pairs match) over columns called by slot (`siddhi.engine.scope`).
 
     `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
-    besides equal keys, `whole` is all of it.
+    besides equal keys, `whole` is all of it. `careful` says that it may fail or keeps state: then, as in Siddhi, pairs
+    are looked at in order, and equal keys count only where they stand in front; `keeps_state` says the latter.
     """
 
     def __init__(self, on: model.TypedExpression | None, compiler: ExpressionCompiler) -> None:
         self._pool = compiler.context.pool
         self._keys: tuple[list[Node], list[Node]] = ([], [])
         self._types: list[AttributeType] = []
+        self.whole = self._compiled(on, compiler)
+        self.keeps_state = self.whole is not None and self.whole.stateful
+        self.careful = self.whole is not None and (self.whole.can_fail or self.whole.stateful)
         rest: list[model.TypedExpression] = []
-        for part in [] if on is None else conjuncts(on):
-            equality = _equality(part)
+        parts = [] if on is None else list(conjuncts(on))
+        leading = _before_care(parts, compiler) if self.careful else len(parts)
+        for place, part in enumerate(parts):
+            equality = _equality(part) if place < leading else None
             if equality is None:
                 rest.append(part)
                 continue
@@ -60,12 +67,11 @@ class JoinCondition:
         self.keyed = bool(self._types)
         text = self._types == [AttributeType.STRING]
         self.null_number: int = NULL_CODE if text else NULL_BITS
-        self.rest = self._compiled(conjunction(rest), compiler)
-        self.whole = self._compiled(on, compiler)
+        self.rest = self._compiled(conjunction(rest), compiler) if self.keyed else self.whole
 
     @staticmethod
     def _compiled(expression: model.TypedExpression | None, compiler: ExpressionCompiler) -> Node | None:
-        return None if expression is None else compiler.compile(expression)
+        return None if expression is None else decision(compiler.compile(expression))
 
     @property
     def after_keys(self) -> Node | None:
@@ -101,6 +107,15 @@ class JoinCondition:
         combined = np.empty(rows.size, dtype=np.int64)
         _combine(keys, nulls, combined)
         return combined
+
+
+def _before_care(parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> int:
+    """How many of `parts` stand in front of the first that may fail or keeps state."""
+    for place, part in enumerate(parts):
+        node = compiler.afresh().compile(part)
+        if node.can_fail or node.stateful:
+            return place
+    return len(parts)
 
 
 def _equality(part: model.TypedExpression) -> model.Comparison | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
-from siddhi.engine.expressions.evaluation import Evaluation, Node
 from siddhi.engine.joins.condition import JoinCondition
-from siddhi.engine.joins.side import Fetch, Held, Side
-from siddhi.engine.operator import Step
+from siddhi.engine.joins.judge import Judge
+from siddhi.engine.joins.side import Fetch, Held, Side, Unanswered
 from siddhi.engine.scope import slot_column
+from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.hash_index import HashIndex
 from siddhi.engine.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
 from siddhi.errors import SiddhiRuntimeError
@@ -34,11 +34,24 @@ class HeldTable(Held):
         code = matcher.code_column
         self._key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         matcher = self._matcher
         if self._key is not None and rows is None:
-            return matcher.by_code(events.columns[self._key].values), matcher.table.column
-        return matcher.pairs(side.named(events), rows=rows), matcher.table.column
+            return matcher.by_code(events.columns[self._key].values), matcher.table.column, None
+        return matcher.pairs(side.named(events), rows=rows), matcher.table.column, None
+
+
+class CarefullyHeldTable(Held):
+    """The rows of a table, where the condition may fail."""
+
+    def __init__(self, matcher: CarefulMatcher) -> None:
+        self._matcher = matcher
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        verdicts = self._matcher.verdicts(side.named(events), rows=rows)
+        losers, standing = verdicts.losers(), ~verdicts.failed
+        unanswered = Unanswered(losers, verdicts.message) if losers.any() else None
+        return Pairs(verdicts.probes[standing], verdicts.places[standing]), self._matcher.table.column, unanswered
 
 
 class HeldRows(Held):
@@ -49,7 +62,7 @@ class HeldRows(Held):
         self._contents = contents
         self._condition = condition
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         stamps, columns = self._contents()
         size = len(stamps)
 
@@ -57,15 +70,18 @@ class HeldRows(Held):
             return columns[name].take(places)
 
         if not size:
-            return _NO_PAIRS, fetch
+            return _NO_PAIRS, fetch, None
         events = side.named(events)
         probes = np.arange(events.size) if rows is None else rows
         condition = self._condition
         named = {slot_column(self._slot, name): column for name, column in columns.items()}
         if condition.keyed and size * len(probes) >= _WORTH_AN_INDEX:
             held = EventBatch(stamps, None, None, None, named, only_current=True)
-            return _one(_narrowed(self._equal(events, probes, held), condition.rest, events, named)), fetch
-        return _one(_narrowed(_all(probes, size), condition.whole, events, named)), fetch
+            blocks, asked = self._equal(events, probes, held), condition.rest
+        else:
+            blocks, asked = _all(probes, size), condition.whole
+        judge = Judge(events, asked)
+        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
 
     def _equal(self, events: EventBatch, probes: Int64Array, held: EventBatch) -> Iterator[Pairs]:
         """The pairs of equal keys, block by block."""
@@ -83,39 +99,36 @@ class HeldRows(Held):
 class HeldAggregation(Held):
     """The rows of an aggregation in the period that each event asks for, those of the side `slot`."""
 
-    can_fail = True
-
     def __init__(self, slot: int, reader: AggregationReader, condition: JoinCondition) -> None:
         self._slot = slot
         self._reader = reader
         self._condition = condition
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         found: list[Pairs] = []
         parts: list[dict[str, Column]] = []
         events = side.named(events)
+        judge = Judge(events, self._condition.whole)
         start = 0
         for row in range(events.size) if rows is None else rows.tolist():
-            one = events.slice(row, row + 1)
             try:
-                columns = self._reader.read(one)
+                columns = self._reader.read(events.slice(row, row + 1))
             except SiddhiRuntimeError as error:
-                step.failures.add(one.orders, error.problems[0].message)
+                judge.fail(np.array([row]), error.problems[0].message)
                 continue
             size = len(columns[AGGREGATION_TIMESTAMP])
             named = {slot_column(self._slot, name): column for name, column in columns.items()}
-            pairs = _one(_narrowed(_all(_FIRST_ROW, size), self._condition.whole, one, named))
-            found.append(Pairs(pairs.probes + row, pairs.places + start))
+            pairs = _one(judge.narrowed(_all(np.array([row]), size), named))
+            found.append(Pairs(pairs.probes, pairs.places + start))
             parts.append(columns)
             start += size
 
         def fetch(name: str, places: Int64Array) -> Column:
             return Column.concat([part[name] for part in parts]).take(places)
 
-        return _one(found), fetch
+        return _one(found), fetch, judge.unanswered
 
 
-_FIRST_ROW: Int64Array = np.zeros(1, dtype=np.int64)
 _NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
 
 
@@ -126,20 +139,6 @@ def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:
     for start in range(0, len(probes) if size else 0, step):
         some = probes[start : start + step]
         yield Pairs(np.repeat(some, size), np.tile(places, len(some)))
-
-
-def _narrowed(
-    blocks: Iterable[Pairs], condition: Node | None, events: EventBatch, held: Mapping[str, Column]
-) -> Iterator[Pairs]:
-    """The pairs of `events` and rows `held` that make `condition` true."""
-    for pairs in blocks:
-        if condition is None:
-            yield pairs
-            continue
-        rows = events.take(pairs.probes)
-        columns = {name: column.take(pairs.places) for name, column in held.items()}
-        (left,) = condition.truth(Evaluation(rows.with_columns({**rows.columns, **columns}))).nonzero()
-        yield Pairs(pairs.probes[left], pairs.places[left])
 
 
 def _one(blocks: Iterable[Pairs]) -> Pairs:

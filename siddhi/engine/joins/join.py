@@ -12,6 +12,8 @@ it is then.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from siddhi.engine.batch import EventBatch, empty_batch
@@ -41,6 +43,8 @@ class JoinOperator(MergingOperator):
         self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
         self._only_current = only_current
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
+        in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
+        sliding = sliding and not (in_turn or condition.keeps_state)
         self._sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
         self._steady = self._steadily_met()
         self._left_first: bool | None = None
@@ -106,9 +110,9 @@ class JoinOperator(MergingOperator):
             self._fire_timers(step, order, clock, floor, out)
             readers = [side for side in self.sides if side.source == self.sources[source]]
             parts = [batch] if len(readers) == 1 else [batch.slice(row, row + 1) for row in range(batch.size)]
-            for part in parts:
-                for side in readers:
-                    self._feed(side, part, order, Step(np.full(1, clock, dtype=np.int64), floor), step, out)
+            for part, side in itertools.product(parts, readers):
+                if self._feed(side, part, order, Step(np.full(1, clock, dtype=np.int64), floor), step, out):
+                    break
             floor = clock
         self._fire_timers(step, step.final_order, step.final_clock + 1, floor, out)
         return EventBatch.concat(out) if out else self._nothing
@@ -126,13 +130,16 @@ class JoinOperator(MergingOperator):
                 if side.window is not None and side.is_due(due):
                     self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
 
-    def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> None:
+    def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> bool:
+        """`side` has had `batch`; returns whether some of it failed."""
+        known = step.failure_count
         rows = side.arriving(batch.at_order(1), now)
         for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
             step.failures.add(np.full(len(orders), order), message)
         if rows.size:
             rows = side.let_out(rows, now)
         self._meet(side, rows, order, step, out)
+        return step.failure_count > known
 
     def _meet(self, side: Side, rows: EventBatch, order: int, step: Step, out: list[EventBatch]) -> None:
         """What `rows`, which `side` lets out, give is one delivery. A side that does not trigger tells nothing, not

@@ -13,7 +13,8 @@ import numpy as np
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
-from siddhi.engine.joins.side import Fetch, Side, with_nulls
+from siddhi.engine.filters import drop_rows
+from siddhi.engine.joins.side import Fetch, Side, Unanswered, with_nulls
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.tables.matching import Pairs
@@ -33,13 +34,15 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     events = None
     if not rows.only_current:
         (events,) = (rows.kinds <= EXPIRED).nonzero()
-    known = len(step.failures.orders) if other.held.can_fail else 0
-    pairs, fetch = other.held.meet(side, rows, events, step)
+    pairs, fetch, unanswered = other.held.meet(side, rows, events)
+    if unanswered is not None:
+        rows, pairs = _without_unanswered(rows, pairs, unanswered, step)
+        if not rows.size:
+            return None
     if pairs.whole and (only_current or not side.bare):
         return _one_to_one(side, other, rows, pairs, fetch)
-    if side.keeps_unmatched or events is not None:
-        failed = step.failures.orders[known:] if other.held.can_fail else []
-        pairs = _with_unmatched(side, rows, pairs, failed)
+    if side.keeps_unmatched or not rows.only_current:
+        pairs = _with_unmatched(side, rows, pairs)
     if side.bare and not only_current:
         return _come_and_go(side, other, rows, pairs, fetch)
     if not len(pairs.probes):
@@ -47,6 +50,14 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
     out = rows.take(pairs.probes, [name for _, name in side.selected])
     met = out.with_columns(_columns(side, other, out, pairs.places, fetch))
     return met.with_chunks(pairs.probes, out.chunks)
+
+
+def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, step: Step) -> tuple[EventBatch, Pairs]:
+    """The rows that are left, and their pairs: a row that fails takes its chunk with it."""
+    left = drop_rows(rows, unanswered.events, unanswered.message, step)
+    kept = left[pairs.probes]
+    places = np.cumsum(left) - 1
+    return rows.take(np.flatnonzero(left)), Pairs(places[pairs.probes[kept]], pairs.places[kept])
 
 
 def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:
@@ -58,13 +69,10 @@ def _one_to_one(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: 
     return met if rows.chunks is None else met.with_chunks(None, rows.chunks)
 
 
-def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs, failed: list[Int64Array]) -> Pairs:
-    """`pairs` with the rows that met nothing beside nulls (place -1): resets, and in outer joins those that did not
-    fail."""
+def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
+    """`pairs` with the rows that met nothing beside nulls (place -1): resets, and in outer joins all others."""
     lonely = np.full(rows.size, side.keeps_unmatched)
     lonely[pairs.probes] = False
-    if failed:
-        lonely &= ~np.isin(rows.orders, np.concatenate(failed))
     if not rows.only_current:
         lonely |= rows.kinds == RESET
     (alone,) = lonely.nonzero()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,16 +24,20 @@ Fetch = Callable[[str, Int64Array], Column]
 """An attribute of the rows at some places."""
 
 
-class Held(ABC):
-    """Rows that do not change while the events of the other side look at them; `can_fail` says that there are events
-    which they cannot answer."""
+class Unanswered(NamedTuple):
+    """Which events fail when they are to meet the rows of the other side, and what the first of them died of."""
 
-    can_fail = False
+    events: BoolArray
+    message: str
+
+
+class Held(ABC):
+    """Rows that do not change while the events of the other side look at them."""
 
     @abstractmethod
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
-        """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, and what
-        fetches these. Events that cannot be answered are booked as failed in `step`."""
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, what fetches
+        these, and which events fail, None for none of them."""
 
 
 @dataclass(slots=True)

@@ -135,6 +135,7 @@ class SlidingJoin:
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
         self._flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
         self._rest = condition.after_keys
+        self._careful = condition.careful
         self._only_current = only_current
         self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
         """Whether rows may stand beside nulls of the left and of the right side."""
@@ -165,16 +166,17 @@ class SlidingJoin:
             right.take_in(right_batch, step, walk)
         if not (left.count or right.count):
             return None
-        joined = self._joined(left_first=left_first)
+        joined = self._joined(step, left_first=left_first)
         if left.count:
             left.let_go()
         if right.count:
             right.let_go()
         return joined
 
-    def _joined(self, *, left_first: bool) -> EventBatch | None:
+    def _joined(self, step: Step, *, left_first: bool) -> EventBatch | None:
         """The pairs that this step gives, None when there are none."""
         left, right = self._flows
+        failed: list[Int64Array] = []
         blocks: list[Int64Array] = []
         capacity = 2 * (left.count + right.count) + 16
         done = goes_on = False
@@ -204,10 +206,12 @@ class SlidingJoin:
                 return self._batch(out[:, :count], alone=chunks == count, together=deliveries != chunks)
             if count:
                 pairs = out[:, :count]
-                blocks.append(pairs if self._rest is None else self._standing(self._rest, pairs))
+                blocks.append(pairs if self._rest is None else self._standing(self._rest, pairs, failed, step))
             capacity = capacity if count else 2 * capacity
             goes_on = True
         pairs = np.concatenate(blocks, axis=1) if blocks else _NO_PAIRS
+        if failed:
+            pairs = pairs[:, ~np.isin(pairs[OUT_DELIVERY], np.concatenate(failed))]
         return self._batch(pairs, alone=False, together=True) if pairs.shape[1] else None
 
     def _batch(self, pairs: Int64Array, *, alone: bool, together: bool) -> EventBatch:
@@ -247,15 +251,19 @@ class SlidingJoin:
         some, fetch = np.where(missing, some_row, positions), flow.fetch
         columns.update((column, with_nulls(fetch(name, some), missing)) for column, name in names)
 
-    def _standing(self, rest: Node, pairs: Int64Array) -> Int64Array:
+    def _standing(self, rest: Node, pairs: Int64Array, failed: list[Int64Array], step: Step) -> Int64Array:
         """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
-        does, a reset always."""
+        does, a reset always. `failed` gets the deliveries of which `rest` failed; they are booked."""
         columns: dict[str, Column] = {}
         for place, flow in enumerate(self._flows):
             self._add_columns(columns, flow, flow.names, pairs[place])
         lines = (pairs[OUT_TIMESTAMP], None, pairs[OUT_ORDER], pairs[OUT_CLOCK])
         alone = (pairs[0] < 0) | (pairs[1] < 0)
-        standing = rest.truth(Evaluation(EventBatch(*lines, columns, only_current=True))) & ~alone
+        evaluation = Evaluation(EventBatch(*lines, columns, only_current=True), ~alone if self._careful else None)
+        standing = rest.truth(evaluation) & ~alone
+        if evaluation.failed is not None:
+            step.failures.add(pairs[OUT_ORDER][evaluation.failed], evaluation.message)
+            failed.append(pairs[OUT_DELIVERY][evaluation.failed])
         if alone.any():
             chunks = pairs[OUT_CHUNK] - pairs[OUT_CHUNK, 0]
             met = np.zeros(int(chunks[-1]) + 1, dtype=np.bool_)

@@ -12,7 +12,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.families import not_supported
-from siddhi.engine.joins.side import Fetch, Held, Side
+from siddhi.engine.joins.side import Fetch, Held, Side, Unanswered
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import EVENT_PRESENT, EVENT_TIMESTAMP, slot_column
 from siddhi.engine.state import State
@@ -69,14 +69,13 @@ class PresentRows(Held):
     def __init__(self, held: Held, pool: StringPool) -> None:
         self._held = held
         self._pool = pool
-        self.can_fail = held.can_fail
 
-    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None, step: Step) -> tuple[Pairs, Fetch]:
-        pairs, fetch = self._held.meet(side, events, rows, step)
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        pairs, fetch, unanswered = self._held.meet(side, events, rows)
 
         def fetch_all(name: str, places: Int64Array) -> Column:
             if name == EVENT_PRESENT:
                 return answers([name], places, self._pool)[name]
             return fetch(name, places)
 
-        return pairs, fetch_all
+        return pairs, fetch_all, unanswered

@@ -180,7 +180,7 @@ class RowMatcher:
         beside = events.take(pairs.probes, self._event_columns)
         rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
         evaluation = Evaluation(beside.with_columns({**beside.columns, **rows}))
-        evaluation.outputs = {name: _taken(value, pairs.probes) for name, value in (outputs or {}).items()}
+        evaluation.outputs = {name: taken(value, pairs.probes) for name, value in (outputs or {}).items()}
         (left,) = self._rest.truth(evaluation).nonzero()
         return pairs if len(left) == len(pairs.probes) else Pairs(pairs.probes[left], pairs.places[left])
 
@@ -193,7 +193,8 @@ def _only(pairs: Pairs, rows: Int64Array, size: int) -> Pairs:
     return Pairs(pairs.probes[kept], pairs.places[kept])
 
 
-def _taken(value: Value, rows: Int64Array) -> Value:
+def taken(value: Value, rows: Int64Array) -> Value:
+    """`value` of these rows."""
     if value.values.ndim == 0:
         return value
     return Value(value.values[rows], None if value.valid is None else value.valid[rows])

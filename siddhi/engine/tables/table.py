@@ -38,6 +38,7 @@ class Table:
         self.id = analysed.schema.id
         self.types = dict(analysed.schema.attributes)
         self.primary_key = analysed.primary_key
+        self.indexed = frozenset(analysed.indexes)
         self.has_index = bool(analysed.primary_key or analysed.indexes)
         self.pool = pool
         self._number = self._number_of_key()

@@ -22,8 +22,10 @@ from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.java_order import hash_order
 from siddhi.engine.kinds import EXPIRED
+from siddhi.engine.operator import Step
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.steps import split_chunks
+from siddhi.engine.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.tables.matching import Pairs, RowMatcher
 from siddhi.engine.tables.table import Table
 from siddhi.language.ast import AttributeType
@@ -48,6 +50,14 @@ class TableWriter:
         changed = {one.attribute for one in assignments}
         self.together = changed.isdisjoint(self.matcher.reads) and changed.isdisjoint(table.primary_key)
         self.upserts_by_key = replaces or (self.together and self._inserts_what_it_asks_for())
+        self._careful = None if replaces else self._careful_matcher(output, compiler)
+        self._on_may_fail = self._careful is not None and needs_care(output.on, compiler)
+
+    def _careful_matcher(self, output: model.AnalysedOutput, compiler: ExpressionCompiler) -> CarefulMatcher | None:
+        """What finds the rows where an event may fail, be it in `on` or in `set`."""
+        if output.on is not None and any(node.can_fail for _, node in self.assignments):
+            return CarefulMatcher(output.on, self.table, compiler)
+        return CarefulMatcher.if_needed(output.on, self.table, compiler)
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
         """True when the event takes the place of the row with its own key, whatever `set` says and whatever key `on`
@@ -75,15 +85,27 @@ class TableWriter:
         )
         return matcher.exact and same and (matcher.by_primary_key or not self.table.primary_key)
 
-    def write(self, batch: EventBatch) -> int:
-        """The events of `batch` have done their work; returns how many the table refused (their primary key was in
-        use)."""
+    def write(self, batch: EventBatch, step: Step) -> int:
+        """The events of `batch` have done their work, or failed; returns how many the table refused (their primary key
+        was in use)."""
         if not batch.only_current:
             events = batch.kinds <= EXPIRED
             if not events.all():
                 batch = batch.take(np.flatnonzero(events))
         if not batch.size:
             return 0
+        if self._careful is None:
+            return self._write_at_once(batch)
+        if self.action == "delete" or (self.together if self.action == "update" else self.upserts_by_key):
+            try:
+                return self._write_at_once(batch)
+            except _EventFailedError:
+                pass  # the table is as it was: the events are looked at one by one
+        return sum(self._write_carefully(self._careful, chunk, step) for chunk in split_chunks(batch))
+
+    def _write_at_once(self, batch: EventBatch) -> int:
+        """As `write`, for a batch of events. `_EventFailedError` when one fails: then nothing was done that is done at
+        once."""
         if self.action == "insert":
             return self.table.insert(self._as_rows(batch.columns))
         if self.action == "delete":
@@ -101,7 +123,60 @@ class TableWriter:
         return {name: columns[output] for name, output in self.inserted.items()}
 
     def _pairs(self, batch: EventBatch) -> Pairs:
-        return self.matcher.pairs(batch, _outputs(batch))
+        if self._careful is None or not self._on_may_fail:
+            return self.matcher.pairs(batch, _outputs(batch))
+        verdicts = self._careful.verdicts(batch, _outputs(batch))
+        if verdicts.failed.any() or verdicts.lost.any():
+            raise _EventFailedError(verdicts.message)
+        return Pairs(verdicts.probes, verdicts.places)
+
+    # ---- events that may fail
+
+    def _write_carefully(self, matcher: CarefulMatcher, chunk: EventBatch, step: Step) -> int:
+        """The events of `chunk` have done their work one after the other, row by row, up to the one that fails: what it
+        and those before it have changed stays, and the others of the chunk do nothing."""
+        refused = 0
+        missed: list[EventBatch] = []
+        try:
+            for row in range(chunk.size):
+                one = chunk.slice(row, row + 1)
+                found, rejected = self._act(matcher, one)
+                refused += rejected
+                if not found and self.action == "update or insert":
+                    missed.append(one)
+            for one in missed:
+                found, rejected = (False, 0) if one is missed[0] else self._act(matcher, one)
+                refused += rejected if found else self.table.insert(self._as_rows(one.columns))
+        except _EventFailedError as error:
+            step.failures.add(np.unique(chunk.orders), str(error))
+        return refused
+
+    def _act(self, matcher: CarefulMatcher, one: EventBatch) -> tuple[bool, int]:
+        """What the only event of `one` does to the rows that it finds; whether there are any, and how many the table
+        refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are changed
+        then."""
+        verdicts = matcher.verdicts(one, _outputs(one))
+        lost = bool(verdicts.lost[0]) or bool(verdicts.failed.any())
+        found = verdicts.places[: np.argmax(verdicts.failed)] if verdicts.failed.any() else verdicts.places
+        refused = 0
+        if self.table.has_index and lost:
+            found = found[:0]
+        if self.action == "delete":
+            self.table.delete(found)
+        else:
+            refused = sum(self._change_one(one, found[row : row + 1]) for row in range(len(found)))
+        if lost:
+            raise _EventFailedError(verdicts.message)
+        return bool(len(found)), refused
+
+    def _change_one(self, one: EventBatch, place: Int64Array) -> int:
+        """As `_change`, for one event and one row: what was set before an assignment failed is set."""
+        try:
+            return self._change(one, np.zeros(1, dtype=np.int64), place)
+        except _EventFailedError as error:
+            if error.changes:
+                self.table.update(place, error.changes)
+            raise
 
     # ---- update or insert
 
@@ -117,7 +192,7 @@ class TableWriter:
         if self.matcher.by_primary_key:
             places, fresh = self.table.insert_missing(index, columns)
             (probes,) = (~fresh).nonzero()
-            return self._update(batch, Pairs(probes, places[probes]))
+            return self._update_beside(places[fresh], batch, Pairs(probes, places[probes]))
         known = self._pairs(batch)
         missed = np.ones(batch.size, dtype=np.bool_)
         missed[known.probes] = False
@@ -125,10 +200,19 @@ class TableWriter:
         if not len(rows):
             return self._update(batch, known)
         places, fresh = self.table.insert_missing(index, {name: column.take(rows) for name, column in columns.items()})
+        inserted = places[fresh]
         probes = np.concatenate([known.probes, rows[~fresh]])
         places = np.concatenate([known.places, places[~fresh]])
         order = np.argsort(probes, kind="stable")
-        return self._update(batch, Pairs(probes[order], places[order]))
+        return self._update_beside(inserted, batch, Pairs(probes[order], places[order]))
+
+    def _update_beside(self, inserted: Int64Array, batch: EventBatch, pairs: Pairs) -> int:
+        """As `_update`; the rows at `inserted`, which `batch` has brought, are gone again when that fails."""
+        try:
+            return self._update(batch, pairs)
+        except _EventFailedError:
+            self.table.delete(inserted)
+            raise
 
     def _upsert(self, chunk: EventBatch) -> int:
         """Events of the chunk that find rows update them, one after the other; of those that find none the first is
@@ -153,7 +237,17 @@ class TableWriter:
     # ---- update
 
     def _update(self, batch: EventBatch, pairs: Pairs) -> int:
-        return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
+        if self._careful is None:
+            return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
+        changed = np.unique(pairs.places)
+        before = self.table.columns(changed, [name for name, _ in self.assignments])
+        try:
+            if len(changed) < len(pairs.places) and not self.reads:
+                self._changes(batch, pairs.probes, pairs.places)  # also of events that others make forgotten
+            return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
+        except _EventFailedError:
+            self.table.update(changed, before)
+            raise
 
     def _rounds(self, pairs: Pairs) -> Iterator[tuple[Int64Array, Int64Array]]:
         """`pairs` cut such that a row stands once in each round; only the last event of a row counts when none looks
@@ -177,7 +271,12 @@ class TableWriter:
                 yield probes[now], places[now]
 
     def _change(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> int:
-        """One assignment after the other, each seeing what those before it did to its row."""
+        changes = self._changes(batch, probes, places)
+        return self.table.update(places, changes) if changes else 0
+
+    def _changes(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> dict[str, Column]:
+        """One assignment after the other, each seeing what those before it did to its row. `_EventFailedError` where
+        one fails that may; it knows what those before it give."""
         events = batch.take(probes)
         stored = self.table.columns(places, self.reads)
         changes: dict[str, Column] = {}
@@ -186,11 +285,14 @@ class TableWriter:
                 events.with_columns({table_column(self.table.id, n): stored[n] for n in self.reads})
             )
             evaluation.outputs = _outputs(events)
-            column = self._column(node.evaluate(evaluation), node.type, self.table.types[name], len(places))
+            value = node.evaluate(evaluation)
+            if evaluation.failed is not None and self._careful is not None:
+                raise _EventFailedError(evaluation.message, changes)
+            column = self._column(value, node.type, self.table.types[name], len(places))
             changes[name] = column
             if name in stored:
                 stored[name] = column
-        return self.table.update(places, changes) if changes else 0
+        return changes
 
     def _column(self, value: Value, type_: AttributeType, wanted: AttributeType, size: int) -> Column:
         """`value` as the table's type; numbers of other types are widened or cut."""
@@ -198,6 +300,14 @@ class TableWriter:
             return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
         column = to_column(value, type_, self.table.pool, size)
         return column if type_ is wanted else Column.of(wanted, self.table.pool, column.to_list())
+
+
+class _EventFailedError(Exception):
+    """An event failed while it changed the table, for the reason `message`, after it had come to `changes`."""
+
+    def __init__(self, message: str, changes: dict[str, Column] | None = None) -> None:
+        super().__init__(message)
+        self.changes = changes or {}
 
 
 def _in_order(assignments: Sequence[model.Assignment], table: Table) -> list[model.Assignment]:
