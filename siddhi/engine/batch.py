@@ -152,6 +152,12 @@ class EventBatch:
         copy.only_current = False
         return copy
 
+    def with_timestamps(self, timestamps: Int64Array) -> EventBatch:
+        """The same rows with other timestamps."""
+        copy = self.with_columns(self.columns)
+        copy.timestamps = timestamps
+        return copy
+
     def with_chunks(self, chunks: Int64Array | None, deliveries: Int64Array | None = None) -> EventBatch:
         """The same rows in other chunks and deliveries."""
         copy = self.with_columns(self.columns)

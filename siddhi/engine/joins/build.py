@@ -45,6 +45,10 @@ class _Parts:
     selected: tuple[tuple[str, str], ...]
     shows_expired: bool
 
+    def condition_of_other(self) -> JoinCondition:
+        """The condition as one side asks it of the other: where it keeps state each has its own, as in Siddhi."""
+        return JoinCondition(self.join.on, self.compiler) if self.condition.keeps_state else self.condition
+
 
 def build_join(
     join: model.Join,
@@ -105,14 +109,14 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         source_key(source),
         before,
         window,
-        HeldRows(slot, contents, parts.condition),
+        HeldRows(slot, contents, parts.condition_of_other()),
         types,
         selected,
         parts.join.triggers[slot],
         keeps_unmatched,
         context.pool,
         bare=shown is None,
-        hides_expired=window is not None and window.expires_if_wanted and not shows_expired,
+        hides_expired=(shown is None or (window is not None and window.expires_if_wanted)) and not shows_expired,
     )
 
 
@@ -138,7 +142,7 @@ def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> He
     aggregation = environment.aggregations[source.source]
     reader = AggregationReader(aggregation, join.within, join.per, parts.context, slot=1 - slot)
     parts.compiler.columns |= reader.columns
-    return HeldAggregation(slot, reader, parts.condition)
+    return HeldAggregation(slot, reader, parts.condition_of_other())
 
 
 def _with_answers(shown: Contents, asked: Mapping[str, AttributeType], pool: StringPool) -> Contents:

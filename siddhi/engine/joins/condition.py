@@ -43,31 +43,35 @@ class JoinCondition:
 
     `keyed` says that it has keys, `null_number` is the key number of rows that equal nothing. `rest` is what it asks
     besides equal keys, `whole` is all of it. `careful` says that it may fail or keeps state: then, as in Siddhi, pairs
-    are looked at in order, and equal keys count only where they stand in front; `keeps_state` says the latter.
+    are looked at in order, and equal keys count only where they stand in front; `keeps_state` says the latter: its
+    `aggregates` add every pair that they are asked about.
     """
 
     def __init__(self, on: model.TypedExpression | None, compiler: ExpressionCompiler) -> None:
         self._pool = compiler.context.pool
+        inner = compiler.afresh()
+        self.aggregates = inner.aggregates
         self._keys: tuple[list[Node], list[Node]] = ([], [])
         self._types: list[AttributeType] = []
-        self.whole = self._compiled(on, compiler)
+        self.whole = self._compiled(on, inner)
         self.keeps_state = self.whole is not None and self.whole.stateful
         self.careful = self.whole is not None and (self.whole.can_fail or self.whole.stateful)
         rest: list[model.TypedExpression] = []
         parts = [] if on is None else list(conjuncts(on))
-        leading = _before_care(parts, compiler) if self.careful else len(parts)
+        leading = 0 if self.keeps_state else _before_care(parts, compiler) if self.careful else len(parts)
         for place, part in enumerate(parts):
             equality = _equality(part) if place < leading else None
             if equality is None:
                 rest.append(part)
                 continue
             for slot, expression in enumerate((equality.left, equality.right)):
-                self._keys[slot].append(compiler.compile(expression))
+                self._keys[slot].append(inner.compile(expression))
             self._types.append(equality.operand_type)
         self.keyed = bool(self._types)
         text = self._types == [AttributeType.STRING]
         self.null_number: int = NULL_CODE if text else NULL_BITS
-        self.rest = self._compiled(conjunction(rest), compiler) if self.keyed else self.whole
+        self.rest = self._compiled(conjunction(rest), inner) if self.keyed else self.whole
+        compiler.columns.update(inner.columns)
 
     @staticmethod
     def _compiled(expression: model.TypedExpression | None, compiler: ExpressionCompiler) -> Node | None:
@@ -110,12 +114,8 @@ class JoinCondition:
 
 
 def _before_care(parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> int:
-    """How many of `parts` stand in front of the first that may fail or keeps state."""
-    for place, part in enumerate(parts):
-        node = compiler.afresh().compile(part)
-        if node.can_fail or node.stateful:
-            return place
-    return len(parts)
+    """How many of `parts` stand in front of the first that may fail."""
+    return next((place for place, part in enumerate(parts) if compiler.afresh().compile(part).can_fail), len(parts))
 
 
 def _equality(part: model.TypedExpression) -> model.Comparison | None:

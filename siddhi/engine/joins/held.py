@@ -46,6 +46,7 @@ class CarefullyHeldTable(Held):
 
     def __init__(self, matcher: CarefulMatcher) -> None:
         self._matcher = matcher
+        self.aggregates = matcher.aggregates
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         verdicts = self._matcher.verdicts(side.named(events), rows=rows)
@@ -61,6 +62,7 @@ class HeldRows(Held):
         self._slot = slot
         self._contents = contents
         self._condition = condition
+        self.aggregates = condition.aggregates
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         stamps, columns = self._contents()
@@ -103,6 +105,7 @@ class HeldAggregation(Held):
         self._slot = slot
         self._reader = reader
         self._condition = condition
+        self.aggregates = condition.aggregates
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         found: list[Pairs] = []

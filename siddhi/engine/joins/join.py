@@ -13,15 +13,17 @@ it is then.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 from siddhi.engine.batch import EventBatch, empty_batch
+from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.meeting import meet_held
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
-from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Step
+from siddhi.engine.operator import MergedRows, MergingOperator, Stateful, Step
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
@@ -47,6 +49,8 @@ class JoinOperator(MergingOperator):
         sliding = sliding and not (in_turn or condition.keeps_state)
         self._sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
         self._steady = self._steadily_met()
+        held = [node for side in sides for node in side.held.aggregates]
+        self._aggregates = [_Aggregates(held)] if held else []
         self._left_first: bool | None = None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
@@ -157,10 +161,11 @@ class JoinOperator(MergingOperator):
         windows = [side.window for side in self.sides if side.window is not None]
         return min((due for window in windows if (due := window.next_deadline_ms()) is not None), default=None)
 
-    def _parts(self) -> list[Operator]:
-        return [
-            part for side in self.sides for part in (*side.chain, *([side.window] if side.window is not None else []))
-        ]
+    def _parts(self) -> list[Stateful]:
+        parts: list[Stateful] = [*self._aggregates]
+        for side in self.sides:
+            parts += [*side.chain, *([] if side.window is None else [side.window])]
+        return parts
 
     def start(self, clock_ms: int) -> None:
         for part in self._parts():
@@ -177,6 +182,20 @@ class JoinOperator(MergingOperator):
             part.restore(saved)
         if self._sliding is not None:
             self._sliding.fall_behind()
+
+
+class _Aggregates(Stateful):
+    """What the aggregates in the condition of a join have added up, as each side asks it of the other."""
+
+    def __init__(self, nodes: Sequence[AggregateNode]) -> None:
+        self._nodes = nodes
+
+    def snapshot(self) -> State:
+        return [node.aggregator.snapshot() for node in self._nodes]
+
+    def restore(self, state: State) -> None:
+        for node, part in zip(self._nodes, state, strict=True):
+            node.aggregator.restore(part)
 
 
 def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:

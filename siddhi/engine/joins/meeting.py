@@ -31,6 +31,9 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
         rows = rows.take((rows.kinds == CURRENT).nonzero()[0])
     if not rows.size:
         return None
+    passes_by = side.bare and not only_current
+    if passes_by and other.held.aggregates:  # it is asked when it comes, and again when it goes
+        rows, passes_by = _coming_and_going(rows, side), False
     events = None
     if not rows.only_current:
         (events,) = (rows.kinds <= EXPIRED).nonzero()
@@ -39,11 +42,11 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
         rows, pairs = _without_unanswered(rows, pairs, unanswered, step)
         if not rows.size:
             return None
-    if pairs.whole and (only_current or not side.bare):
+    if pairs.whole and not passes_by:
         return _one_to_one(side, other, rows, pairs, fetch)
     if side.keeps_unmatched or not rows.only_current:
         pairs = _with_unmatched(side, rows, pairs)
-    if side.bare and not only_current:
+    if passes_by:
         return _come_and_go(side, other, rows, pairs, fetch)
     if not len(pairs.probes):
         return None
@@ -79,6 +82,15 @@ def _with_unmatched(side: Side, rows: EventBatch, pairs: Pairs) -> Pairs:
     probes = np.concatenate([pairs.probes, alone])
     order = np.argsort(probes, kind="stable")
     return Pairs(probes[order], np.append(pairs.places, np.full(len(alone), -1))[order])
+
+
+def _coming_and_going(rows: EventBatch, side: Side) -> EventBatch:
+    """Events of a side without window as it lets them out: each comes, goes if someone asks for that, and resets."""
+    kinds = _PASSING_BY[[0, 2]] if side.hides_expired else _PASSING_BY
+    passing = rows.with_chunks(rows.chunk_ids()).take(np.repeat(np.arange(rows.size), len(kinds)))
+    passing = passing.with_kinds(np.tile(kinds, rows.size))
+    timestamps = np.where(passing.kinds == EXPIRED, passing.clocks, passing.timestamps)
+    return passing.with_timestamps(timestamps)
 
 
 def _come_and_go(side: Side, other: Side, rows: EventBatch, pairs: Pairs, fetch: Fetch) -> EventBatch:

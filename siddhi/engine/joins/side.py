@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.column import Column
+from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import slot_column
@@ -32,7 +33,10 @@ class Unanswered(NamedTuple):
 
 
 class Held(ABC):
-    """Rows that do not change while the events of the other side look at them."""
+    """Rows that do not change while the events of the other side look at them. `aggregates` are those of the condition
+    of which they ask."""
+
+    aggregates: Sequence[AggregateNode] = ()
 
     @abstractmethod
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
@@ -47,8 +51,8 @@ class Side:
     `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
     that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
     which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
-    `hides_expired` that the window holds its last batch only for the other side. `held` is what the other side's events
-    meet.
+    `hides_expired` that the window holds its last batch only for the other side, or that nobody asks for what a stream
+    without window expires. `held` is what the other side's events meet.
     """
 
     slot: int

@@ -69,6 +69,7 @@ class PresentRows(Held):
     def __init__(self, held: Held, pool: StringPool) -> None:
         self._held = held
         self._pool = pool
+        self.aggregates = held.aggregates
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         pairs, fetch, unanswered = self._held.meet(side, events, rows)
