@@ -201,7 +201,7 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
         streaming[1] and join.unidirectional != "left",
     )
     nearest = _side_of_events(left, right) if context.dialect_3x else None
-    scope = Scope(join_slots(left, right), place="the condition of a join", nearest=nearest)
+    scope = Scope(join_slots(left, right), place="the condition of a join", nearest=nearest, paired=True)
     on = context.expressions(scope).analyse(join.on) if join.on is not None else None
     read = next((side.source for side in (left, right) if side.kind is SourceKind.AGGREGATION), None)
     period = analyse_period(context, join, replace(scope, aggregates=False), read)

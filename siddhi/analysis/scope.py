@@ -15,7 +15,8 @@ from siddhi.language.ast import AttributeType, SourceReference
 class Slot:
     """One input of a query. `hidden` says that it comes later than the place of the expression; `counted` that it may
     hold several events; `named` that it has an alias; `index` is which event a reference without an index means
-    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`."""
+    (`first`, `last` of a window). A `lone` slot, a side of a join, has one event, which is both `[0]` and `[last]`; at
+    any other index is none."""
 
     number: int
     reference: str
@@ -39,7 +40,8 @@ class Scope:
     qualifier that nothing is called by is not looked at, as Siddhi 3.x does where there is one input only. `nearest` is
     the slot that is meant where several have a name without a qualifier. `aliased` are the slots under the names by
     which `in` and `is null` know them, where these are others. `events` says whether a call may take a slot's event, as
-    it may where there are several, or a pattern.
+    it may where there are several, or a pattern. `paired` says that the events of two sides are being compared, so that
+    nothing can be asked of a side but of its one event.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -55,6 +57,7 @@ class Scope:
     nearest: int | None = None
     aliased: tuple[Slot, ...] = ()
     events: bool = True
+    paired: bool = False
 
     def by_alias(self) -> Scope:
         """The scope with the slots under the names that `in` and `is null` know."""
@@ -178,8 +181,8 @@ class Scope:
         return AttributeValue(slot.number, attribute.name, type_, self._index_of(slot, source))
 
     def _refuses_index(self, slot: Slot, reference: SourceReference, problems: Problems) -> bool:
-        """Puts down that `reference` asks a side of a join for an event that it never has."""
-        refused = slot.lone and reference.index is not None and reference.index.offset > 0
+        """Puts down that the condition of a join asks a side for an event that it never has."""
+        refused = self.paired and reference.index is not None and reference.index.offset > 0
         if refused:
             problems.add(
                 "no-such-event", f"'{slot.reference}' is one event: only [0] and [last] mean it", reference.span
@@ -188,7 +191,9 @@ class Scope:
 
     def _index_of(self, slot: Slot, reference: SourceReference | None) -> ast.EventIndex | None:
         """Which event of `slot` the reference means."""
-        written = None if reference is None or slot.lone else reference.index
+        written = None if reference is None else reference.index
+        if slot.lone and written is not None and not written.offset:
+            return None
         return written or self._index(slot)
 
     def _index(self, slot: Slot) -> ast.EventIndex | None:

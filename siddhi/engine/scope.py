@@ -25,6 +25,11 @@ def slot_column(slot: int, name: str, index: ast.EventIndex | None = None, *, al
     return f"{slot}[last-{index.offset}].{name}" if index.offset else f"{slot}[last].{name}"
 
 
+def has_index(column: str) -> bool:
+    """True for a `slot_column` of an event with an index."""
+    return column.partition(".")[0].endswith("]")
+
+
 def source_key(source: model.SourceInput) -> str:
     """The stream that `source` reads: its id, `#id` for an inner stream, `!id` for a fault stream."""
     marks = {model.SourceKind.INNER_STREAM: "#", model.SourceKind.FAULT_STREAM: "!"}

@@ -42,15 +42,22 @@ SCRIPT = ("define", "function")
 class ExpressionCompiler:
     """Compiles the expressions of one query's part and keeps what they read and the aggregates they hold.
 
-    `several` says that the rows are those of a join or a state machine. `in_table` makes the nodes of `in`; without it
-    an expression with `in` is refused.
+    `several` says that the rows are those of a join or a state machine, `paired` that they are pairs of a join that is
+    being made, so that an event stands in every slot. `in_table` makes the nodes of `in`; without it an expression with
+    `in` is refused.
     """
 
     def __init__(
-        self, context: OperatorContext, *, several: bool = False, in_table: MembershipTest | None = None
+        self,
+        context: OperatorContext,
+        *,
+        several: bool = False,
+        paired: bool = False,
+        in_table: MembershipTest | None = None,
     ) -> None:
         self.context = context
         self.several = several
+        self._paired = paired
         self.columns: dict[str, AttributeType] = {}
         self.aggregates: list[AggregateNode] = []
         self._in_table = in_table
@@ -73,7 +80,14 @@ class ExpressionCompiler:
 
     def afresh(self) -> ExpressionCompiler:
         """A compiler for the same place that has met no columns and aggregates yet."""
-        return ExpressionCompiler(self.context, several=self.several, in_table=self._in_table)
+        return ExpressionCompiler(self.context, several=self.several, paired=self._paired, in_table=self._in_table)
+
+    def of_pairs(self) -> ExpressionCompiler:
+        """A compiler for the condition of the join of which this one compiles the selection; the columns that it meets
+        are kept here, too."""
+        other = ExpressionCompiler(self.context, several=True, paired=True, in_table=self._in_table)
+        other.columns = self.columns
+        return other
 
     def forgetting_extremes(self) -> ExpressionCompiler:
         """A compiler for the same place whose `min` and `max` remember their best value alone; what it meets is kept
@@ -114,7 +128,7 @@ class ExpressionCompiler:
         return self._column(column_of(expression, several=True), AttributeType.LONG)
 
     def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
-        if not self.several:  # the only input is what the row is
+        if self._paired or not self.several:  # the only input is what the row is
             return ConstantNode(value=False, type_=AttributeType.BOOL)
         column = column_of(expression, several=True)
         self.columns[column] = AttributeType.BOOL

@@ -14,11 +14,11 @@ from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
-from siddhi.engine.joins.join import JoinOperator
+from siddhi.engine.joins.join import JoinBesideNothing, JoinOperator
 from siddhi.engine.joins.side import Held, Side
 from siddhi.engine.joins.whole_events import PresentRows, WholeEvents, answers, asked_of_events, refuse_in_condition
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.scope import slot_column, source_key
+from siddhi.engine.scope import has_index, slot_column, source_key
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.matching import RowMatcher
@@ -34,11 +34,13 @@ _UNMATCHED = {
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What both sides of a join are built from. `selected` are the columns that the selection reads, each with the name
-    as which it goes on."""
+    """What both sides of a join are built from; `asking` compiles its condition. `selected` are the columns that the
+    selection reads, each with the name as which it goes on.
+    """
 
     join: model.Join
     compiler: ExpressionCompiler
+    asking: ExpressionCompiler
     context: OperatorContext
     environment: Environment
     condition: JoinCondition
@@ -47,7 +49,7 @@ class _Parts:
 
     def condition_of_other(self) -> JoinCondition:
         """The condition as one side asks it of the other: where it keeps state each has its own, as in Siddhi."""
-        return JoinCondition(self.join.on, self.compiler) if self.condition.keeps_state else self.condition
+        return JoinCondition(self.join.on, self.asking) if self.condition.keeps_state else self.condition
 
 
 def build_join(
@@ -65,15 +67,20 @@ def build_join(
     `outputs` are the columns that come out, each as (name, column), None: all that the selection reads, as they are
     called."""
     selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
-    condition = JoinCondition(join.on, compiler)
-    parts = _Parts(join, compiler, context, environment, condition, selected, shows_expired)
+    asking = compiler.of_pairs()
+    condition = JoinCondition(join.on, asking)
+    parts = _Parts(join, compiler, asking, context, environment, condition, selected, shows_expired)
     held = {
         slot: _held_aggregation(slot, source, parts)
         for slot, source in enumerate((join.left, join.right))
         if source.kind is model.SourceKind.AGGREGATION
     }
     left, right = (_side(slot, source, held.get(slot), parts) for slot, source in enumerate((join.left, join.right)))
-    return JoinOperator((left, right), condition, context.pool, only_current=only_current and not condition.careful)
+    only_current = only_current and not condition.careful
+    nowhere = {output: compiler.columns[column] for output, column in selected if has_index(column)}
+    if nowhere:
+        return JoinBesideNothing((left, right), condition, context.pool, nowhere, only_current=only_current)
+    return JoinOperator((left, right), condition, context.pool, only_current=only_current)
 
 
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
@@ -87,7 +94,6 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     if source.kind is model.SourceKind.TABLE:
         held = _held_table(slot, source, parts)
     if held is not None:
-        refuse_in_condition(parts.join.on, slot, source)
         held = PresentRows(held, context.pool) if asked else held
         return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool)  # noqa: FBT003
     in_table, shows_expired = parts.environment.in_table, parts.shows_expired
@@ -128,7 +134,9 @@ def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> Held:
     def column_of(name: str) -> str:
         return slot_column(slot, name)
 
-    table, compiler, on = parts.environment.tables[source.source], parts.compiler, parts.join.on
+    table, compiler, on = parts.environment.tables[source.source], parts.asking, parts.join.on
+    if table.has_index:
+        refuse_in_condition(on, slot, source)
     careful = CarefulMatcher.if_needed(on, table, compiler, row_name=name_of, row_column=column_of)
     if careful is not None:
         return CarefullyHeldTable(careful)

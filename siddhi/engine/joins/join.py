@@ -13,11 +13,12 @@ it is then.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from siddhi.engine.batch import EventBatch, empty_batch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.meeting import meet_held
@@ -28,6 +29,7 @@ from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
 from siddhi.engine.windows.sliding import SlidingWindow
+from siddhi.language.ast import AttributeType
 
 
 class JoinOperator(MergingOperator):
@@ -182,6 +184,29 @@ class JoinOperator(MergingOperator):
             part.restore(saved)
         if self._sliding is not None:
             self._sliding.fall_behind()
+
+
+class JoinBesideNothing(JoinOperator):
+    """A join of which someone also selects events that a side never has, such as the second one of a pair: the columns
+    `nowhere` are null."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        condition: JoinCondition,
+        pool: StringPool,
+        nowhere: Mapping[str, AttributeType],
+        *,
+        only_current: bool,
+    ) -> None:
+        super().__init__(sides, condition, pool, only_current=only_current)
+        self._pool = pool
+        self._nowhere = nowhere
+
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        met = super().process(inputs, step)
+        nulls = {name: Column.nulls(type_, self._pool, met.size) for name, type_ in self._nowhere.items()}
+        return met.with_columns({**met.columns, **nulls})
 
 
 class _Aggregates(Stateful):

@@ -33,8 +33,9 @@ def asked_of_events(slot: int, source: model.SourceInput, columns: Collection[st
 
 
 def refuse_in_condition(on: model.TypedExpression | None, slot: int, source: model.SourceInput) -> None:
-    """Refuses a condition that asks whether a row of a table or an aggregation is there."""
-    if on is not None and source.kind in _TIMELESS:
+    """Refuses a condition that asks whether a row of a table with a key or an index is there, as Siddhi does; of all
+    others it is."""
+    if on is not None:
         for part in walk(on):
             if isinstance(part, model.IsEmptySlot) and part.slot == slot:
                 raise not_supported(f"'{source.source} is null' in the condition of a join", None)

@@ -18,6 +18,7 @@ define stream R (k string, v int);
 define stream ToT (k string, v int);
 define stream ToW (k string, v int);
 define table T (k string, v int);
+@PrimaryKey('k') define table K (k string, v int);
 define window W (k string, v int) length(2);
 from ToT insert into T;
 from ToW insert into W;
@@ -94,12 +95,20 @@ def test_two_events_of_one_moment_are_two_groups() -> None:
     "query",
     [
         "from S left outer join T on S.k == T.k select eventTimestamp(T) as t insert into O;",
-        "from S left outer join T on not (T is null) select S.v as v insert into O;",
+        "from S left outer join K on not (K is null) select S.v as v insert into O;",
     ],
 )
 def test_what_rows_of_a_table_do_not_know_is_refused(query: str) -> None:
     with pytest.raises(SiddhiRuntimeError, match="does not support"):
         AppRuntime(analyse(parse(DEFINITIONS + query)))
+
+
+@pytest.mark.parametrize(("feeder", "held"), [("ToT", "T"), ("ToW", "W"), ("R", "R#window.length(5)")])
+def test_events_that_are_being_compared_are_there(feeder: str, held: str) -> None:
+    on = f"not ({held[0]} is null) and not (s is null)"
+    query = f"from S as s left outer join {held} on {on} select s.v as v, {held[0]}.v as w insert into O;"
+    events = [("S", 1, "a", 1), (feeder, 2, "a", 7), ("S", 3, "b", 2)]
+    assert differences(query, [*events], [[1, [1, None]], [3, [2, 7]]]) == ()
 
 
 def test_the_event_of_a_side_is_its_first_and_its_last() -> None:
@@ -113,9 +122,25 @@ def test_the_event_of_a_side_is_its_first_and_its_last() -> None:
     )
 
 
-@pytest.mark.parametrize("reference", ["s[1].v", "eventTimestamp(s[last - 1])", "s[2] is null"])
-def test_a_side_of_a_join_has_no_second_event(reference: str) -> None:
-    query = f"from S#window.length(2) as s join R as r select {reference} as x insert into O;"
+@pytest.mark.parametrize("right", ["R#window.length(2)", "R#window.lengthBatch(1)", "W"])
+def test_the_second_event_of_a_side_is_null(right: str) -> None:
+    query = (
+        f"from S#window.length(2) as s join {right} as r select s[1].v as v, s[last - 1].k as k, s[0].v as w, "
+        "s[2] is null as alone, count() as n group by s[1].k having r[3].v is null insert into O;"
+    )
+    events = [("S", 1, "a", 5), ("ToW" if right == "W" else "R", 2, "a", 6), ("S", 3, "a", 7)]
+    rows = [[2, [None, None, 5, True, 1]], [3, [None, None, 7, True, 2]]]
+    assert differences(query, [*events], rows) == ()
+
+
+def test_the_second_event_of_a_side_has_no_timestamp() -> None:
+    query = "from S#window.length(2) as s join R as r select eventTimestamp(s[1]) as t insert into O;"
+    assert differences(query, [("S", 1, "a", 5), ("R", 2, "a", 6)], []) == ()
+
+
+@pytest.mark.parametrize("reference", ["s[1].v", "eventTimestamp(s[last - 1])", "r[2].v"])
+def test_a_condition_cannot_ask_for_a_second_event_of_a_side(reference: str) -> None:
+    query = f"from S#window.length(2) as s join R as r on {reference} > 0 select s.v as x insert into O;"
     with pytest.raises(SiddhiError) as caught:
         analyse(parse(DEFINITIONS + query))
     assert [problem.code for problem in caught.value.problems] == ["no-such-event"]
