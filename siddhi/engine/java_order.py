@@ -1,8 +1,16 @@
-"""The order in which a Java hash map goes through its keys, where an answer depends on it."""
+"""Java's hash codes, and the order in which a Java hash map goes through its keys, where an answer depends on them."""
 
 from __future__ import annotations
 
+import functools
+import struct
 from collections.abc import Iterable, Sequence
+
+from siddhi.nesting import DEEPEST
+
+_BITS = struct.Struct(">q")
+_DOUBLE = struct.Struct(">d")
+_NAN = 0x7FF80000
 
 
 def string_hash(text: str) -> int:
@@ -12,6 +20,43 @@ def string_hash(text: str) -> int:
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value
+
+
+def object_hash(value: object, depth: int = 0) -> int:
+    """`hashCode` of what an object column holds, as an unsigned 32-bit number; of what nests too deeply any."""
+    if isinstance(value, bool):
+        return 1231 if value else 1237
+    if isinstance(value, str):
+        return string_hash(value)
+    if isinstance(value, int):
+        small = -(1 << 31) <= value < 1 << 31
+        return value & 0xFFFFFFFF if small else _folded(value)
+    if isinstance(value, float):
+        return _NAN if value != value else _folded(_BITS.unpack(_DOUBLE.pack(value))[0])  # noqa: PLR0124 - true for NaN
+    if depth > DEEPEST:
+        return 0
+    if isinstance(value, list | tuple):
+        return functools.reduce(lambda code, item: 31 * code + object_hash(item, depth + 1) & 0xFFFFFFFF, value, 1)
+    if isinstance(value, set | frozenset):
+        return sum(object_hash(item, depth + 1) for item in value) & 0xFFFFFFFF
+    if isinstance(value, dict):
+        pairs = (object_hash(key) ^ object_hash(item, depth + 1) for key, item in value.items())
+        return sum(pairs) & 0xFFFFFFFF
+    return 0
+
+
+def _folded(bits: int) -> int:
+    return (bits ^ bits >> 32) & 0xFFFFFFFF
+
+
+def hash_ranks(hashes: Sequence[int]) -> list[int]:
+    """The ranks of these hash codes, told apart by their difference in 32 bits, as Siddhi does."""
+
+    def difference(one: int, other: int) -> int:
+        return (one - other + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+
+    ranks = {code: rank for rank, code in enumerate(sorted(set(hashes), key=functools.cmp_to_key(difference)))}
+    return [ranks[code] for code in hashes]
 
 
 def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:

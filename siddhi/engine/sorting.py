@@ -10,6 +10,7 @@ from siddhi.analysis import model
 from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
+from siddhi.engine.java_order import hash_ranks, object_hash
 from siddhi.language.ast import AttributeType
 
 
@@ -27,7 +28,8 @@ def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Arr
 
 
 def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
-    """For each value its rank among the column's values (equal values share one), and 1 where it is null else 0."""
+    """For each value its rank among the column's values (equal values share one), and 1 where it is null else 0.
+    Objects go by their hash codes, as in Siddhi."""
     valid = column.valid
     nulls = np.zeros(len(column), dtype=np.int64) if valid is None else (~valid).astype(np.int64)
     values = column.values
@@ -38,7 +40,7 @@ def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
         places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
         return np.where(nulls == 1, 0, places[inverse]), nulls
     if column.type is AttributeType.OBJECT:
-        return np.zeros(len(column), dtype=np.int64), nulls
+        return np.array(hash_ranks([object_hash(value) for value in values]), dtype=np.int64), nulls
     if column.type is AttributeType.FLOAT or column.type is AttributeType.DOUBLE:
         values = _as_java_compares(values)
     _, inverse = np.unique(values, return_inverse=True)

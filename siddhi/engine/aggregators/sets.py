@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,10 +38,10 @@ class UnionSet(Aggregator):
                 self.counts.pop(group, None)
             counts = self.counts.setdefault(group, {})
             if sets[row] and kinds[row] == CURRENT:
-                for element in rows.values[row]:
+                for element in map(_as_one, rows.values[row]):
                     counts[element] = counts.get(element, 0) + 1
             elif sets[row] and kinds[row] == EXPIRED:
-                for element in rows.values[row]:
+                for element in map(_as_one, rows.values[row]):
                     counts[element] = counts.get(element, 0) - 1
                     if counts[element] <= 0:
                         del counts[element]
@@ -60,4 +61,11 @@ class UnionSet(Aggregator):
         return [[group, list(counts), list(counts.values())] for group, counts in self.counts.items()]
 
     def restore(self, state: State) -> None:
-        self.counts = {group: dict(zip(elements, counts, strict=True)) for group, elements, counts in state}
+        self.counts = {
+            group: dict(zip(map(_as_one, elements), counts, strict=True)) for group, elements, counts in state
+        }
+
+
+def _as_one(element: object) -> object:
+    """`element`, and for any NaN the one that stands for all: as in Java they are equal in a set."""
+    return element if element == element else math.nan  # noqa: PLR0124 - false for NaN alone
