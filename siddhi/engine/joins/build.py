@@ -18,7 +18,7 @@ from siddhi.engine.joins.join import JoinBesideNothing, JoinOperator
 from siddhi.engine.joins.side import Held, Side
 from siddhi.engine.joins.whole_events import PresentRows, WholeEvents, answers, asked_of_events, refuse_in_condition
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.scope import has_index, slot_column, source_key
+from siddhi.engine.scope import EVENT_TIMESTAMP, has_index, slot_column, source_key
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.matching import RowMatcher
@@ -92,6 +92,8 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     selected = tuple((output, attributes[column]) for output, column in parts.selected if column in attributes)
     keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
     if source.kind is model.SourceKind.TABLE:
+        if EVENT_TIMESTAMP in asked:
+            parts.environment.tables[source.source].keep_times()
         held = _held_table(slot, source, parts)
     if held is not None:
         held = PresentRows(held, context.pool) if asked else held
@@ -128,8 +130,9 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
 
 def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> Held:
     def name_of(expression: model.TypedExpression) -> str | None:
-        found = isinstance(expression, model.AttributeValue) and expression.slot == slot
-        return expression.name if found else None  # type: ignore[union-attr] # it is an AttributeValue
+        if isinstance(expression, model.AttributeValue | model.EventReference) and expression.slot == slot:
+            return expression.name if isinstance(expression, model.AttributeValue) else EVENT_TIMESTAMP
+        return None
 
     def column_of(name: str) -> str:
         return slot_column(slot, name)

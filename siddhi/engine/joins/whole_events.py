@@ -21,13 +21,12 @@ from siddhi.engine.tables.matching import Pairs
 from siddhi.language.ast import AttributeType
 
 _TYPES = {EVENT_PRESENT: AttributeType.BOOL, EVENT_TIMESTAMP: AttributeType.LONG}
-_TIMELESS = frozenset({model.SourceKind.TABLE, model.SourceKind.AGGREGATION})
 
 
 def asked_of_events(slot: int, source: model.SourceInput, columns: Collection[str]) -> dict[str, AttributeType]:
     """What `columns` read of the events of `source` as a whole, named like attributes."""
     asked = {name: type_ for name, type_ in _TYPES.items() if slot_column(slot, name) in columns}
-    if EVENT_TIMESTAMP in asked and source.kind in _TIMELESS:
+    if EVENT_TIMESTAMP in asked and source.kind is model.SourceKind.AGGREGATION:
         raise not_supported(f"the timestamps of the rows of '{source.source}'", None)
     return asked
 

@@ -19,6 +19,7 @@ from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.kernels import grown
+from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.state import CodeChange, Codes, State, codes_in, map_codes
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
@@ -31,7 +32,8 @@ class Table:
     """Rows are addressed by place; places of deleted rows are given up when they are more than half.
 
     Rows are met in order of insertion, but where one number is the whole primary key in its order, as in Siddhi (there
-    a Java tree map holds such rows).
+    a Java tree map holds such rows). `keeps_times` says that it knows when its rows came: as `EVENT_TIMESTAMP`, beside
+    their attributes.
     """
 
     def __init__(self, analysed: model.AnalysedTable, pool: StringPool) -> None:
@@ -47,6 +49,7 @@ class Table:
         self._alive: BoolArray = np.zeros(8, dtype=np.bool_)
         self._values: dict[str, AnyArray] = {name: np.zeros(8, dtype=DTYPES[t]) for name, t in self.types.items()}
         self._valid: dict[str, BoolArray] = {}
+        self.keeps_times = False
         self._indexes: dict[tuple[str, ...], HashIndex] = {}
         self._key = self.index_on(self.primary_key) if self.primary_key else None
 
@@ -57,6 +60,12 @@ class Table:
 
     def __len__(self) -> int:
         return self._count
+
+    def keep_times(self) -> None:
+        """The table, which holds nothing yet, is to know when its rows come."""
+        if not self.keeps_times:
+            self.keeps_times = True
+            self._values[EVENT_TIMESTAMP] = np.zeros(8, dtype=np.int64)
 
     def places(self) -> Int64Array:
         """The places of all rows, in the order in which they are met."""
@@ -78,7 +87,10 @@ class Table:
         """Attribute `name` of the rows at `places`."""
         valid = self._valid.get(name)
         taken = None if valid is None else _mask_or_none(valid[places])
-        return Column(self.types[name], self.pool, self._values[name][places], taken)
+        return Column(self._type_of(name), self.pool, self._values[name][places], taken)
+
+    def _type_of(self, name: str) -> AttributeType:
+        return AttributeType.LONG if name == EVENT_TIMESTAMP else self.types[name]
 
     def columns(self, places: Int64Array, names: Iterable[str] | None = None) -> dict[str, Column]:
         """The attributes `names` (all, without) of the rows at `places`."""
@@ -137,6 +149,8 @@ class Table:
         start, stop = self._used, self._used + size
         self._alive = grown(self._alive, stop)
         self._alive[start:stop] = True
+        if self.keeps_times and EVENT_TIMESTAMP not in columns:
+            columns = {**columns, EVENT_TIMESTAMP: self._no_times(size)}
         for name, values in self._values.items():
             column = columns[name]
             if stop > len(values):
@@ -148,6 +162,10 @@ class Table:
         for index in self._indexes.values():
             if index is not done:
                 index.add(np.arange(start, stop), self._keys(index, columns, size))
+
+    def _no_times(self, size: int) -> Column:
+        """The times of rows of which nobody knows when they came, as Siddhi tells them."""
+        return Column(AttributeType.LONG, self.pool, np.full(size, -1, dtype=np.int64))
 
     def _set_valid(self, name: str, places: slice | Int64Array, column: Column) -> None:
         """Books where the values of `column` that now stand at `places` are null; codes and objects tell themselves."""
@@ -233,7 +251,7 @@ class Table:
         for name, values in self._values.items():
             kept, valid = values[places], self._valid.get(name)
             parts[name] = [
-                Codes(kept) if self.types[name] is AttributeType.STRING else kept,
+                Codes(kept) if self._type_of(name) is AttributeType.STRING else kept,
                 None if valid is None else valid[places],
             ]
         return parts
@@ -241,10 +259,14 @@ class Table:
     def restore(self, state: State) -> None:
         self._valid = {}
         for name, (values, valid) in state.items():
+            if name not in self._values:  # times, which nobody asks for any more
+                continue
             self._values[name] = values.array if isinstance(values, Codes) else values
             self._used = self._count = len(self._values[name])
             if valid is not None:
                 self._valid[name] = valid
+        if self.keeps_times and EVENT_TIMESTAMP not in state:
+            self._values[EVENT_TIMESTAMP] = self._no_times(self._used).values
         self._alive = np.ones(self._used, dtype=np.bool_)
         for names in self._indexes:
             self._renew(names)

@@ -9,7 +9,7 @@ that several events change are changed in rounds, the first event of each row, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from siddhi.engine.java_order import hash_order
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.pattern.references import walk
+from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.steps import split_chunks
 from siddhi.engine.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.tables.matching import Pairs, RowMatcher
@@ -41,6 +42,7 @@ class TableWriter:
         self.matcher = RowMatcher(output.on, table, compiler)
         replaces = self._replaces_rows(output)
         assigned = () if replaces else output.assignments
+        self._replaces = replaces
         settled = set(table.primary_key) if replaces else self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
         assignments = [one for one in _in_order(assigned or plain, table) if one.attribute not in settled]
@@ -107,7 +109,7 @@ class TableWriter:
         """As `write`, for a batch of events. `_EventFailedError` when one fails: then nothing was done that is done at
         once."""
         if self.action == "insert":
-            return self.table.insert(self._as_rows(batch.columns))
+            return self.table.insert(self._as_rows(batch))
         if self.action == "delete":
             self.table.delete(np.unique(self._pairs(batch).places))
             return 0
@@ -118,9 +120,15 @@ class TableWriter:
             return self._upsert_by_key(batch)
         return sum(self._upsert(chunk) for chunk in split_chunks(batch))
 
-    def _as_rows(self, columns: Mapping[str, Column]) -> dict[str, Column]:
+    def _as_rows(self, batch: EventBatch) -> dict[str, Column]:
         """The output's columns under the names of the table's attributes, which stand in the same order."""
-        return {name: columns[output] for name, output in self.inserted.items()}
+        rows = {name: batch.columns[output] for name, output in self.inserted.items()}
+        if self.table.keeps_times:
+            rows[EVENT_TIMESTAMP] = self._times(batch)
+        return rows
+
+    def _times(self, batch: EventBatch) -> Column:
+        return Column(AttributeType.LONG, self.table.pool, batch.timestamps)
 
     def _pairs(self, batch: EventBatch) -> Pairs:
         if self._careful is None or not self._on_may_fail:
@@ -146,7 +154,7 @@ class TableWriter:
                     missed.append(one)
             for one in missed:
                 found, rejected = (False, 0) if one is missed[0] else self._act(matcher, one)
-                refused += rejected if found else self.table.insert(self._as_rows(one.columns))
+                refused += rejected if found else self.table.insert(self._as_rows(one))
         except _EventFailedError as error:
             step.failures.add(np.unique(chunk.orders), str(error))
         return refused
@@ -188,7 +196,7 @@ class TableWriter:
         """The first event of a key that is not there is inserted; the others update all rows of their key."""
         index = self.matcher.index
         assert index is not None  # noqa: S101 - a condition that is all equality has one
-        columns = self._as_rows(batch.columns)
+        columns = self._as_rows(batch)
         if self.matcher.by_primary_key:
             places, fresh = self.table.insert_missing(index, columns)
             (probes,) = (~fresh).nonzero()
@@ -231,7 +239,7 @@ class TableWriter:
             if len(pairs.places):
                 refused += self._update(one, pairs)
             else:
-                refused += self.table.insert(self._as_rows(one.columns))
+                refused += self.table.insert(self._as_rows(one))
         return refused
 
     # ---- update
@@ -292,6 +300,8 @@ class TableWriter:
             changes[name] = column
             if name in stored:
                 stored[name] = column
+        if self._replaces and self.table.keeps_times:
+            changes[EVENT_TIMESTAMP] = self._times(events)
         return changes
 
     def _column(self, value: Value, type_: AttributeType, wanted: AttributeType, size: int) -> Column:

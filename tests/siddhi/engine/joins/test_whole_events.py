@@ -10,7 +10,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError, SiddhiRuntimeError
 from siddhi.language.parser import parse
-from siddhi.testing import Case, run_case
+from siddhi.testing import Between, Case, record_batch, restored, run_case
 
 DEFINITIONS = """@app:playback
 define stream S (k string, v int);
@@ -20,6 +20,7 @@ define stream ToW (k string, v int);
 define table T (k string, v int);
 @PrimaryKey('k') define table K (k string, v int);
 define window W (k string, v int) length(2);
+define aggregation G from S select k, sum(v) as v group by k aggregate every sec;
 from ToT insert into T;
 from ToW insert into W;
 """
@@ -29,7 +30,13 @@ BY_EVENT = (
 )
 
 
-def differences(query: str, events: list[tuple[str, int, str, int] | int], rows: list[list[Any]]) -> tuple[str, ...]:
+def differences(
+    query: str,
+    events: list[tuple[str, int, str, int] | int],
+    rows: list[list[Any]],
+    batch_rows: int | None = None,
+    between: Between | None = None,
+) -> tuple[str, ...]:
     """How what `query` inserts into O differs from `rows`, given events (stream, time, k, v) and moves of the clock."""
     document = {
         "listen": {"streams": ["O"]},
@@ -42,7 +49,7 @@ def differences(query: str, events: list[tuple[str, int, str, int] | int], rows:
         "expect": {"streams": {"O": rows}},
     }
     app = DEFINITIONS + query
-    return run_case(Case("join", "join", app, document)).differences
+    return run_case(Case("join", "join", app, document), batch_rows, between).differences
 
 
 @pytest.mark.parametrize("window", ["#window.length(3)", "#window.time(10 sec)", "#window.lengthBatch(1)"])
@@ -94,13 +101,78 @@ def test_two_events_of_one_moment_are_two_groups() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "from S left outer join T on S.k == T.k select eventTimestamp(T) as t insert into O;",
+        "from S left outer join G on S.k == G.k within 0L, 9L per 'sec' select eventTimestamp(G) as t insert into O;",
         "from S left outer join K on not (K is null) select S.v as v insert into O;",
     ],
 )
-def test_what_rows_of_a_table_do_not_know_is_refused(query: str) -> None:
+def test_what_rows_do_not_know_is_refused(query: str) -> None:
     with pytest.raises(SiddhiRuntimeError, match="does not support"):
         AppRuntime(analyse(parse(DEFINITIONS + query)))
+
+
+ROWS_AND_TIMES = "select T.k as k, T.v as v, eventTimestamp(T) as t insert into O;"
+
+
+@pytest.mark.parametrize("batch_rows", [None, 1])
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        ("from R insert into T;", [["a", 1, 10], ["b", 2, 20], ["a", 3, 30]]),
+        ("from R update T set T.v = v on T.k == k;", [["a", 3, 10], ["b", 2, 20]]),
+        ("from R select k, v update or insert into T on T.k == k;", [["a", 3, 10], ["b", 2, 20]]),
+        ("from R#window.length(1) insert all events into T;", [["a", 1, 10], ["b", 2, 20], ["a", 3, 30]]),
+        ("from R delete T on T.k == k;", [["b", 2, 20]]),
+    ],
+)
+def test_rows_of_a_table_tell_when_they_came(change: str, rows: list[Any], batch_rows: int | None) -> None:
+    query = f"{change} from S join T on true {ROWS_AND_TIMES}"
+    events = [("ToT", 10, "a", 1), ("ToT", 20, "b", 2), ("R", 30, "a", 3), ("S", 40, "x", 0)]
+    answers = [[40, row] for row in rows]
+    assert differences(query, [*events], answers, batch_rows, restored) == ()
+
+
+@pytest.mark.parametrize("batch_rows", [None, 1])
+def test_a_row_that_takes_the_place_of_another_came_when_it_did(batch_rows: int | None) -> None:
+    query = "from R update or insert into K on K.k == k; from S as s join K as T " + ROWS_AND_TIMES
+    events = [("R", 10, "a", 1), ("R", 20, "b", 2), ("R", 30, "a", 3), ("S", 40, "x", 0)]
+    answers = [[40, ["a", 3, 30]], [40, ["b", 2, 20]]]
+    assert differences(query, [*events], answers, batch_rows, restored) == ()
+
+
+def test_rows_are_compared_by_when_they_came() -> None:
+    query = f"from S join T on eventTimestamp(T) > 10L {ROWS_AND_TIMES}"
+    events = [("ToT", 10, "a", 1), ("ToT", 20, "b", 2), ("S", 40, "x", 0)]
+    assert differences(query, [*events], [[40, ["b", 2, 20]]]) == ()
+
+
+def test_pairs_are_grouped_by_a_row_of_a_table() -> None:
+    query = "from S#window.length(9) join T on S.k == T.k select T.v as v, count() as n group by T insert into O;"
+    events = [("ToT", 10, "a", 1), ("ToT", 20, "a", 1), ("S", 30, "a", 0), ("S", 40, "a", 0)]
+    rows = [[30, [1, 1]], [30, [1, 1]], [40, [1, 2]], [40, [1, 2]]]
+    assert differences(query, [*events], rows) == ()
+
+
+def test_a_row_that_is_not_there_did_not_come() -> None:
+    query = "from S left outer join T on S.k == T.k select eventTimestamp(T) as t insert into O;"
+    assert differences(query, [("ToT", 10, "a", 1), ("S", 30, "b", 0), ("S", 40, "a", 0)], [[40, [10]]]) == ()
+
+
+@pytest.mark.parametrize(("asks_before", "asks_after", "told"), [(False, True, -1), (True, False, 7)])
+def test_rows_of_a_snapshot_without_times_came_at_no_time(asks_before: bool, asks_after: bool, told: int) -> None:
+    def app(*, asks: bool) -> AppRuntime:
+        value = "eventTimestamp(T)" if asks else "T.v"
+        runtime = AppRuntime(analyse(parse(f"{DEFINITIONS} from S join T select {value} as x insert into O;")))
+        runtime.add_stream_callback("O", lambda batch: found.extend(batch.column("x").to_pylist()))
+        return runtime
+
+    found: list[int] = []
+    before = app(asks=asks_before)
+    before.start(0)
+    before.send("ToT", record_batch(before.app.streams["ToT"].schema, [{"timestamp": 10, "data": ["a", 7]}]))
+    after = app(asks=asks_after)
+    after.restore_matching(before.snapshot())
+    after.send("S", record_batch(after.app.streams["S"].schema, [{"timestamp": 20, "data": ["a", 0]}]))
+    assert found == [told]
 
 
 @pytest.mark.parametrize(("feeder", "held"), [("ToT", "T"), ("ToW", "W"), ("R", "R#window.length(5)")])
