@@ -88,7 +88,7 @@ def _found(on: model.TypedExpression, table: Table, compiler: ExpressionCompiler
         matcher = RowMatcher(on, table, compiler, row_name=_attribute, row_column=str, makes_index=False)
         return matcher.pairs(_one_row(clock)).places
     verdicts = careful.verdicts(_one_row(clock))
-    if verdicts.losers().any():
+    if verdicts.fails:
         raise _failure(verdicts.message)
     return verdicts.places
 

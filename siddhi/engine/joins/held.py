@@ -50,9 +50,12 @@ class CarefullyHeldTable(Held):
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         verdicts = self._matcher.verdicts(side.named(events), rows=rows)
-        losers, standing = verdicts.losers(), ~verdicts.failed
-        unanswered = Unanswered(losers, verdicts.message) if losers.any() else None
-        return Pairs(verdicts.probes[standing], verdicts.places[standing]), self._matcher.table.column, unanswered
+        fetch = self._matcher.table.column
+        if not verdicts.fails:
+            return Pairs(verdicts.probes, verdicts.places), fetch, None
+        standing = ~verdicts.failed
+        unanswered = Unanswered(verdicts.losers(), verdicts.message)
+        return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, unanswered
 
 
 class HeldRows(Held):

@@ -38,6 +38,11 @@ class Verdicts(NamedTuple):
     lost: BoolArray
     message: str
 
+    @property
+    def fails(self) -> bool:
+        """True when the condition fails of any event."""
+        return bool(self.failed.any() or self.lost.any())
+
     def losers(self) -> BoolArray:
         """Which events the condition failed of, at any row."""
         losers = self.lost.copy()
@@ -189,17 +194,14 @@ class CarefulMatcher:
             first.active = asked
             asked = asked & node.truth(first)
             asked = asked if first.failed is None else asked & ~first.failed
-        probes, places, failures = [NO_POSITIONS], [NO_POSITIONS], [NO_MASK]
-        message = ""
-        for pairs in self._candidates(first, asked):
-            failed, standing, message = self._judged(pairs, events, outputs, message)
-            (kept,) = (failed | standing).nonzero()
-            probes.append(pairs.probes[kept])
-            places.append(pairs.places[kept])
-            failures.append(failed[kept])
+        judged = [self._judged(pairs, events, outputs) for pairs in self._candidates(first, asked)]
         lost = np.zeros(events.size, dtype=np.bool_) if first.failed is None else first.failed
-        lines = np.concatenate(probes), np.concatenate(places), np.concatenate(failures)
-        return Verdicts(*lines, lost, first.message or message)
+        message = next((text for text in (first.message, *(block.message for block in judged)) if text), "")
+        if len(judged) == 1:
+            return judged[0]._replace(lost=lost, message=message)
+        probes = np.concatenate([NO_POSITIONS, *(block.probes for block in judged)])
+        places = np.concatenate([NO_POSITIONS, *(block.places for block in judged)])
+        return Verdicts(probes, places, np.concatenate([NO_MASK, *(block.failed for block in judged)]), lost, message)
 
     def _candidates(self, first: Evaluation, asked: BoolArray) -> Iterator[Pairs]:
         """The pairs that are looked at, block by block."""
@@ -213,8 +215,9 @@ class CarefulMatcher:
         types = [node.type for node in self._probes]
         keys, nulls = key_rows(values, types, first.size, self.table.pool)
         probes, places = self._index.all(keys, NO_MASK if self._finds_null else nulls)
-        kept = asked[probes]
-        probes, places = probes[kept], places[kept]
+        if not asked.all():
+            kept = asked[probes]
+            probes, places = probes[kept], places[kept]
         yield Pairs(probes, self.table.as_met(probes, places))
 
     def _all_pairs(self, probes: Int64Array) -> Iterator[Pairs]:
@@ -224,21 +227,19 @@ class CarefulMatcher:
             some = probes[start : start + step]
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
 
-    def _judged(
-        self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None, message: str
-    ) -> tuple[BoolArray, BoolArray, str]:
-        """Of which `pairs` what is left of the condition failed, and of which it is true."""
+    def _judged(self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None) -> Verdicts:
+        """What is left of the condition says of `pairs`."""
         none = np.zeros(len(pairs.probes), dtype=np.bool_)
         if self._rest is None or not len(pairs.probes):
-            return none, ~none, message
+            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, "")
         beside = events.take(pairs.probes, self._event_columns)
         rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
         evaluation = Evaluation(as_current(beside.with_columns({**beside.columns, **rows})))
         evaluation.outputs = {name: taken(value, pairs.probes) for name, value in (outputs or {}).items()}
         truth = self._rest.truth(evaluation)
-        if evaluation.failed is None:
-            return none, truth, message
-        return evaluation.failed, truth & ~evaluation.failed, message or evaluation.message
+        failed = none if evaluation.failed is None else evaluation.failed
+        (kept,) = (truth | failed).nonzero()
+        return Verdicts(pairs.probes[kept], pairs.places[kept], failed[kept], NO_MASK, evaluation.message)
 
 
 class CarefulMembership(Node):

@@ -134,7 +134,7 @@ class TableWriter:
         if self._careful is None or not self._on_may_fail:
             return self.matcher.pairs(batch, _outputs(batch))
         verdicts = self._careful.verdicts(batch, _outputs(batch))
-        if verdicts.failed.any() or verdicts.lost.any():
+        if verdicts.fails:
             raise _EventFailedError(verdicts.message)
         return Pairs(verdicts.probes, verdicts.places)
 
@@ -164,16 +164,15 @@ class TableWriter:
         refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are changed
         then."""
         verdicts = matcher.verdicts(one, _outputs(one))
-        lost = bool(verdicts.lost[0]) or bool(verdicts.failed.any())
         found = verdicts.places[: np.argmax(verdicts.failed)] if verdicts.failed.any() else verdicts.places
         refused = 0
-        if self.table.has_index and lost:
+        if self.table.has_index and verdicts.fails:
             found = found[:0]
         if self.action == "delete":
             self.table.delete(found)
         else:
             refused = sum(self._change_one(one, found[row : row + 1]) for row in range(len(found)))
-        if lost:
+        if verdicts.fails:
             raise _EventFailedError(verdicts.message)
         return bool(len(found)), refused
 
@@ -247,11 +246,17 @@ class TableWriter:
     def _update(self, batch: EventBatch, pairs: Pairs) -> int:
         if self._careful is None:
             return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
+        if not len(pairs.places):
+            return 0
+        if not self.reads:
+            changes = self._changes(batch, pairs.probes, pairs.places)  # also of events that others make forgotten
+            if len(pairs.places) == 1:
+                return self.table.update(pairs.places, changes)
+            last = _last_of_each(pairs.places)
+            return self.table.update(pairs.places[last], {name: column.take(last) for name, column in changes.items()})
         changed = np.unique(pairs.places)
         before = self.table.columns(changed, [name for name, _ in self.assignments])
         try:
-            if len(changed) < len(pairs.places) and not self.reads:
-                self._changes(batch, pairs.probes, pairs.places)  # also of events that others make forgotten
             return sum(self._change(batch, probes, places) for probes, places in self._rounds(pairs) if len(places))
         except _EventFailedError:
             self.table.update(changed, before)
@@ -310,6 +315,14 @@ class TableWriter:
             return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
         column = to_column(value, type_, self.table.pool, size)
         return column if type_ is wanted else Column.of(wanted, self.table.pool, column.to_list())
+
+
+def _last_of_each(places: Int64Array) -> Int64Array:
+    """Where each of `places` stands for the last time."""
+    order: Int64Array = np.argsort(places, kind="stable")
+    sorted_places = places[order]
+    last: Int64Array = order[np.append(sorted_places[1:] != sorted_places[:-1], True)]
+    return last
 
 
 class _EventFailedError(Exception):
