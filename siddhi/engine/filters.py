@@ -81,7 +81,15 @@ def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
 
 
 def drop_rows(batch: EventBatch, failed: BoolArray, message: str, step: Step) -> BoolArray:
-    """As `drop_failed`, for the rows `failed` of `batch`."""
-    step.failures.add(batch.orders[failed], message)
+    """As `drop_failed`, for the rows `failed` of `batch`. In a partition a chunk may have come in as several, one for
+    each run of a key: then it takes those behind it, too."""
+    orders = batch.orders
+    step.failures.add(orders[failed], message)
     chunks = batch.chunk_ids()
-    return ~np.isin(chunks, chunks[failed])
+    left = ~np.isin(chunks, chunks[failed])
+    if batch.partitions is not None and batch.chunks is not None:
+        (places,) = failed.nonzero()
+        known, first = np.unique(orders[places], return_index=True)
+        at = np.minimum(np.searchsorted(known, orders), len(known) - 1)
+        left &= (known[at] != orders) | (np.arange(batch.size) < places[first][at])
+    return left

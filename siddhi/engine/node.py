@@ -17,10 +17,11 @@ class Node:
     """Takes the rows of its input streams and gives back what it sends.
 
     `sources` are the streams read; `arrival` gives each its place among rows of one cause. `target` is the stream that
-    is fed, if any;
-    `inserts` says that events are inserted there, which makes expired ones current. `splits` says that one chunk
-    coming in may become several going out. `reads` and `writes` name the tables and named windows that the node looks
-    into or changes. `computes` says that numbers may come out that did not come in, and so overflow or divide by zero.
+    is fed, if any; `inserts` says that events are inserted there, which makes expired ones current, `hands_in` that
+    they are those of the only source on their way into a partition: what fails there fails in the source. `splits` says
+    that one chunk coming in may become several going out. `reads` and `writes` name the tables and named windows that
+    the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
+    divide by zero.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Node:
     arrival: tuple[int, ...] = ()
     target: str | None = None
     inserts = True
+    hands_in = False
     splits = False
     computes = True
     reads: frozenset[str] = frozenset()

@@ -61,6 +61,10 @@ class FailedEvents:
 
 FailureListener = Callable[[FailedEvents], None]
 
+_Delivery = tuple[str, EventBatch]
+_Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
+"""Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
+
 _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
 
@@ -77,6 +81,9 @@ class StepRunner:
         self._junctions = junctions
         self.failure_listeners: list[FailureListener] = []
         """Who is told of events that failed; as long as nobody is, the log is."""
+        entrances = [stage.node for stage in self._stages if stage.node.hands_in]
+        self._outside = {str(node.target): node.sources[0] for node in entrances}
+        """The stream that comes into a partition by the name of the key."""
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
@@ -90,7 +97,8 @@ class StepRunner:
 
     def _with_faults(self, place: Place) -> Place:
         """`place` that also feeds the fault streams of the streams it reads."""
-        faults = tuple(f"!{key}" for key in place.inputs if self._junctions[key].on_error == "STREAM")
+        read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
+        faults = tuple(f"!{key}" for key in read if self._junctions[key].on_error == "STREAM")
         return Place(place.inputs, place.outputs + faults, place.splits, place.timed, place.reads, place.writes)
 
     def stage(self, query: str) -> Stage:
@@ -247,15 +255,21 @@ class StepRunner:
     def _take_out(
         self, failures: Failures, node: Node, inputs: Sequence[EventBatch], arrived: dict[str, EventBatch]
     ) -> list[tuple[str, EventBatch]]:
-        """The events of `inputs` that failed in `node` are taken out of `arrived` for later readers; returns what goes
-        to fault streams."""
+        """The events of `inputs` that failed in `node` are taken out of `arrived` for later readers, inside a partition
+        and outside; returns what goes to fault streams."""
         faults: list[tuple[str, EventBatch]] = []
         failed = np.unique(np.concatenate(failures.orders))
         for key, batch in zip(node.sources, inputs, strict=True):
             hit = np.isin(batch.orders, failed)
-            if hit.any():
+            if not hit.any():
+                continue
+            arrived[key] = batch.take(np.flatnonzero(~hit))
+            outside = self._outside.get(key)
+            if outside is not None and outside in arrived:
+                key, batch = outside, arrived[outside]  # noqa: PLW2901 - there they are booked
+                hit = np.isin(batch.orders, failed)
                 arrived[key] = batch.take(np.flatnonzero(~hit))
-                faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), node.name, failures.messages[0]))
+            faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), node.name, failures.messages[0]))
         return faults
 
     def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
@@ -323,7 +337,7 @@ class StepRunner:
         The work still to do is a stack, so that streams that feed themselves do not nest calls.
         `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
         """
-        work: list[tuple[str, EventBatch, Iterator[Stage], int]] = [(key, chunk, iter(self._readers(key)), 0)]
+        work: _Work = [(key, chunk, iter(self._readers(key)), 0)]
         while work:
             key, chunk, stages, depth = work[-1]
             stage = next(stages, None)
@@ -332,18 +346,29 @@ class StepRunner:
                 work.pop()
                 continue
             inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
-            arrived: dict[str, EventBatch] = {}
             out = self._run_stage(stage, inputs, step)
-            deliveries: list[tuple[str, EventBatch]] = []
+            deliveries: list[_Delivery] = []
             if (failures := step.taken_failures()) is not None:
-                deliveries = self._take_out(failures, stage.node, inputs, arrived)
-            if key in arrived:
-                work.pop()
+                deliveries = self._give_up(failures, stage.node, inputs, work)
             if stage.node.target is not None:
                 deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
             if depth == DEEPEST_CAUSE and deliveries:
                 raise _endless_loop(key)
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
+
+    def _give_up(self, failures: Failures, node: Node, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
+        """The chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does what
+        else came in with it; returns what goes to fault streams."""
+        key = work[-1][0]
+        outside = self._outside.get(key)
+        above = next((place for place in reversed(range(len(work))) if work[place][0] == outside), None)
+        arrived: dict[str, EventBatch] = {}
+        if outside is not None and above is not None:
+            arrived[outside] = work[above][1]
+        faults = self._take_out(failures, node, inputs, arrived)
+        if key in arrived:
+            del work[len(work) - 1 if above is None else above :]
+        return faults
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]

@@ -133,11 +133,13 @@ class _Turns(Generic[Part, Rows]):
         self._step = step
         self._floor = step.floor
         self._out: list[EventBatch] = []
+        self._failed = -1
 
     def take(self, instance: int, rows: Rows, order: int, clock: int) -> None:
         """The next run, whose first row came at `order` and `clock`."""
         self._fire(order, clock)
-        self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
+        if order != self._failed:  # runs of its chunk that come behind one that failed stay out
+            self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
         self._floor = clock
 
     def end(self) -> EventBatch:
@@ -159,6 +161,9 @@ class _Turns(Generic[Part, Rows]):
         sent = self._call(self._copies.get(instance, now.final_clock), rows, now).at_order(order)
         self._copies.note_deadline(instance)
         self._out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
+        if (failures := now.taken_failures()) is not None:
+            self._failed = order
+            self._step.failures.add(np.full(1, order), failures.messages[0])
 
 
 def _merged(batches: Sequence[EventBatch], nothing: EventBatch) -> EventBatch:

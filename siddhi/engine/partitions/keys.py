@@ -32,6 +32,7 @@ class KeyedStream(GraphNode):
     """Gives the events of a stream their instance; events without a key stay behind, runs of one key are chunks."""
 
     inserts = False
+    hands_in = True
 
     def __init__(
         self, partition: str, stream: str, key: model.PartitionKey, instances: Instances, compiler: ExpressionCompiler
@@ -87,6 +88,7 @@ class SharedStream(GraphNode):
     """Gives every event of a stream without key to each instance known so far."""
 
     inserts = False
+    hands_in = True
     splits = True
 
     def __init__(self, partition: str, stream: str, instances: Instances) -> None:
