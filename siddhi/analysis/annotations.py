@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from siddhi.analysis.durations import purge_time_ms
 from siddhi.analysis.problems import Problems
 from siddhi.errors import SiddhiParseError, did_you_mean
 from siddhi.language import ast
@@ -88,9 +89,13 @@ def _playback_times(annotation: ast.Annotation, problems: Problems, dialect_3x: 
     return times.get(idle), times.get(increment)
 
 
-def milliseconds(text: str, span: ast.Span, problems: Problems) -> int | None:
-    """The time that an annotation's value says, as a time (`1 sec`) or a number of milliseconds."""
-    return int(text) if text.strip().isdecimal() else _time(text, span, problems)
+def purge_time(text: str, span: ast.Span, problems: Problems) -> int | None:
+    """The milliseconds of a time of `@purge`."""
+    time = purge_time_ms(text)
+    if time is None:
+        hint = "write one number of sec, min, hour, day, month or year, such as '5 min'"
+        problems.add("not-a-time", f"'{text}' is no time of @purge", span, hint)
+    return time
 
 
 def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
@@ -184,7 +189,7 @@ def partition_purge(annotations: tuple[ast.Annotation, ...], problems: Problems)
         return never
     interval = annotation.value("interval")
     interval_ms = (
-        milliseconds(interval, annotation.span, problems) if interval is not None else _DEFAULT_PURGE_INTERVAL_MS
+        purge_time(interval, annotation.span, problems) if interval is not None else _DEFAULT_PURGE_INTERVAL_MS
     )
-    idle_ms = milliseconds(idle, annotation.span, problems)
+    idle_ms = purge_time(idle, annotation.span, problems)
     return Purge(interval_ms, idle_ms) if _TRUTHS[enable.casefold()] else never

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from siddhi.analysis.annotations import find_only, milliseconds
+from siddhi.analysis.annotations import find_only, purge_time
 from siddhi.analysis.durations import duration_hint, duration_named
 from siddhi.analysis.model import AnalysedRetention
 from siddhi.analysis.problems import Problems
@@ -27,16 +27,18 @@ def analyse_retention(
     annotation = find_only(annotations, "purge", problems)
     if annotation is None:
         return AnalysedRetention(tuple(kept.values()), interval, enabled=not playback)
+    if not _truth(annotation, problems):
+        return AnalysedRetention(tuple(kept.values()), interval, enabled=False)
     written = annotation.value("interval")
     if written is not None:
-        read = milliseconds(written, annotation.span, problems)
+        read = purge_time(written, annotation.span, problems)
         if read is not None and read <= 0:
             problems.add("wrong-option", "the interval of @purge must be above 0", annotation.span)
         interval = read or interval
     periods = find_only(annotation.annotations, "retentionPeriod", problems)
     for element in periods.elements if periods is not None else ():
         _read_period(element, kept, problems)
-    return AnalysedRetention(tuple(kept.values()), interval, enabled=_truth(annotation, problems))
+    return AnalysedRetention(tuple(kept.values()), interval, enabled=True)
 
 
 def _truth(annotation: ast.Annotation, problems: Problems) -> bool:
@@ -57,10 +59,10 @@ def _read_period(element: ast.AnnotationElement, kept: dict[str, int | None], pr
         message = f"the aggregation has no buckets of size '{duration}' to keep"
         problems.add("unknown-duration", message, element.span, f"it has {', '.join(kept)}")
         return
-    if element.value.strip().casefold() == _ALL:
+    if element.value.casefold() == _ALL:
         kept[duration] = None
         return
-    time = milliseconds(element.value, element.span, problems)
+    time = purge_time(element.value, element.span, problems)
     least = _LEAST_MS.get(duration, 0)
     if time is not None and time < least:
         message = f"buckets of size '{duration}' must be kept for at least {least // _MINUTE} minutes"

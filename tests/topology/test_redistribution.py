@@ -55,12 +55,12 @@ QUERIES = {
         f"from S#window.length(5) select k, min(d) as x, distinctCount(k) as y group by v, k {OUT}"
     ),
     "one operator, time": within(
-        f"from S#window.time(300) select k, maxForever(d) as x, count() as y group by b {OUT}"
+        f"from S#window.time(3000) select k, maxForever(d) as x, count() as y group by b {OUT}"
     ),
-    "time": within(f"from S#window.time(300) {selected('avg(d)', 'distinctCount(v)')} insert all events into Out;"),
+    "time": within(f"from S#window.time(3000) {selected('avg(d)', 'distinctCount(v)')} insert all events into Out;"),
     "batches": within(f"from S#window.lengthBatch(4) {selected('stdDev(d)', 'count()')} group by b {OUT}"),
-    "time batches": within(f"from S#window.timeBatch(200) {selected('sum(d)', 'count()')} {OUT}"),
-    "session": within(f"from S#window.session(150 millisec) {selected('d', 'count()')} insert all events into Out;"),
+    "time batches": within(f"from S#window.timeBatch(2000) {selected('sum(d)', 'count()')} {OUT}"),
+    "session": within(f"from S#window.session(1500 millisec) {selected('d', 'count()')} insert all events into Out;"),
     "sort": within(f"from S#window.sort(3, n) {selected('d', 'n')} insert all events into Out;"),
     "forever": within(f"from S {selected('sum(d)', 'count()')} group by v {OUT}"),
     "truths": within(f"from S select k, ifThenElse(and(b), 1.0, 0.0) as x, {Y.format('count()')} {OUT}"),
@@ -73,7 +73,7 @@ QUERIES = {
         f"from #I#window.length(3) {selected('sum(t)', 't')} {OUT}",
     ),
     "pattern": within(
-        f"from every e1=S[v > 5] -> e2=S[v < e1.v] within 500 milliseconds {selected('e1.d', 'e2.n', 'e1.k')} {OUT}"
+        f"from every e1=S[v > 5] -> e2=S[v < e1.v] within 5 sec {selected('e1.d', 'e2.n', 'e1.k')} {OUT}"
     ),
     "strings in pattern": within(
         f"from every e1=S -> e2=R[e1.b == b] {selected('e1.d', 'e2.n', 'e1.k')} {OUT}",
@@ -82,12 +82,13 @@ QUERIES = {
     "sequence": within(
         f"from every e1=S[v > 2], e2=S[v > e1.v]+, e3=S[v < 9] {selected('e1.d', 'e2[last].n', 'e1.k')} {OUT}"
     ),
-    "silence": within(f"from every e1=S -> not S[v > 5] for 120 milliseconds {selected('e1.d', 'e1.n', 'e1.k')} {OUT}"),
+    "silence": within(f"from every e1=S -> not S[v > 5] for 1200 millisec {selected('e1.d', 'e1.n', 'e1.k')} {OUT}"),
     "counted": within(
         f"from every e1=S[v > 2]<2:3> -> e2=R {selected('e1[0].d', 'e2.n', 'e2.k')} {OUT}", keys="k of S, k of R"
     ),
     "join": within(
-        f"from S#window.length(3) as l join R#window.time(400) as r on l.v > r.v {selected('l.d', 'r.n', 'l.k')} {OUT}",
+        f"from S#window.length(3) as l join R#window.time(4000) as r on l.v > r.v {selected('l.d', 'r.n', 'l.k')}",
+        OUT,
         keys="k of S, k of R",
     ),
     "broadcast": within(
@@ -96,10 +97,10 @@ QUERIES = {
     ),
     "first of events": within(f"from S {selected('d', 'count()')} group by v output first every 3 events {OUT}"),
     "last of events": within(f"from S {selected('sum(d)', 'n')} group by b output last every 4 events {OUT}"),
-    "last in time": within(f"from S {selected('sum(d)', 'n')} group by b output last every 150 milliseconds {OUT}"),
-    "first in time": within(f"from S {selected('sum(d)', 'n')} group by b output first every 150 milliseconds {OUT}"),
+    "last in time": within(f"from S {selected('sum(d)', 'n')} group by b output last every 1500 milliseconds {OUT}"),
+    "first in time": within(f"from S {selected('sum(d)', 'n')} group by b output first every 1500 milliseconds {OUT}"),
     "snapshots": within(
-        f"from S#window.length(3) {selected('sum(d)', 'v')} group by v output snapshot every 250 milliseconds {OUT}"
+        f"from S#window.length(3) {selected('sum(d)', 'v')} group by v output snapshot every 2500 milliseconds {OUT}"
     ),
     "expression key": within(f"from S#window.length(3) {selected('sum(d)', 'n')} {OUT}", keys="v % 3 of S"),
     "real key": within(f"from S#window.length(3) {selected('sum(d)', 'n')} {OUT}", keys="d of S"),
@@ -111,7 +112,7 @@ QUERIES = {
     "purge": within(
         f"from S#window.length(3) {selected('sum(d)', 'n')} {OUT}",
         f"from every e1=S[v > 5] -> e2=S[v < e1.v] {selected('e1.d', 'e2.n', 'e1.k')} {OUT}",
-        purge="@purge(enable='true', interval='100 milliseconds', idle.period='250 milliseconds')",
+        purge="@purge(enable='true', interval='1 sec', idle.period='2 sec')",
     ),
     "groups beside a partition": within(f"from S#window.length(3) {selected('sum(d)', 'n')} {OUT}")
     + f"{DIST} from S[v > 1] {selected('sum(d)', 'distinctCount(v)')} group by k {OUT}"
@@ -185,7 +186,7 @@ def events(generator: random.Random, count: int) -> Iterator[tuple[int, str, pa.
     """Batches of up to five rows at growing times."""
     time_ms = 1_000
     for _ in range(count):
-        time_ms += generator.choice([0, 1, 7, 40, 110])
+        time_ms += generator.choice([0, 10, 70, 400, 1_100])
         stream, rows = generator.choice("SSSRB"), generator.choice([1, 3, 5])
         columns: dict[str, pa.Array] = {"_timestamp": pa.array([time_ms] * rows, pa.int64())}
         if stream != "B":

@@ -373,3 +373,23 @@ def test_a_partition_without_a_name_is_none_that_has_its_name() -> None:
         )
     )
     assert [element.name for element in app.elements] == ["partition_2", "unnamed partition_2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("5 sec", 5_000),
+        ("5sec", 5_000),
+        ("2 H", 7_200_000),
+        ("minutes 3", 180_000),
+        ("1 hour 30 min", 3_600_000),
+        ("1 month", 30 * 86_400_000),
+        ("0 year", 0),
+    ],
+)
+def test_a_time_of_purge_is_its_first_number_of_what_its_first_words_name(text: str, milliseconds: int) -> None:
+    purge = f"@purge(enable='true', interval='{text}', idle.period='{text}')"
+    app = analyse(parse(f"define stream S (a int); {purge} partition with (a of S) begin from S insert into O; end;"))
+    (partition,) = app.elements
+    assert isinstance(partition, model.AnalysedPartition)
+    assert (partition.purge_interval_ms, partition.purge_idle_ms) == (milliseconds, milliseconds)

@@ -153,6 +153,14 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("partition with (sum(a) of S) begin from S insert into O; end", "aggregate-not-here", "partition key"),
         ("partition with (a of S) begin from #M insert into O; end", "unknown-stream", "'#M'"),
         ("@purge(enable='true') partition with (a of S) begin from S insert into O; end", "missing-option", "idle"),
+        *(
+            (
+                f"@purge(enable='true', idle.period='{time}') partition with (a of S) begin from S insert into O; end",
+                "not-a-time",
+                "write one number of sec",
+            )
+            for time in ("1000", "5 millisec", "2 weeks", "1.5 sec", " 1 sec", "hour", "2147483648 sec")
+        ),
     ],
 )
 def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: str) -> None:

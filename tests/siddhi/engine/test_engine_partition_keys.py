@@ -62,14 +62,14 @@ def test_a_key_keeps_its_instance_when_the_string_pool_is_compacted() -> None:
 
 
 def test_a_number_that_comes_back_after_a_purge_does_not_meet_the_state_of_the_one_that_took_its_place() -> None:
-    purge = "@purge(enable='true', interval='50 millisec', idle.period='100 millisec')"
+    purge = "@purge(enable='true', interval='1 sec', idle.period='2 sec')"
     query = "from S select k, sum(n) as c insert into O;"
     text = f"@app:playback define stream S (k long, n int); {purge} partition with (k of S) begin {query} end;"
     runtime = AppRuntime(analyse(parse(text)))
     runtime.start(0)
     found: list[tuple[int, int]] = []
     runtime.add_stream_callback("O", lambda out: found.extend((row["k"], row["c"]) for row in out.to_pylist()))
-    for time, key in ((1, 7), (200, 8), (201, 7), (202, 8)):
+    for time, key in ((1, 7), (4_000, 8), (4_001, 7), (4_002, 8)):
         runtime.send("S", pa.record_batch({"_timestamp": [time], "k": [key], "n": pa.array([1], pa.int32())}))
     assert found == [(7, 1), (8, 1), (7, 1), (8, 2)]
 

@@ -18,7 +18,7 @@ from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
 STREAM = "@app:playback define stream S (k string, i int, l long, d double, b bool, ts long); "
-PURGE = "@purge(enable='true', interval='20 milliseconds', idle.period='40 milliseconds') "
+PURGE = "@purge(enable='true', interval='1 sec', idle.period='2 sec') "
 VALUE = "k of S"
 RANGES = "i < 2 as 'few' or i >= 1 and i < 4 as 'some' or i > 2 as 'many' of S"
 TOTALS = "sum(l) as sl, avg(d) as ad, count() as c, min(i) as mi, max(d) as xd, distinctCount(k) as dk, stdDev(d) as v"
@@ -41,9 +41,9 @@ QUERIES = {
     "having": partition(VALUE, "from S#window.length(3) select k, sum(l) as s group by i having s > 0 insert into O;"),
     "filtered": partition(VALUE, "from S[i > 1]#window.length(3) select k, avg(d) as a insert into O;"),
     "lasting": partition(VALUE, "from S#window.length(2) select k, maxForever(d) as m, sum(i) as s insert into O;"),
-    "time": partition(VALUE, f"from S#window.time(25) select k, {TOTALS} group by i insert into O;"),
-    "time and length": partition(VALUE, "from S#window.timeLength(25, 3) select k, sum(d) as s insert into O;"),
-    "external time": partition(VALUE, "from S#window.externalTime(ts, 20) select k, sum(d) as s insert into O;"),
+    "time": partition(VALUE, f"from S#window.time(1250) select k, {TOTALS} group by i insert into O;"),
+    "time and length": partition(VALUE, "from S#window.timeLength(1250, 3) select k, sum(d) as s insert into O;"),
+    "external time": partition(VALUE, "from S#window.externalTime(ts, 1000) select k, sum(d) as s insert into O;"),
     "ranges": partition(RANGES, "from S#window.length(5) select k, i, d, sum(d) as s, min(l) as m insert into O;"),
     "purged": partition(VALUE, f"from S#window.length(3) select k, i, {TOTALS} insert into O;", purge=PURGE),
     "purged groups": partition(
@@ -51,11 +51,11 @@ QUERIES = {
         "from S#window.length(3) select k, maxForever(d) as m, sum(i) as s group by b insert into O;",
         purge=PURGE,
     ),
-    "purged by time": partition(VALUE, "from S#window.time(60) select k, sum(i) as s insert into O;", purge=PURGE),
+    "purged by time": partition(VALUE, "from S#window.time(3000) select k, sum(i) as s insert into O;", purge=PURGE),
     "inner streams": partition(
         RANGES,
         "from S#window.length(3) select k, i, d, sum(d) as s insert into #I;",
-        "from S#window.timeBatch(15) select k, i, d, sum(d) as s group by k insert into #I;",
+        "from S#window.timeBatch(750) select k, i, d, sum(d) as s group by k insert into #I;",
         "from #I#window.length(4) select k, i, d, s, avg(s) as a group by i insert into O;",
     ),
     "shared": "from S[i > 2] select k, i, d insert into U; "
@@ -74,7 +74,7 @@ def events(count: int, seed: int) -> pa.RecordBatch:
     def thinned(values: Any) -> list[Any]:
         return [None if gone else value for gone, value in zip(draw.random(count) < 0.1, values, strict=True)]
 
-    times = 1_000 + np.cumsum(draw.choice([0, 0, 1, 2, 3, 45], count))
+    times = 1_000 + np.cumsum(draw.choice([0, 0, 50, 100, 150, 2_250], count))
     return pa.record_batch(
         {
             "_timestamp": pa.array(times, pa.int64()),
@@ -85,7 +85,7 @@ def events(count: int, seed: int) -> pa.RecordBatch:
             "l": pa.array(thinned(draw.integers(-3, 4, count).tolist()), pa.int64()),
             "d": pa.array(thinned((draw.integers(-9, 9, count) / 4).tolist()), pa.float64()),
             "b": pa.array(thinned((draw.random(count) < 0.5).tolist()), pa.bool_()),
-            "ts": pa.array(times - draw.choice([0, 0, 0, 4], count), pa.int64()),
+            "ts": pa.array(times - draw.choice([0, 0, 0, 200], count), pa.int64()),
         }
     )
 
@@ -118,7 +118,7 @@ def answers(text: str, sends: list[Send], *, saved_every: int = 0) -> list[str]:
             runtime.add_stream_callback("O", listen)
             runtime.restore(state)
         runtime.send("S", part, as_chunk=as_chunk)
-    runtime.advance_time(100_000)
+    runtime.advance_time(1_000_000)
     return rows
 
 

@@ -16,7 +16,8 @@ from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 from siddhi.testing import record_batch
 
-INTERVAL, IDLE = 50, 100
+INTERVAL, IDLE = 1_000, 2_000
+RULE = "@purge(enable='true', interval='1 sec', idle.period='2 sec')"
 
 QUERIES = {
     "running": "from S select k, n, sum(v) as s, count() as c, avg(p) as a insert into O;",
@@ -42,11 +43,10 @@ Event = tuple[str, int, str, int]
 
 
 def app_text(query: str, *, purge: bool) -> str:
-    rule = f"@purge(enable='true', interval='{INTERVAL} millisec', idle.period='{IDLE} millisec')" if purge else ""
     return f"""@app:playback
         define stream S (k string, n int, v int, p double);
         define stream T (k string, n int, v int, p double);
-        {rule} partition with (k of S, k of T) begin {query} end;"""
+        {RULE if purge else ""} partition with (k of S, k of T) begin {query} end;"""
 
 
 def renamed(events: Sequence[Event]) -> list[Event]:
@@ -96,7 +96,7 @@ def plain(rows: list[Any]) -> list[Any]:
 def test_a_key_that_comes_back_after_a_purge_is_like_a_key_never_seen(name: str, data: st.DataObject) -> None:
     steps = st.tuples(st.sampled_from("SSST"), st.integers(0, 60), st.sampled_from("abc"), st.integers(0, 9))
     drawn = data.draw(st.lists(steps, min_size=2, max_size=40))
-    times = itertools.accumulate(gap for _, gap, _, _ in drawn)
+    times = itertools.accumulate(20 * gap for _, gap, _, _ in drawn)
     events = [(stream, time, key, value) for (stream, _, key, value), time in zip(drawn, times, strict=True)]
 
     expected: list[Any] = []
@@ -122,18 +122,18 @@ def test_a_key_that_comes_back_after_a_purge_is_like_a_key_never_seen(name: str,
 @pytest.mark.parametrize(
     "query",
     [
-        "from S#window.time(500) select k, n, count() as c insert expired events into O;",
-        "from every e1=S -> not T for 500 millisec select e1.k as k, e1.n as n insert into O;",
-        "from S#window.timeBatch(500) select k, n, count() as c insert into O;",
-        "from S select k, n output last every 500 millisec insert into O;",
+        "from S#window.time(10 sec) select k, n, count() as c insert expired events into O;",
+        "from every e1=S -> not T for 10 sec select e1.k as k, e1.n as n insert into O;",
+        "from S#window.timeBatch(10 sec) select k, n, count() as c insert into O;",
+        "from S select k, n output last every 10 sec insert into O;",
     ],
 )
 def test_timers_of_a_key_that_was_given_up_do_not_fire(query: str) -> None:
     rows: list[Any] = []
     runtime = rows_of(AppRuntime(analyse(parse(app_text(query, purge=True)))), rows)
     runtime.start(0)
-    stays = [("S", time, "b", 1) for time in range(20, 600, 90)]
-    send(runtime, sorted([("S", 10, "a", 1), *stays], key=lambda event: event[1]), 0)
+    stays = [("S", time, "b", 1) for time in range(400, 12_000, 1_800)]
+    send(runtime, sorted([("S", 200, "a", 1), *stays], key=lambda event: event[1]), 0)
     assert {row["k"] for row in rows} == {"b"}
 
 
@@ -141,9 +141,9 @@ def test_an_app_with_nothing_else_to_do_wakes_up_to_purge() -> None:
     runtime = AppRuntime(analyse(parse(app_text(QUERIES["running"], purge=True))))
     runtime.start(1000)
     assert runtime.next_deadline_ms() is None
-    send(runtime, [("S", 1020, "a", 1)], 0)
-    assert runtime.next_deadline_ms() == 1150
-    runtime.advance_time(1150)
+    send(runtime, [("S", 1_400, "a", 1)], 0)
+    assert runtime.next_deadline_ms() == 4_000
+    runtime.advance_time(4_000)
     assert runtime.next_deadline_ms() is None
 
 
@@ -153,7 +153,7 @@ def test_events_without_a_key_keep_no_key_alive() -> None:
     rows: list[Any] = []
     runtime = rows_of(AppRuntime(analyse(parse(text))), rows)
     runtime.start(0)
-    events = [("S", 10, "a", 1), ("T", 90, "", 0), ("T", 140, "", 0), ("T", 160, "", 0), ("S", 170, "a", 1)]
+    events = [("S", 200, "a", 1), ("T", 1_800, "", 0), ("T", 2_800, "", 0), ("T", 3_200, "", 0), ("S", 3_400, "a", 1)]
     send(runtime, events, 0)
     assert [(row["n"], row["c"]) for row in rows] == [(0, 1), (1, 1), (2, 2), (4, 1)]
 
@@ -163,7 +163,7 @@ def test_ids_of_keys_that_were_given_up_are_given_out_again() -> None:
     runtime.start(0)
     sizes = []
     for round_ in range(12):
-        events = [("S", round_ * 200 + number % 40, f"k{round_}-{number}", 1) for number in range(200)]
+        events = [("S", round_ * 4_000 + number % 40 * 20, f"k{round_}-{number}", 1) for number in range(200)]
         send(runtime, sorted(events, key=lambda event: event[1]), 0)
         sizes.append(sum(part.size.bytes for part in runtime.statistics().state))
     assert max(sizes[3:]) < 1.2 * sizes[2]

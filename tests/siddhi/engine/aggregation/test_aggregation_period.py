@@ -72,13 +72,21 @@ def test_what_is_no_time_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "duration"),
-    [("sec", "sec"), ("SECONDS", "sec"), ("minute", "min"), ("Hours", "hour"), ("DAYS", "day"), ("years", "year")],
+    [
+        ("sec", "sec"),
+        ("SECONDS", "sec"),
+        ("minute", "min"),
+        ("Hours", "hour"),
+        ("H", "hour"),
+        ("DAYS", "day"),
+        ("years", "year"),
+    ],
 )
 def test_durations_have_several_spellings(text: str, duration: str) -> None:
     assert parse_duration(text) == duration
 
 
-@pytest.mark.parametrize("text", ["yr", "weeks", "secs", ""])
+@pytest.mark.parametrize("text", ["yr", "weeks", "secs", "", " hours"])
 def test_other_spellings_of_durations_are_refused(text: str) -> None:
     with pytest.raises(SiddhiRuntimeError, match="unknown-duration"):
         parse_duration(text)

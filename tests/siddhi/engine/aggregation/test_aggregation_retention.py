@@ -93,12 +93,25 @@ def test_purge_can_be_switched_off() -> None:
     assert len(ask(runtime, "sec")) == 1
 
 
+def test_nothing_else_is_looked_at_where_purge_is_switched_off() -> None:
+    assert (
+        not app_of("@purge(enable='false', interval='soon', @retentionPeriod(sec='1 sec'))")
+        .aggregations["A"]
+        .retention.enabled
+    )
+
+
 @pytest.mark.parametrize(
     ("annotation", "code"),
     [
         ("@purge(enable='perhaps')", "wrong-option"),
         ("@purge(interval='soon')", "not-a-time"),
         ("@purge(@retentionPeriod(sec='1 sec'))", "wrong-option"),
+        ("@purge(interval='1000')", "not-a-time"),
+        ("@purge(interval='500 millisec')", "not-a-time"),
+        ("@purge(interval='1 week')", "not-a-time"),
+        ("@purge(@retentionPeriod(sec=' all '))", "not-a-time"),
+        ("@purge(@retentionPeriod(sec='1 min 60 sec'))", "wrong-option"),
         ("@purge(@retentionPeriod(hour='2 day'))", "unknown-duration"),
         ("@purge(@retentionPeriod(weeks='2 day'))", "unknown-duration"),
     ],
