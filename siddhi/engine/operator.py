@@ -107,11 +107,15 @@ class Step:
         A timer set for a time that is already past fires before the next root chunk. The answer is above `final_order`
         when the timer does not fire in this step.
 
-        A timer of (timer_order, due) goes before a row of (order, clock) when it is less: so it precedes the event at
-        its own time and follows rows that other timers of the same time sent.
+        A timer of (timer_order, timer_clock) goes before a row of (order, clock) when it is less: so it precedes the
+        event at its own time and follows rows that other timers of the same time sent.
         """
         order = 2 * int(np.searchsorted(self.clocks, due, side="left"))
         return max(order, set_at_order + (set_at_order & 1))
+
+    def timer_clock(self, due: int, order: int) -> int:
+        """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past."""
+        return max(due, self.floor if order < 2 else int(self.clocks[order // 2 - 1]))
 
 
 class MergedRows:

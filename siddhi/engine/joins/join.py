@@ -128,7 +128,7 @@ class JoinOperator(MergingOperator):
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
             at = step.timer_order(due)
-            if at > step.final_order or (at, due) >= (order, clock):
+            if at > step.final_order or (at, step.timer_clock(due, at)) >= (order, clock):
                 return
             last = due
             now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)

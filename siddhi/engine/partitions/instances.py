@@ -151,7 +151,7 @@ class _Turns(Generic[Part, Rows]):
         """Fires the timers that go before a row of (`order`, `clock`)."""
         while (due := self._copies.next_deadline_ms()) is not None:
             at = self._step.timer_order(due)
-            if at > self._step.final_order or (at, due) >= (order, clock):
+            if at > self._step.final_order or (at, self._step.timer_clock(due, at)) >= (order, clock):
                 return
             for instance in self._copies.due(due):
                 now = Step(np.full(1, max(due, self._floor), dtype=np.int64), self._floor)

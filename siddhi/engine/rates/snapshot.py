@@ -44,6 +44,8 @@ class Group:
 class Snapshot(Limiter):
     """Keeps what the window of the query holds and repeats it at every tick from the start on.
 
+    A row that is no older than the tick makes it come, as in Siddhi: what expires at the time of a tick is still shown.
+
     `windowed` False: only the last event (of each group) is kept, for ever. `aggregated` tells which output attributes
     are aggregates and nothing else: these show the newest value in every row. When all are, one row (of each group)
     stands for the window; a group that a tick finds empty is forgotten, and comes last when it is there again.
@@ -68,6 +70,7 @@ class Snapshot(Limiter):
         self.windowed = windowed
         self.grouped = grouped
         self._holds_rows = windowed and not all(aggregated)
+        self._ticking = (CURRENT,) if grouped and not windowed else (CURRENT, EXPIRED)
         self._told_by = _telling(aggregated)
         self.tick = 0
         self.groups: dict[int, Group] = {}
@@ -95,6 +98,8 @@ class Snapshot(Limiter):
             )
             for order, clock, timestamp, kind, group, row in lines:
                 self._run_ticks(step, order, clock, shown)
+                if timestamp >= self.tick and kind in self._ticking:
+                    self._show(order, clock, shown)
                 self._apply(Row(group if self.grouped else 0, kind, timestamp, list(row)))
         self._run_ticks(step, step.final_order, step.final_clock + 1, shown)
         if self._holds_rows and len(self.groups) > 2 * len(self.held) + SPARE_GROUPS:
@@ -103,9 +108,16 @@ class Snapshot(Limiter):
 
     def _run_ticks(self, step: Step, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
         """Shows the rows at every tick that goes before a row of (`order`, `clock`)."""
-        while (at := step.timer_order(self.tick)) <= order and (at, self.tick) < (order, clock):
-            shown.append((at, max(self.tick, step.floor), self._rows()))
-            self.tick += self.period
+        while (at := step.timer_order(self.tick)) <= order:
+            now = step.timer_clock(self.tick, at)
+            if (at, now) >= (order, clock):
+                return
+            self._show(at, now, shown)
+
+    def _show(self, order: int, clock: int, shown: list[tuple[int, int, list[Row]]]) -> None:
+        """The rows are shown for the tick that is next."""
+        shown.append((order, clock, self._rows()))
+        self.tick += self.period
 
     def _forget_empty(self) -> None:
         """Groups of which no row is held are forgotten: the next row of theirs is their newest anyway.

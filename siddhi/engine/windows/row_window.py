@@ -152,8 +152,7 @@ class RowWindow(Window):
         while self._timers:
             due, set_at, set_clock = self._timers[0]
             at = max(step.timer_order(due, set_at), last_at)
-            before = int(step.clocks[at // 2 - 1]) if at >= 2 else step.floor
-            now = max(due, before, set_clock, last_now)
+            now = max(step.timer_clock(due, at), set_clock, last_now)
             if at > step.final_order or (at, now) >= (order, clock):
                 return
             last_at, last_now = at, now

@@ -58,19 +58,21 @@ def _cut(  # type: ignore[no-untyped-def]
     row = 0
     last_order = 2 * len(step_clocks) - 1
     while True:
-        due_order = last_order + 1
+        due_order, due_clock = last_order + 1, boundary
         if boundary != NEVER and last + opened > 0:
             due_order = timer_order(step_clocks, boundary, -1)
+            due_clock = timer_clock(step_clocks, boundary, due_order, floor)
         timer = due_order <= last_order
         if row < len(orders):
             order, clock = orders[row], clocks[row]
-            timer = due_order < order or (due_order == order and boundary < clock)
+            timer = due_order < order or (due_order == order and due_clock < clock)
         elif not timer:
             return count, boundary
         if timer:
-            order, clock = due_order, timer_clock(step_clocks, boundary, due_order, floor)
+            order, clock = due_order, due_clock
         else:
-            boundary = _boundary_at(boundary, order, clock, duration, origin, aligned)
+            if due_order != order or due_clock != clock:  # else its timer is about to fire
+                boundary = _boundary_at(boundary, order, clock, duration, origin, aligned)
             row += 1
             opened += 1
             if clock < boundary or (row < len(orders) and chunks[row] == chunks[row - 1]):

@@ -180,3 +180,19 @@ def test_a_row_leaves_a_snapshot_with_nan_and_by_the_sign_of_zero(
         runtime.send("S", batch.slice(place, 1), 1 + place)
     runtime.advance_time(10)
     assert rows == shown
+
+
+@pytest.mark.parametrize("selection", ["k, v", "k, sum(v) as s group by k", "k, v group by k", "sum(v) as s"])
+@pytest.mark.parametrize(("window", "ticks"), [("time(10)", "ab"), ("timeBatch(10)", "aab")])
+def test_what_expires_at_the_time_of_a_tick_is_still_in_its_snapshot(window: str, ticks: str, selection: str) -> None:
+    query = f"from S#window.{window} select {selection} output snapshot every 10 milliseconds insert into O;"
+    shown = {"a": ("a", 1), "b": ("b", 2)} if selection.startswith("k") else {"a": (1,), "b": (2,)}
+    assert let_out(query, [(10, [("a", 1)]), (20, [("b", 2)])], 59) == [shown[tick] for tick in ticks]
+
+
+def test_what_another_query_inserts_at_the_time_of_a_tick_is_in_the_next_snapshot() -> None:
+    query = """
+        from S#window.time(10) select k, v insert expired events into M;
+        from M select k, v output snapshot every 10 milliseconds insert into O;
+    """
+    assert let_out(query, [(10, [("a", 1)]), (12, [("b", 2)])], 39) == [("b", 2)]

@@ -322,3 +322,26 @@ def test_an_empty_text_and_a_null_are_two_keys_of_a_frequency_window() -> None:
     query = "from K#window.frequent(2, k) select v insert all events into O;"
     assert answers(keys + query, (1, 1), (2, 2), (3, 3)) == [(1,), (2,), (3,)]
     assert answers(keys + query.replace("frequent(2", "frequent(1"), (1, 1), (2, 2), (3, 3)) == [(1,), (1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("events", "rows"),
+    [
+        ("current", [(1,), (2,), (3,), (4,), (5,), (6,)]),
+        ("all", [(1,), (2,), (1,), (2,), (3,), (3,), (4,), (4,), (5,), (6,), (5,), (6,)]),
+    ],
+)
+def test_a_batch_that_comes_when_a_chunk_moves_the_clock_past_its_reader_s_end_is_in_the_reader_s_batch(
+    events: str, rows: list[tuple[int]]
+) -> None:
+    batches = "from S#window.timeBatch(10) select v insert into M; from M#window.timeBatch(10) select v"
+    text = f"@app:playback define stream S (v int); {batches} insert {events} events into O;"
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    found: list[pa.RecordBatch] = []
+    runtime.add_stream_callback("O", found.append)
+    for times, values in (([1], [1]), ([12], [2]), ([23], [3]), ([32], [4]), ([39, 60], [5, 6])):
+        columns = {TIMESTAMP: pa.array(times, pa.int64()), "v": pa.array(values, pa.int32())}
+        runtime.send("S", pa.RecordBatch.from_pydict(columns), as_chunk=True)
+    runtime.advance_time(100)
+    assert [(row["v"],) for batch in found for row in batch.to_pylist()] == rows
