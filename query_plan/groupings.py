@@ -79,6 +79,13 @@ def _agreed(reads: Collection[Read]) -> Grouping | None:
 def _own_state(group: Group, member: Member) -> Iterator[Finding]:
     if member.keeps is None or _kept_by_key(group, member):
         return
+    if isinstance(member.element, model.AnalysedPartition):
+        yield STATEFUL.broken(
+            f"{member.name} keeps state ({member.keeps}) over the events of all keys and cannot run in parallel",
+            "take parallel out, or write the window without an expression that has aggregates or comes with the events",
+            member.parallel_span,
+        )
+        return
     keys = " and ".join(grouping.key or "" for read in member.reads for grouping in read.bears[:1])
     of = member.reads[0].stream if member.reads else ""
     partition = f"into 'partition with ({keys} of {of})'" if keys else "into a partition"

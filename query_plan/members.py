@@ -15,6 +15,7 @@ from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
 from siddhi.analysis.parts import parts_of
 from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.windows import spans_keys
 from siddhi.language import ast
 
 _OBJECT = ast.AttributeType.OBJECT
@@ -139,10 +140,17 @@ def _element(
         state=state,
         functions=_scripts(parts),
         private=_unique(stream for query in queries for stream in _private(query, handled)),
-        keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else None,
+        keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else _kept_over_keys(element),
         named=name.written,
         inside=name.inside,
     )
+
+
+def _kept_over_keys(partition: model.AnalysedPartition) -> str | None:
+    """As `state_kept`, of a partition: what goes by no key."""
+    windows = (source.window for query in partition.queries for source in sources(query))
+    spanning = any(window is not None and spans_keys(window) for window in windows)
+    return "the expression of a window" if spanning else None
 
 
 def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Read, ...]:

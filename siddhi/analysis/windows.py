@@ -8,11 +8,14 @@ from siddhi.analysis.model import ConstantValue, HandlerCall, Schema, TypedExpre
 from siddhi.analysis.problems import Problems
 from siddhi.analysis.scope import Scope, Slot
 from siddhi.analysis.symbols import Symbols
+from siddhi.analysis.walk import has_aggregate
 from siddhi.errors import SiddhiAnalysisError, SiddhiParseError
 from siddhi.language import ast
 from siddhi.language.ast import EventIndex
 from siddhi.language.parser import parse_expression
 from siddhi.registry import Declaration, Kind, Registry
+
+_BY_EXPRESSION = frozenset({"expression", "expressionBatch"})
 
 
 def analyse_window(
@@ -43,6 +46,14 @@ def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Reg
     if typed is None:
         raise SiddhiAnalysisError(problems.all())
     return typed
+
+
+def spans_keys(call: HandlerCall) -> bool:
+    """True when the window `call`, in a partition, remembers something over the events of all keys: the aggregates of
+    an expression, or which text it has, where that comes with the events."""
+    if call.condition is None:
+        return not call.namespace and call.name in _BY_EXPRESSION
+    return has_aggregate(call.condition)
 
 
 def _constant_condition(

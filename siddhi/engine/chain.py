@@ -40,7 +40,7 @@ def build_chain(
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
         window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected, shows_expired)
         if context.partitioned:
-            window.append(PerInstance(lambda: make(window_context), context.instance_ranks))
+            window.append(PerInstance(lambda: make(window_context), context.instance_ranks, context.common))
         else:
             window.append(make(window_context))
         wanted |= compiler.columns

@@ -179,14 +179,16 @@ class OperatorContext:
 
     `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
     says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
-    per partition instance. A pattern holds no more than `max_partial_matches`. `forgets_extremes` says that `min` and
-    `max` remember their best value alone.
+    per partition instance. What the operators of all instances of a query have in common is put into `common` by the
+    first of them, under the `id` of what it is made from. A pattern holds no more than `max_partial_matches`.
+    `forgets_extremes` says that `min` and `max` remember their best value alone.
     """
 
     pool: StringPool
     playback: bool = False
     partitioned: bool = False
     instance_ranks: Callable[[], Int64Array] | None = None
+    common: dict[int, Stateful] | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES
     forgets_extremes: bool = False
 

@@ -51,6 +51,8 @@ class Query(GraphNode):
         partition: PartitionPlace | None = None,
     ) -> None:
         environment.looked_into = set()
+        if partition is not None:
+            context = replace(context, common={})
         self.analysed = analysed
         self.name = analysed.name
         self.head: MergingOperator | None = None
@@ -141,7 +143,7 @@ class Query(GraphNode):
                 outputs=outputs,
             )
 
-        return HeadPerInstance(make, context.instance_ranks) if context.partitioned else make()
+        return HeadPerInstance(make, context.instance_ranks, context.common) if context.partitioned else make()
 
     def _looks_at_current_only(self, compiler: ExpressionCompiler) -> bool:
         """True when expired rows and resets leave no trace in what the query lets out."""

@@ -163,6 +163,12 @@ def test_streams_that_are_imported_and_written_come_from_both() -> None:
 
 BY_K = "partition with (k of A) begin from A select * insert into B; end;"
 BY_V = "partition with (v of A) begin from A select * insert into B; end;"
+
+
+def by_k(window: str) -> str:
+    return f"partition with (k of A) begin from A#window.{window} select k, v insert into B; end;"
+
+
 MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
 
 
@@ -182,6 +188,9 @@ MATCH = "from every e1=A -> e2=C select e1.k as k, e2.v as v insert into B;"
         ("from A select k, max(v) as v group by k insert into B;", {"A": "global"}, True),
         (f"from A[v > 1] select * insert into B; {BY_K}", {"A": "fields(k)"}, False),
         (f"{BY_K} {BY_V}", {"A": "global"}, True),
+        (by_k("expression('count() < 3')"), {"A": "fields(k)"}, True),
+        (by_k("expressionBatch(k)"), {"A": "fields(k)"}, True),
+        (by_k("expression('last.v - first.v < 3')"), {"A": "fields(k)"}, False),
     ],
 )  # fmt: skip
 def test_readers_decide_how_instances_share_a_stream(queries: str, grouping: dict[str, str], enforced: bool) -> None:

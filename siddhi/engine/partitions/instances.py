@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -23,11 +23,17 @@ _LARGEST_WRITTEN = 4_096
 
 class _Copies(Stateful, Generic[Part]):
     """The copies of an operator by instance, and when their timers are due. `template` answers for instances that are
-    not there."""
+    not there. What the copies put into `common` is saved with them."""
 
-    def __init__(self, make: Callable[[], Part], ranks: Callable[[], Int64Array] | None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Part],
+        ranks: Callable[[], Int64Array] | None,
+        common: Mapping[int, Stateful] | None = None,
+    ) -> None:
         self.make = make
         self.ranks = ranks
+        self.common = {} if common is None else common
         self.template = make()
         self.by_id: dict[int, Part] = {}
         self._written: dict[int, bytes] = {}
@@ -78,15 +84,16 @@ class _Copies(Stateful, Generic[Part]):
     def state_size(self) -> StateSize:
         """The size of all copies, by a sample of them when they are many."""
         some = sampled(list(self.by_id.values()))
-        return total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
+        own = total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
+        return total([own, *(part.state_size() for part in self.common.values())])
 
     def live_codes(self) -> Iterator[Int64Array]:
-        for copy in self.by_id.values():
-            yield from copy.live_codes()
+        for part in (*self.by_id.values(), *self.common.values()):
+            yield from part.live_codes()
 
     def recode(self, change: CodeChange) -> None:
-        for copy in self.all():
-            copy.recode(change)
+        for part in (*self.all(), *self.common.values()):
+            part.recode(change)
 
     def close_partitions(self, partitions: Int64Array) -> None:
         for instance in partitions.tolist():
@@ -104,14 +111,19 @@ class _Copies(Stateful, Generic[Part]):
                 if len(piece) <= _LARGEST_WRITTEN:
                     self._written[instance] = piece
             pieces.append(piece)
-        return [np.fromiter(self.by_id, dtype=np.int64, count=len(self.by_id)), Pieces(pieces)]
+        common = [part.snapshot() for part in self.common.values()]
+        return [np.fromiter(self.by_id, dtype=np.int64, count=len(self.by_id)), Pieces(pieces), common]
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        instances = [numbers[own] for (own, _), numbers in zip(states, ids, strict=True)]
-        return [np.concatenate(instances), [copy for _, copies in states for copy in copies]]
+        instances = [numbers[own] for (own, _, _), numbers in zip(states, ids, strict=True)]
+        parts = enumerate(self.common.values())
+        common = [part.joined([shared[place] for _, _, shared in states], ids) for place, part in parts]
+        return [np.concatenate(instances), [copy for _, copies, _ in states for copy in copies], common]
 
     def restore(self, state: State) -> None:
-        instances, copies = state
+        instances, copies, common = state
+        for part, saved in zip(self.common.values(), common, strict=True):
+            part.restore(saved)
         self.by_id, self._written, self._deadlines = {}, {}, []
         for instance, saved in zip(instances.tolist(), copies, strict=True):
             self.by_id[instance] = self.make()
@@ -159,6 +171,9 @@ class _Turns(Generic[Part, Rows]):
 
     def _send(self, instance: int, rows: Rows, now: Step, order: int) -> None:
         sent = self._call(self._copies.get(instance, now.final_clock), rows, now).at_order(order)
+        if (failures := now.taken_failures()) is not None:
+            for orders, message in zip(failures.orders, failures.messages, strict=True):
+                self._step.failures.add(np.full(len(orders), order), message)
         self._copies.note_deadline(instance)
         self._out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if (failures := now.taken_failures()) is not None:
@@ -192,10 +207,10 @@ class PerInstance(_Copies[Operator], Operator):
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
-        if self.takes_runs(batch):
+        present = np.unique(partitions).tolist()
+        if self.takes_runs(batch) or (self.common and len(present) > 1):
             return self._process_runs(batch, partitions, step)
         out: list[EventBatch] = []
-        present = np.unique(partitions).tolist()
         for instance in self.in_turn({*self.due(step.final_clock), *present}):
             rows = np.flatnonzero(partitions == instance)
             clock = int(batch.clocks[rows[0]]) if len(rows) else step.final_clock
@@ -230,12 +245,18 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
 
     handles_partitions = True
 
-    def __init__(self, make: Callable[[], MergingOperator], ranks: Callable[[], Int64Array] | None) -> None:
-        super().__init__(make, ranks)
+    def __init__(
+        self,
+        make: Callable[[], MergingOperator],
+        ranks: Callable[[], Int64Array] | None,
+        common: Mapping[int, Stateful] | None = None,
+    ) -> None:
+        super().__init__(make, ranks, common)
         self.sources = self.template.sources
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        if any(batch.chunks is not None and came_together(batch) for batch in inputs.batches):
+        together = any(batch.chunks is not None and came_together(batch) for batch in inputs.batches)
+        if together or (self.common and inputs.size):
             return self._process_runs(inputs, step)
         present: set[int] = set()
         for batch in inputs.batches:

@@ -18,7 +18,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.walk import has_aggregate
-from siddhi.analysis.windows import analyse_window_condition
+from siddhi.analysis.windows import analyse_window_condition, spans_keys
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
@@ -28,7 +28,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
-from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.operator import OperatorContext, Stateful, Step
 from siddhi.engine.pattern.references import references
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.state import State
@@ -108,26 +108,53 @@ class Condition:
             node.aggregator.restore(part)
 
 
+class WindowExpression(Stateful):
+    """What a window goes by: its expression, which may change when the text comes with the events. In a partition the
+    windows of all keys have one in common, as in Siddhi: its aggregates run over the events of all of them."""
+
+    def __init__(self, call: model.HandlerCall, context: OperatorContext) -> None:
+        self.schema = call.output
+        self.context = context
+        self.text: str | None = None
+        self.condition: Condition | None = None
+        self.constant = call.condition is not None
+        if call.condition is not None:
+            self.condition = Condition(call.condition, context)
+
+    def read(self, text: str | None) -> model.TypedExpression | None:
+        """What `text` says; SiddhiError when that is no expression."""
+        return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
+
+    def begin(self, text: str | None, expression: model.TypedExpression | None) -> None:
+        """`expression`, which is what `text` says, is what counts from now on."""
+        self.text = text
+        self.condition = None if expression is None else Condition(expression, self.context)
+
+    def snapshot(self) -> State:
+        return [self.text, None if self.condition is None else self.condition.snapshot()]
+
+    def restore(self, state: State) -> None:
+        text, condition = state
+        if not self.constant:
+            self.begin(text, self.read(text))
+        if self.condition is not None:
+            self.condition.restore(condition)
+
+
 class ExpressionWindowBase(RowWindow):
     """Holds the slots of its events in `queue`; a changed expression text is tried on the held events one by one."""
 
     def __init__(self, context: WindowContext) -> None:
         call = context.call
-        self.schema = call.output
         wanted = dict(context.columns)
         arguments = context.arguments()
-        wanted |= dict(self.schema.attributes)
+        wanted |= dict(call.output.attributes)
         super().__init__(WindowContext(call, context.operator, wanted, context.expired, context.compiler, ()))
-        for name, type_ in self.schema.attributes:
+        for name, type_ in call.output.attributes:
             context.compiler.compile(model.AttributeValue(0, name, type_))
-        self.context = context.operator
-        self.text: str | None = None
-        self.text_node: Node | None = None
         self.queue: list[int] = []
-        if call.condition is not None:
-            self.condition: Condition | None = Condition(call.condition, context.operator)
-        else:
-            self.condition, self.text_node = None, arguments[0]
+        self.text_node = None if call.condition is not None else arguments[0]
+        self.expression, self._alone = _expression_of(call, context.operator)
         self._texts: list[str | None] = []
         self._conditions: dict[str | None, model.TypedExpression | None] = {}
 
@@ -144,7 +171,7 @@ class ExpressionWindowBase(RowWindow):
         self._conditions = {}
         for text in dict.fromkeys(texts):
             try:
-                self._conditions[text] = self._analysed(text)
+                self._conditions[text] = self.expression.read(text)
             except SiddhiError as error:
                 rows = np.array([other == text for other in texts], dtype=np.bool_)
                 evaluation.fail(rows, f"'{text}' is no expression for a window: {error.problems[0].message}")
@@ -156,21 +183,15 @@ class ExpressionWindowBase(RowWindow):
         return batch
 
     def arrive(self, event: Arrival, out: Emission) -> None:
-        if self.text_node is not None and self._texts[event.row] != self.text:
-            self.text = self._texts[event.row]
-            self.condition = self._started(self._conditions[self.text])
+        if self.text_node is not None and (text := self._texts[event.row]) != self.expression.text:
+            self.expression.begin(text, self._conditions[text])
             self.changed(out)
         self.take(event, out)
 
-    def _analysed(self, text: str | None) -> model.TypedExpression | None:
-        return None if text is None else analyse_window_condition(text, self.schema, 0, builtin_registry())
-
-    def _started(self, expression: model.TypedExpression | None) -> Condition | None:
-        return None if expression is None else Condition(expression, self.context)
-
     def holds(self, look: Look) -> bool:
         """Whether the window's expression is true at `look`."""
-        return self.condition is None or self.condition.holds(self, look)
+        condition = self.expression.condition
+        return condition is None or condition.holds(self, look)
 
     @abstractmethod
     def take(self, event: Arrival, out: Emission) -> None:
@@ -184,14 +205,12 @@ class ExpressionWindowBase(RowWindow):
         return self.queue
 
     def own_state(self) -> State:
-        return [self.text, None if self.condition is None else self.condition.snapshot(), self.queue, self.more_state()]
+        return [self.expression.snapshot() if self._alone else None, self.queue, self.more_state()]
 
     def restore_own(self, state: State) -> None:
-        text, condition, self.queue, more = state
-        if self.text_node is not None:
-            self.text, self.condition = text, self._started(self._analysed(text))
-        if self.condition is not None:
-            self.condition.restore(condition)
+        expression, self.queue, more = state
+        if self._alone:
+            self.expression.restore(expression)
         self.restore_more(more)
 
     def more_state(self) -> State:
@@ -200,6 +219,15 @@ class ExpressionWindowBase(RowWindow):
 
     def restore_more(self, state: State) -> None:
         """The counterpart of `more_state`."""
+
+
+def _expression_of(call: model.HandlerCall, context: OperatorContext) -> tuple[WindowExpression, bool]:
+    """The expression of a window made from `call`, and whether it is the window's alone."""
+    if context.common is None or not spans_keys(call):
+        return WindowExpression(call, context), True
+    found = context.common.setdefault(id(call), WindowExpression(call, context))
+    assert isinstance(found, WindowExpression)  # noqa: S101 - nothing else is made from a window's call
+    return found, False
 
 
 @WINDOWS.register("expression")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
@@ -40,3 +41,45 @@ def test_joins_take_the_events_of_a_chunk_in_their_order() -> None:
     )
     chunks = [("R", [("a", 1), ("b", 2)]), ("S", [("b", 3), ("a", 4), ("b", 5)])]
     assert answers(query, *chunks) == [("b", 3, 2), ("a", 4, 1), ("b", 5, 2)]
+
+
+ONE_BY_ONE = [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("b", 5), ("a", 6), ("a", 7)]
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("window", "rows"),
+    [
+        ("expression('count() <= 3')", "a1 b2 a3 -c4 c4 -b2 b5 -a1 a6 -a3 a7"),
+        ("expression('sum(v) <= 7')", "a1 b2 a3 -c4 c4 -b2 -b5 b5 -a1 -a3 a6 -a6 a7"),
+        ("expressionBatch('count() <= 3')", "-c4 c4 a1 a3 a6"),
+        ("expression('last.v - first.v <= 2')", "a1 b2 a3 c4 -b2 b5 -a1 -a3 a6 a7"),
+    ],
+)
+def test_aggregates_in_the_expression_of_a_window_run_over_the_events_of_all_keys(
+    window: str, rows: str, together: bool
+) -> None:
+    query = f"from S#window.{window} select k, v insert all events into O;"
+    chunks = [("S", ONE_BY_ONE)] if together else [("S", [event]) for event in ONE_BY_ONE]
+    told = [(row[-2], int(row[-1])) for row in rows.split()]
+    assert answers(query, *chunks) == told
+
+
+def test_a_new_text_of_a_window_counts_anew_for_all_keys_and_is_tried_on_what_the_key_that_brings_it_holds() -> None:
+    query = "from S select k, v, ifThenElse(v < 5, 'count() <= 3', 'count() <= 2') as e insert into #M; "
+    query += "from #M#window.expression(e) select k, v insert all events into O;"
+    told = [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("c", 4), ("b", 5), ("a", 1), ("a", 6)]
+    assert answers(query, *(("S", [event]) for event in ONE_BY_ONE[:6])) == told
+
+
+def test_an_event_that_fails_in_a_chunk_of_several_keys_is_told() -> None:
+    text = """define stream S (k string, e string);
+        partition with (k of S) begin from S#window.expression(e) select k insert into O; end;"""
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    reasons: list[str] = []
+    runtime.add_failure_listener(lambda failed: reasons.append(failed.message))
+    events = pa.record_batch({"k": ["a", "b"], "e": ["count() < 3", "nothing > 1"]})
+    runtime.send("S", events, as_chunk=True)
+    assert len(reasons) == 1
+    assert "'nothing > 1' is no expression" in reasons[0]

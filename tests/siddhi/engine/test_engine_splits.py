@@ -60,6 +60,12 @@ QUERIES = {
         from S#window.time(20) select k, sum(v) as s insert all events into #I;
         from every e1=#I -> e2=T[v > e1.s] select e1.k as k, e1.s as s, e2.v as v insert into O;
         end;""",
+    "expressions of keys": """
+        partition with (k of S, k of T) begin
+        from S#window.expression('distinctCount(k) * count() <= 4') select k, v insert all events into O;
+        from S#window.expressionBatch('sum(v) < 20') as s join T#window.time(25) as t on s.v > t.v
+        select s.k as k, s.v as v, t.v as w insert all events into P;
+        end;""",
 }
 
 Event = tuple[str, int, list[Any]]
