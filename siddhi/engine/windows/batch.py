@@ -14,7 +14,8 @@ class BatchWindow(RowWindow):
     """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
 
     A reset stands in front of the events of every batch but the very first; the first event of the batch before stands
-    in for it. Where nobody wants expired events nothing is held for others to see, as in Siddhi.
+    in for it. Where nobody wants expired events nothing is held for others to see; and in a partition the window then
+    forgets every chunk, so that no reset ends it. Both as in Siddhi.
     """
 
     expires_if_wanted = True
@@ -22,6 +23,7 @@ class BatchWindow(RowWindow):
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.shown = context.shows_expired
+        self.forgetful = context.operator.partitioned and not context.expired
         (self.length,) = [int(str(length)) for length in context.constants()] or [0]
         self.last: list[int] = []
         self.looked = False
@@ -38,6 +40,10 @@ class BatchWindow(RowWindow):
         if self.opened:
             self._flush(out)
         self.last, self.passed = self.passed, []
+        if self.forgetful:
+            for slot in self.last:
+                self.release(slot)
+            self.last = []
 
     def _flush(self, out: Emission) -> None:
         before = self.passed or self.last

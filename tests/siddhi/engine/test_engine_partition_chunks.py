@@ -83,3 +83,20 @@ def test_an_event_that_fails_in_a_chunk_of_several_keys_is_told() -> None:
     runtime.send("S", events, as_chunk=True)
     assert len(reasons) == 1
     assert "'nothing > 1' is no expression" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("window", "events", "counts"),
+    [
+        ("batch()", "current", "a1 b1 a3 a4 b2"),
+        ("batch(1)", "current", "a1 b1 a2 a1 a2 b2"),
+        ("batch()", "all", "a1 b1 a2 a1 b1"),
+        ("lengthBatch(1)", "current", "a1 b1 a1 a1 a1 b1"),
+    ],
+)
+def test_a_window_of_chunks_forgets_them_where_nobody_wants_expired_events_so_that_aggregates_go_on(
+    window: str, events: str, counts: str
+) -> None:
+    query = f"from S#window.{window} select k, count() as c insert {events} events into O;"
+    chunks = [("S", [("a", 1), ("b", 2), ("a", 3), ("a", 4)]), ("S", [("a", 5), ("b", 6)])]
+    assert answers(query, *chunks) == [(count[0], int(count[1])) for count in counts.split()]
