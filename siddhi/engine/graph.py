@@ -4,17 +4,22 @@ A node that sees all of a step's rows at once must see them in the order of an e
 everything that follows from it before it takes up the next receiver, and then the next event. In a graph that only
 branches, rows merged by cause and by place give that order. Where branches meet again it may be lost; `Graph.columnar`
 tells.
+
+Timers of one time fire in text order, each with everything that follows from it. What they cause has places of its own:
+an event may come to a reader over another way before it comes to the timer's.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T", bound=Hashable)
+_Ranked: TypeAlias = tuple[dict[int, dict[str, int]], dict[str, dict[int, int]]]
+"""The places of the inputs of nodes that have several, and of the producers of streams that have several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +104,12 @@ class Graph:
             return False
         timed = [node for node, place in enumerate(self.places) if place.timed]
         walks = [self._walk([stream]) for stream in roots]
-        walks.extend(self._walk(self.places[node].outputs) for node in timed)
-        if any(self._meets_badly(walk) for walk in walks):
+        if any(self._meets_badly(walk, self._ranked) for walk in walks):
             return False
+        of_timers = [self._walk(self.places[node].outputs) for node in timed]
+        if any(self._meets_badly(walk, self._timer_ranked) for walk in of_timers):
+            return False
+        walks.extend(of_timers)
         active = {node for walk in walks for node, _ in walk.visits} | set(timed)
         written = {item for node in active for item in self.places[node].writes}
         users = [item for node in active for item in self.places[node].reads | self.places[node].writes]
@@ -113,28 +121,29 @@ class Graph:
             self._deliver(walk, stream, producer=-1)
         return walk
 
-    def _deliver(self, walk: _Walk, stream: str, producer: int) -> None:
+    def _deliver(self, walk: _Walk, stream: str, producer: int, stops: Set[int] = frozenset()) -> None:
+        """Carries the walk over `stream`; it goes into the nodes `stops` and no further."""
         walk.deliveries[stream].append(producer)
         for node in self.readers[stream]:
             walk.time += 1
             walk.visits[node, stream].append(walk.time)
-            if len(walk.visits[node, stream]) > 1:
+            if len(walk.visits[node, stream]) > 1 or node in stops:
                 continue
             for output in self.places[node].outputs:
-                self._deliver(walk, output, node)
+                self._deliver(walk, output, node, stops)
 
-    def _meets_badly(self, walk: _Walk) -> bool:
+    def _meets_badly(self, walk: _Walk, ranked: _Ranked) -> bool:
         """True when branches of the walk meet and their rows cannot simply be merged by cause and place."""
         visited = {node for node, _ in walk.visits}
         for stream, producers in walk.deliveries.items():
             if len(producers) > 1 and any(self._unordered(walk, producer) for producer in producers):
                 return True
-            if not _rise(self.producer_ranks(stream), _once(producers)):
+            if not _rise(self._producer_ranks(stream, ranked), _once(producers)):
                 return True
         for node in visited:
             streams = [stream for stream in dict.fromkeys(self.places[node].inputs) if (node, stream) in walk.visits]
             if len(streams) > 1:
-                if not _rise(self.input_ranks(node), _by_visit(walk, node, streams)):
+                if not _rise(self._input_ranks(node, ranked), _by_visit(walk, node, streams)):
                     return True
                 feeders = [producer for stream in streams for producer in walk.deliveries[stream]]
                 if any(self._unordered(walk, producer) for producer in feeders):
@@ -156,30 +165,61 @@ class Graph:
                 return True
         return False
 
-    def input_ranks(self, node: int) -> dict[str, int]:
-        """For each input stream of `node` its place among rows of one cause: that of its visit by the roots that reach
-        several. Streams that no root reaches together keep the order in which the node names them."""
-        return self._ranked[0].get(node) or _ranks(_once(self.places[node].inputs), ())
+    def input_ranks(self, node: int, *, of_timers: bool = False) -> dict[str, int]:
+        """For each input stream of `node` its place among rows of one event, or of timers of one time: that of its
+        visit by the roots that reach several. Streams that no root reaches together keep the order in which the node
+        names them."""
+        return self._input_ranks(node, self._timer_ranked if of_timers else self._ranked)
 
-    def producer_ranks(self, stream: str) -> dict[int, int]:
-        """For each producer of `stream` (-1: events from outside) its place among rows of one cause."""
-        return self._ranked[1].get(stream) or _ranks([-1, *self.producers[stream]], ())
+    def producer_ranks(self, stream: str, *, of_timers: bool = False) -> dict[int, int]:
+        """For each producer of `stream` (-1: events from outside) its place among rows of one event, or of timers of
+        one time."""
+        return self._producer_ranks(stream, self._timer_ranked if of_timers else self._ranked)
+
+    def _input_ranks(self, node: int, ranked: _Ranked) -> dict[str, int]:
+        return ranked[0].get(node) or _ranks(_once(self.places[node].inputs), ())
+
+    def _producer_ranks(self, stream: str, ranked: _Ranked) -> dict[int, int]:
+        return ranked[1].get(stream) or _ranks([-1, *self.producers[stream]], ())
 
     @cached_property
-    def _ranked(self) -> tuple[dict[int, dict[str, int]], dict[str, dict[int, int]]]:
-        """What walks say of nodes with several inputs and of streams with several producers; nothing in a graph with
-        cycles."""
+    def _ranked(self) -> _Ranked:
+        """The places of what events cause."""
+        return self._ranked_by([[stream] for stream in self.readers])
+
+    @cached_property
+    def _timer_ranked(self) -> _Ranked:
+        """The places of what timers cause: as one of them alone has it, then as all do that fire at one time."""
+        timed = [node for node, place in enumerate(self.places) if place.timed]
+        if len(timed) < 2:
+            return self._ranked_by([self.places[node].outputs for node in timed])
+        together = _Walk()
+        for node in timed if self.acyclic else ():
+            for stream in self.places[node].outputs:
+                self._deliver(together, stream, node, frozenset(timed))
+        return self._ranked_by([self.places[node].outputs for node in timed], together)
+
+    def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _Walk | None = None) -> _Ranked:
+        """What walks from each of `roots` say of nodes with several inputs and of streams with several producers, and
+        where these leave it open the walk `otherwise`; nothing in a graph with cycles."""
         meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
         visited: dict[int, set[tuple[str, ...]]] = {node: set() for node, inputs in meeting.items() if inputs[1:]}
         fed: dict[str, set[tuple[int, ...]]] = {name: set() for name, nodes in self.producers.items() if nodes[1:]}
-        for root in list(self.readers) if self.acyclic and (visited or fed) else ():
-            walk = self._walk([root])
+        for root in roots if self.acyclic and (visited or fed) else ():
+            walk = self._walk(root)
             for node, ways in visited.items():
                 ways.add(_by_visit(walk, node, meeting[node]))
             for stream, orders in fed.items():
                 orders.add(tuple(_once(walk.deliveries.get(stream, ()))))
-        inputs = {node: _ranks(meeting[node], ways) for node, ways in visited.items()}
-        return inputs, {stream: _ranks([-1, *self.producers[stream]], orders) for stream, orders in fed.items()}
+        last = otherwise or _Walk()
+        inputs = {
+            node: _ranks(meeting[node], ways, _by_visit(last, node, meeting[node])) for node, ways in visited.items()
+        }
+        outputs = {
+            stream: _ranks([-1, *self.producers[stream]], orders, _once(last.deliveries.get(stream, ())))
+            for stream, orders in fed.items()
+        }
+        return inputs, outputs
 
 
 def _once(items: Iterable[T]) -> list[T]:
@@ -192,11 +232,15 @@ def _by_visit(walk: _Walk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(visited, key=lambda stream: walk.visits[node, stream][0]))
 
 
-def _ranks(items: Sequence[T], orders: Iterable[Sequence[T]]) -> dict[T, int]:
-    """The place of each of `items` where each of `orders` holds as far as it tells; otherwise they stay as they are.
+def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T] = ()) -> dict[T, int]:
+    """The place of each of `items` where each of `orders` holds as far as it tells, and `wish` where it contradicts
+    none of them; otherwise they stay as they are.
 
     Orders that contradict each other are not all kept: `Graph.columnar` looks whether one is.
     """
+    if wish:
+        wished = _ranks(items, [*orders, wish])
+        return wished if all(_rise(wished, order) for order in orders) else _ranks(items, orders)
     waiting, ranks = list(items), dict[T, int]()
     before: dict[T, set[T]] = {item: set() for item in items}
     for order in orders:

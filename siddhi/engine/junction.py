@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -54,11 +54,17 @@ def as_inserted(batch: EventBatch) -> EventBatch:
     return batch.with_kinds(np.full(batch.size, CURRENT, dtype=np.int8)) if (batch.kinds == EXPIRED).any() else batch
 
 
-def merge_producers(batches: list[EventBatch]) -> EventBatch:
-    """The rows of several producers of one stream in one order: by (order, clock), ties by the place in the list."""
+def merge_producers(batches: list[EventBatch], timer_ranks: Sequence[int] | None = None) -> EventBatch:
+    """The rows of several producers of one stream in one order: by (order, clock), ties by the place in the list, or,
+    of what timers caused, by `timer_ranks`."""
     if len(batches) == 1:
         return batches[0]
     whole = EventBatch.concat(batches)
-    place = np.lexsort((whole.clocks, whole.orders))
+    if timer_ranks is None:
+        place = np.lexsort((whole.clocks, whole.orders))
+    else:
+        sizes = [batch.size for batch in batches]
+        ranks = np.where(whole.orders & 1, np.repeat(np.arange(len(sizes)), sizes), np.repeat(timer_ranks, sizes))
+        place = np.lexsort((ranks, whole.clocks, whole.orders))
     merged = whole.take(place)
     return merged if merged.chunks is None else merged.with_chunks(renumber_chunks(merged.chunks))

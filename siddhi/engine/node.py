@@ -16,17 +16,18 @@ from siddhi.engine.state_size import StateSize, total
 class Node:
     """Takes the rows of its input streams and gives back what it sends.
 
-    `sources` are the streams read; `arrival` gives each its place among rows of one cause. `target` is the stream that
-    is fed, if any; `inserts` says that events are inserted there, which makes expired ones current, `hands_in` that
-    they are those of the only source on their way into a partition: what fails there fails in the source. `splits` says
-    that one chunk coming in may become several going out. `reads` and `writes` name the tables and named windows that
-    the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
-    divide by zero.
+    `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among those
+    of timers of one time, where that is another. `target` is the stream that is fed, if any; `inserts` says that events
+    are inserted there, which makes expired ones current, `hands_in` that they are those of the only source on their way
+    into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
+    going out. `reads` and `writes` name the tables and named windows that the node looks into or changes. `computes`
+    says that numbers may come out that did not come in, and so overflow or divide by zero.
     """
 
     name: str
     sources: tuple[str, ...] = ()
     arrival: tuple[int, ...] = ()
+    timer_arrival: tuple[int, ...] | None = None
     target: str | None = None
     inserts = True
     hands_in = False

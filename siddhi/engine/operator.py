@@ -119,18 +119,22 @@ class Step:
 
 
 class MergedRows:
-    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank.
+    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank; `timer_ranks` are
+    those among rows that timers caused, None where they are no others.
 
     Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
     input that has no rows in this step has a batch of size 0 with all its columns. The order is made when it is first
     asked for.
     """
 
-    __slots__ = ("_lines", "batches", "ranks")
+    __slots__ = ("_lines", "batches", "ranks", "timer_ranks")
 
-    def __init__(self, batches: Sequence[EventBatch], ranks: Sequence[int]) -> None:
+    def __init__(
+        self, batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None = None
+    ) -> None:
         self.batches = tuple(batches)
         self.ranks = ranks
+        self.timer_ranks = timer_ranks
         self._lines: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
 
     @property
@@ -155,12 +159,12 @@ class MergedRows:
 
     def _merged(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
         if self._lines is None:
-            self._lines = _in_order(self.batches, self.ranks)
+            self._lines = _in_order(self.batches, self.ranks, self.timer_ranks)
         return self._lines
 
 
 def _in_order(
-    batches: Sequence[EventBatch], ranks: Sequence[int]
+    batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     if len(batches) == 1:
         only = batches[0]
@@ -169,7 +173,10 @@ def _in_order(
     clocks = np.concatenate([batch.clocks for batch in batches])
     sources = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
     rows = np.concatenate([np.arange(batch.size) for batch in batches])
-    place = np.lexsort((np.asarray(ranks)[sources], clocks, orders))
+    places = np.asarray(ranks)[sources]
+    if timer_ranks is not None:
+        places = np.where(orders & 1, places, np.asarray(timer_ranks)[sources])
+    place = np.lexsort((places, clocks, orders))
     return sources[place], rows[place], orders[place], clocks[place]
 
 

@@ -164,7 +164,9 @@ class Query(GraphNode):
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
             step = self.partition.instances.tell(self.name, step)
-        batch = self.head.process(MergedRows(inputs, self.arrival), step) if self.head else inputs[0]
+        batch = (
+            self.head.process(MergedRows(inputs, self.arrival, self.timer_arrival), step) if self.head else inputs[0]
+        )
         for operator in self.chain:
             if batch.size:
                 batch = operator.process(batch, step)

@@ -19,6 +19,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.inlet import Inlet, root_batch
+from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.junction import Junction, Listener
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.matching import RestoreReport
@@ -98,7 +99,8 @@ class AppRuntime:
         self._junctions = self._build_junctions()
         self._inlets: dict[str, Inlet] = {}
         self._places: list[PartitionPlace] = []
-        self._nodes: list[Node] = [*self.windows.values(), *self._build_aggregations()]
+        named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
+        self._nodes: list[Node] = [*named, *self._build_aggregations()]
         for element in app.elements:
             if isinstance(element, model.AnalysedPartition):
                 self._nodes.extend(self._build_partition(element))

@@ -86,6 +86,8 @@ class StepRunner:
         """The stream that comes into a partition by the name of the key."""
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
+        of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
+        self._timer_ranks = {key: ranks for key, ranks in of_timers.items() if ranks != self._ranks[key]}
         self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
         self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
         self._routes: dict[tuple[str, ...], _Route | None] = {}
@@ -94,6 +96,9 @@ class StepRunner:
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
             stage.node.arrival = tuple(ranks[source] for source in stage.node.sources)
+            of_timer = self._graph.input_ranks(node, of_timers=True)
+            if of_timer != ranks:
+                stage.node.timer_arrival = tuple(of_timer[source] for source in stage.node.sources)
 
     def _with_faults(self, place: Place) -> Place:
         """`place` that also feeds the fault streams of the streams it reads."""
@@ -232,7 +237,9 @@ class StepRunner:
         else:
             ranks = self._ranks[key]
             parts = sorted(parts, key=lambda part: ranks[part[0]])
-            batch = merge_producers([batch for _, batch in parts])
+            of_timers = self._timer_ranks.get(key)
+            timer_ranks = None if of_timers is None else [of_timers[node] for node, _ in parts]
+            batch = merge_producers([batch for _, batch in parts], timer_ranks)
         arrived[key] = batch
         return batch
 

@@ -53,7 +53,7 @@ class JoinOperator(MergingOperator):
         self._steady = self._steadily_met()
         held = [node for side in sides for node in side.held.aggregates]
         self._aggregates = [_Aggregates(held)] if held else []
-        self._left_first: bool | None = None
+        self._left_first: tuple[bool, bool] | None = None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         if self._steady is not None and (self._steady[0].window is None or inputs.batches[0].chunks is None):
@@ -62,7 +62,9 @@ class JoinOperator(MergingOperator):
         batches = self._batches(inputs)
         if self._sliding is not None and self._may_slide(*batches):
             if self._left_first is None:
-                self._left_first = self._rank(left, inputs) <= self._rank(right, inputs)
+                ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
+                first, with_timers = (self._rank(left, of) <= self._rank(right, of) for of in ranks)
+                self._left_first = first, with_timers
             joined = self._sliding.process(*batches, step, left_first=self._left_first)
             return self._nothing if joined is None else joined
         for side, other in ((left, right), (right, left)):
@@ -85,8 +87,8 @@ class JoinOperator(MergingOperator):
         batches, (left, right), empty = inputs.batches, self._places, self._empty
         return empty[0] if left is None else batches[left], empty[1] if right is None else batches[right]
 
-    def _rank(self, side: Side, inputs: MergedRows) -> int:
-        return -1 if side.source is None else inputs.ranks[self.sources.index(side.source)]
+    def _rank(self, side: Side, ranks: Sequence[int]) -> int:
+        return -1 if side.source is None else ranks[self.sources.index(side.source)]
 
     def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
         """True when every event is a chunk of its own, and one that comes to both sides is told from all others."""

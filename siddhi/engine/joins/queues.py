@@ -151,9 +151,18 @@ def _take_up(walk, side, lines, keys, own_ring, ring, out, count):  # type: igno
 
 
 @kernel_part
-def _left_is_next(walk, lines0, lines1, left_first):  # type: ignore[no-untyped-def]
-    """True when the next row of the left goes before that of the right: by order and clock, at one time timers of the
-    left first and events by the rank of their stream."""
+def _came(lines, row, count):  # type: ignore[no-untyped-def]
+    """True when `row` came over the side's stream, or left for one that did; a timer of its window lets rows out that
+    only leave."""
+    while row + 1 < count and lines[CHUNK, row + 1] == lines[CHUNK, row]:
+        row += 1
+    return lines[KIND, row] != EXPIRED
+
+
+@kernel_part
+def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
+    """True when the next row of the left goes before that of the right: by order and clock, at one time events by the
+    rank of their stream, and what other timers sent so before the timers of both windows, those of the left first."""
     i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
     if i == walk[COUNT] or j == walk[COUNT + 1]:
         return i < walk[COUNT]
@@ -161,7 +170,12 @@ def _left_is_next(walk, lines0, lines1, left_first):  # type: ignore[no-untyped-
         return lines0[ORDER, i] < lines1[ORDER, j]
     if lines0[CLOCK, i] != lines1[CLOCK, j]:
         return lines0[CLOCK, i] < lines1[CLOCK, j]
-    return left_first or lines0[ORDER, i] % 2 == 0
+    if lines0[ORDER, i] % 2 == 1:
+        return left_first
+    came = _came(lines0, i, walk[COUNT])
+    if came != _came(lines1, j, walk[COUNT + 1]):
+        return came
+    return timers_left_first or not came
 
 
 @kernel_part
@@ -179,6 +193,7 @@ def meet(  # type: ignore[no-untyped-def]
     walk,
     goes_on,
     left_first,
+    timers_left_first,
     start0,
     offset0,
     count0,
@@ -198,13 +213,14 @@ def meet(  # type: ignore[no-untyped-def]
 
     The sides let out `count` rows, described by `lines`; `keys` are those of the rows that came in this step, whose
     sequence numbers count from `start`; a row's position is its sequence number less `offset`. `left_first` says that
-    the left's stream goes first at one time. `goes_on` says that this step's walk has begun before.
+    the left's stream goes first at one time, `timers_left_first` that it does with what timers sent. `goes_on` says
+    that this step's walk has begun before.
     """
     if not goes_on:
         _begin(walk, start0, offset0, count0, start1, offset1, count1)
     count = 0
     while walk[NEXT_ROW] < walk[COUNT] or walk[NEXT_ROW + 1] < walk[COUNT + 1]:
-        if _left_is_next(walk, lines0, lines1, left_first):
+        if _left_is_next(walk, lines0, lines1, left_first, timers_left_first):
             after = _take_up(walk, 0, lines0, keys0, ring0, ring1, out, count)
         else:
             after = _take_up(walk, 1, lines1, keys1, ring1, ring0, out, count)

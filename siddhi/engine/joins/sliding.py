@@ -152,9 +152,10 @@ class SlidingJoin:
         self._behind = True
 
     def process(
-        self, left_batch: EventBatch, right_batch: EventBatch, step: Step, *, left_first: bool
+        self, left_batch: EventBatch, right_batch: EventBatch, step: Step, *, left_first: tuple[bool, bool]
     ) -> EventBatch | None:
-        """What the sides' new rows and due timers give, None when that is nothing."""
+        """What the sides' new rows and due timers give, None when that is nothing. `left_first` says whether the left's
+        stream goes first with events of one time, and with what timers of one time sent."""
         left, right = self._flows
         walk = self._walk
         if self._behind:
@@ -173,7 +174,7 @@ class SlidingJoin:
             right.let_go()
         return joined
 
-    def _joined(self, step: Step, *, left_first: bool) -> EventBatch | None:
+    def _joined(self, step: Step, *, left_first: tuple[bool, bool]) -> EventBatch | None:
         """The pairs that this step gives, None when there are none."""
         left, right = self._flows
         failed: list[Int64Array] = []
@@ -185,7 +186,7 @@ class SlidingJoin:
             count, done, chunks, deliveries = meet(
                 self._walk,
                 goes_on,
-                left_first,
+                *left_first,
                 left.start,
                 left.offset,
                 left.count,

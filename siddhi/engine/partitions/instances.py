@@ -266,7 +266,8 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         for instance in self.in_turn({*self.due(step.final_clock), *present}):
             parts = [_of_instance(batch, instance) for batch in inputs.batches]
             clocks = [int(part.clocks[0]) for part in parts if part.size]
-            sent = _process_inputs(self.get(instance, min(clocks, default=step.final_clock)), parts, step)
+            copy = self.get(instance, min(clocks, default=step.final_clock))
+            sent = copy.process(MergedRows(parts, inputs.ranks, inputs.timer_ranks), step)
             self.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.graph import Graph
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -49,3 +50,57 @@ def test_ways_that_cross_keep_the_order_of_the_event_that_goes_them() -> None:
     crossing = "AX AY BY BX XM YM"
     assert fed(crossing, "A") == "5656"
     assert fed(crossing, "B") == "6565"
+
+
+def fed_by_timers(ways: str) -> str:
+    """As `fed`, of an event of A and one of B that come at one time. A star marks a query with a batch window, so that
+    its timer falls due at the time of all others."""
+    queries = [
+        f"from {way[0]}{'#window.timeBatch(10)' if '*' in way else ''} select '{number}' as way insert into {way[-1]};"
+        for number, way in enumerate(ways.split(), start=1)
+    ]
+    runtime = AppRuntime(analyse(parse(STREAMS + " ".join(queries))))
+    runtime.start(0)
+    found: list[str] = []
+    runtime.add_stream_callback("M", lambda batch: found.extend(batch.column("way").to_pylist()))
+    for stream in "AB":
+        runtime.send(stream, pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
+    runtime.advance_time(40)
+    return "".join(found)
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+@pytest.mark.parametrize(
+    ("ways", "numbers"),
+    [
+        ("A*M B*M", "12"),
+        ("B*M A*M", "12"),
+        ("A*X B*Y YM XM", "43"),
+        ("B*X A*Y YM XM", "43"),
+        ("A*X B*Y XM YM YM", "345"),
+        ("AX A*M X*M", "23"),
+        ("AX X*M A*M", "23"),
+        ("A*M AX X*M", "13"),
+        ("AX A*Y X*M YM", "43"),
+        ("AX A*M XY Y*M B*M", "245"),
+        ("A*X X*M A*M", "32"),
+    ],
+)
+def test_timers_of_one_time_fire_in_text_order_with_all_that_follows(
+    ways: str, numbers: str, columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    assert fed_by_timers(ways) == numbers
+
+
+def test_what_a_timer_sends_is_merged_by_the_text_and_what_an_event_sends_by_its_walk() -> None:
+    text = """from A select '1' as way insert into X; from A#window.time(10) select '2' as way insert all events into M;
+        from X#window.time(10) select '3' as way insert all events into M;"""
+    runtime = AppRuntime(analyse(parse(STREAMS + text)))
+    runtime.start(0)
+    found: list[str] = []
+    runtime.add_stream_callback("M", lambda batch: found.extend(batch.column("way").to_pylist()))
+    runtime.send("A", pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
+    runtime.advance_time(11)
+    assert "".join(found) == "3223"

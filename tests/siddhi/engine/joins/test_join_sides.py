@@ -49,3 +49,16 @@ def test_filters_on_a_named_window_in_a_join_are_not_looked_at() -> None:
     window = "define window W (v int) length(5); from R insert into W;"
     query = "from L#window.length(5) join W[v > 4] as w select L.v as l, w.v as r insert into O;"
     assert answers(f"{window} {query}", ("R", 1, 2), ("L", 2, 1), ("R", 3, 3)) == [(1, 2), (1, 3)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("held", ["length(2)", "lengthBatch(1)", "time(5)"])
+@pytest.mark.parametrize("sides", ["{r} join {m}", "{m} join {r}"])
+def test_what_another_timer_sends_meets_what_leaves_at_that_time(sides: str, held: str, inside: bool) -> None:
+    joined = sides.format(r="R#window.time(10) as r", m=f"#M#window.{held} as m")
+    batches = "from L#window.timeBatch(10) select v insert into #M;"
+    queries = f"{batches} from {joined} select r.v as r, m.v as m insert into O;"
+    if inside:
+        queries = f"partition with (v * 0 of L, v * 0 of R) begin {queries} end;"
+    found = answers(queries if inside else queries.replace("#M", "M"), ("R", 1, 7), ("L", 1, 5), ("L", 40, 0))
+    assert found == [(7, 5)]
