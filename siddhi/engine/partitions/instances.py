@@ -88,11 +88,15 @@ class _Copies(Stateful, Generic[Part]):
         return total([own, *(part.state_size() for part in self.common.values())])
 
     def live_codes(self) -> Iterator[Int64Array]:
-        for part in (*self.by_id.values(), *self.common.values()):
+        for copy in self.by_id.values():
+            yield from copy.live_codes()
+        for part in self.common.values():
             yield from part.live_codes()
 
     def recode(self, change: CodeChange) -> None:
-        for part in (*self.all(), *self.common.values()):
+        for copy in self.all():
+            copy.recode(change)
+        for part in self.common.values():
             part.recode(change)
 
     def close_partitions(self, partitions: Int64Array) -> None:
