@@ -104,3 +104,22 @@ def test_what_a_timer_sends_is_merged_by_the_text_and_what_an_event_sends_by_its
     runtime.send("A", pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
     runtime.advance_time(11)
     assert "".join(found) == "3223"
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_timers_of_named_windows_fire_in_the_order_of_a_hash_map_and_before_those_of_queries(
+    columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    text = """define window W (way string) timeBatch(10); define window V (way string) timeBatch(10);
+        from A#window.timeBatch(10) select 'query' as way insert into M;
+        from A insert into W; from A insert into V;
+        from W select 'W' as way insert into M; from V select 'V' as way insert into M;"""
+    runtime = AppRuntime(analyse(parse(STREAMS + text)))
+    runtime.start(0)
+    found: list[str] = []
+    runtime.add_stream_callback("M", lambda batch: found.extend(batch.column("way").to_pylist()))
+    runtime.send("A", pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
+    runtime.advance_time(11)
+    assert found == ["V", "W", "query"]
