@@ -325,13 +325,15 @@ class StepRunner:
             self._wake(step)
 
     def _wake(self, step: Step) -> None:
-        """Every stage that has something to do although no rows came has done it."""
+        """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
+        the timers of this time waiting in the others."""
+        waiting = Step(step.clocks - 1, step.floor)
         for stage in self._stages:
             if stage.node.wakes(step):
                 inputs = [self._junctions[key].empty for key in stage.node.sources]
                 out = self._run_stage(stage, inputs, step)
                 step.taken_failures()  # of rows that came before this step: there is nothing to take them out of
-                self._carry_on(stage, out, step)
+                self._carry_on(stage, out, waiting)
 
     def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
         if stage.node.target is not None:

@@ -123,3 +123,21 @@ def test_timers_of_named_windows_fire_in_the_order_of_a_hash_map_and_before_thos
     runtime.send("A", pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
     runtime.advance_time(11)
     assert found == ["V", "W", "query"]
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_a_timer_waits_its_turn_when_another_sends_to_its_query(
+    columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    text = """from A#window.timeBatch(10) insert into X; from B#window.timeBatch(10) select '2' as way insert into M;
+        from X select '3' as way output all every 11 milliseconds insert into M;"""
+    runtime = AppRuntime(analyse(parse(STREAMS + text)))
+    runtime.start(0)
+    found: list[str] = []
+    runtime.add_stream_callback("M", lambda batch: found.extend(batch.column("way").to_pylist()))
+    for stream in "AB":
+        runtime.send(stream, pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
+    runtime.advance_time(11)
+    assert found == ["2", "3"]
