@@ -221,19 +221,6 @@ def test_a_state_from_before_what_the_database_has_repeats_nothing(world: World)
     until(lambda: len(world.rows()) == 4)
 
 
-def test_a_stage_whose_state_another_one_has_taken_writes_no_more(world: World) -> None:
-    old = world.stage(key="", delivery="exactly-once")
-    world.send(old, "Add", ("a", 1.0))
-    state = old.mark(1)  # complete, as others know, but the stage hangs
-    new = world.stage(state, key="", delivery="exactly-once")
-    old.complete(1)
-    until(old.is_drained)
-    assert world.rows() == []
-    new.mark(2)
-    new.complete(2)
-    until(lambda: world.rows() == [("a", 1.0)])
-
-
 def test_a_database_that_does_not_answer_holds_events_back_and_loses_nothing(world: World) -> None:
     stage = world.stage(store_queue_rows=2)
     assert not stage.is_full()

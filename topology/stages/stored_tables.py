@@ -21,7 +21,7 @@ from siddhi.engine.tables.stored_table import RowChange, StoredTable
 from topology.databases import DatabaseUrlError, open_database, said_by
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
-from topology.stores.database_table import DatabaseTable, Group, UnreadableRowsError
+from topology.stores.database_table import DatabaseTable, UnreadableRowsError
 from topology.stores.keeper import TableKeeper, Unwritten
 
 
@@ -102,12 +102,14 @@ class StoredTables:
         for name, table in tables.items():
             database = self._databases[name]
             try:
-                written = self._prepare(database, saved)
+                database.prepare(notes_groups=self._exactly_once)
+                written = database.newest_group(saved.lineage) if self._exactly_once else 0
                 rows = database.read()
             except SQLAlchemyError as error:
                 raise TopologyError("store-unreachable", f"table {name}: {said_by(error)}") from error
             except UnreadableRowsError as error:
                 raise TopologyError("store-unusable", f"table {name}: {error}") from error
+            self._group = max(self._group, written)
             table.take_over(rows)
             keeper = TableKeeper(database, self._stores[name].refresh_ms, lineage=self._lineage_of_groups())
             self._keepers[name] = keeper
@@ -180,18 +182,6 @@ class StoredTables:
         """What may be written is, if that is possible soon."""
         for keeper in self._keepers.values():
             keeper.close(self._close_s)
-        for database in self._databases.values():
-            database.close()
-
-    def _prepare(self, database: DatabaseTable, saved: _Saved) -> int:
-        """The table is there, and whoever had the state before writes no more; gives the newest group that is
-        written."""
-        database.prepare(notes_groups=self._exactly_once)
-        if not self._exactly_once:
-            return 0
-        groups = database.fence_off(Group(saved.lineage, saved.group))
-        self._group = max(self._group, *groups)
-        return groups.written
 
     def _unwritten(self, table: StoredTable, saved: _SavedTable | None, written: int) -> list[RowChange]:
         """What `saved` says was not written, but for the groups up to `written`."""

@@ -30,10 +30,8 @@ COMMITS = Table(
     Column("lineage", String(64), primary_key=True),
     Column("table_id", String(255), primary_key=True),
     Column("group_number", BigInteger, nullable=False),
-    Column("fence", BigInteger, nullable=False),
 )
-"""For each lineage of a plan's state the newest group of changes that is in the table, and up to which others are
-refused: see `TableKeeper`."""
+"""For each lineage of a plan's state the newest group of changes that is in the table: see `TableKeeper`."""
 
 
 class UnreadableRowsError(ValueError):
@@ -45,13 +43,6 @@ class Group(NamedTuple):
 
     lineage: str
     number: int
-
-
-class Groups(NamedTuple):
-    """The newest group that is `written`, and the `fence`: of the others only higher numbers can be."""
-
-    written: int
-    fence: int
 
 
 class DatabaseTable:
@@ -120,27 +111,22 @@ class DatabaseTable:
                 raise UnreadableRowsError(reason) from error
         return pa.record_batch(arrays, names=list(self._types))
 
-    def fence_off(self, group: Group) -> Groups:
-        """From now on no group up to `group` is written: whoever had the state before may still try. Tells which were.
-        Raises SQLAlchemyError."""
-        commits, this = COMMITS.c, self._of(group.lineage)
-        with self._engine.begin() as connection:
-            if connection.execute(sqlalchemy.select(commits.fence).where(*this)).first() is None:
-                row = {"lineage": group.lineage, "table_id": self._id, "group_number": 0, "fence": 0}
-                connection.execute(COMMITS.insert().values(row))
-            connection.execute(COMMITS.update().where(*this, commits.fence < group.number).values(fence=group.number))
-            found = connection.execute(sqlalchemy.select(commits.group_number, commits.fence).where(*this)).one()
-        return Groups(*found)
+    def newest_group(self, lineage: str) -> int:
+        """The number of the newest group of `lineage` that is in the table, 0 for none. Raises SQLAlchemyError."""
+        with self._engine.connect() as connection:
+            return self._newest(connection, lineage)
 
     def write(self, writes: Writes, group: Group | None = None) -> int:
-        """`writes` are in the database, unless those of `group` were before or are fenced off; gives the number of
-        rows that it refused. Raises SQLAlchemyError when it cannot take them now."""
+        """`writes` are in the database, unless those of `group` were before; gives the number of rows that it refused.
+        Raises SQLAlchemyError when it cannot take them now."""
         with self._engine.begin() as connection:
-            if group is not None and not self._note(connection, group):
+            if group is not None and self._newest(connection, group.lineage) >= group.number:
                 return 0
             refused = self._delete(connection, writes.deletes)
             refused += self._each(connection, writes.updates, self._update)
             refused += self._each(connection, writes.inserts, self._insert)
+            if group is not None:
+                self._note(connection, group)
         return refused
 
     def close(self) -> None:
@@ -229,12 +215,14 @@ class DatabaseTable:
 
     # ---- groups
 
-    def _note(self, connection: Connection, group: Group) -> bool:
-        """Whether the group may be written: it is neither there nor fenced off. Nobody else can fence it off from now
-        on, until the transaction ends."""
-        commits, number = COMMITS.c, group.number
-        mine = (*self._of(group.lineage), commits.group_number < number, commits.fence < number)
-        return connection.execute(COMMITS.update().where(*mine).values(group_number=number)).rowcount == 1
+    def _newest(self, connection: Connection, lineage: str) -> int:
+        query = sqlalchemy.select(COMMITS.c.group_number).where(*self._of(lineage))
+        return connection.scalar(query) or 0
+
+    def _note(self, connection: Connection, group: Group) -> None:
+        values = {"group_number": group.number}
+        if connection.execute(COMMITS.update().where(*self._of(group.lineage)).values(values)).rowcount == 0:
+            connection.execute(COMMITS.insert().values(lineage=group.lineage, table_id=self._id, **values))
 
     def _of(self, lineage: str) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
         return COMMITS.c.lineage == lineage, COMMITS.c.table_id == self._id

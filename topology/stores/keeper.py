@@ -140,6 +140,7 @@ class TableKeeper:
             self._thread.join(timeout_s)
         if not self.is_drained():
             logger.warning("changes are not in the database: table=%s reason=%s", self.name, self.problem or "too slow")
+        self._table.close()
 
     # ---- the keeper's thread
 
