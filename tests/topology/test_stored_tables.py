@@ -221,6 +221,58 @@ def test_a_state_from_before_what_the_database_has_repeats_nothing(world: World)
     until(lambda: len(world.rows()) == 4)
 
 
+def test_a_stage_that_was_given_up_and_one_that_goes_on_from_its_state_write_a_group_once(world: World) -> None:
+    former = world.stage(key="", delivery="exactly-once")
+    world.send(former, "Add", ("a", 1.0))
+    state = former.mark(1)
+    stage = world.stage(state, key="", delivery="exactly-once")
+    former.complete(1)
+    until(lambda: world.rows() == [("a", 1.0)])
+    world.send(stage, "Add", ("b", 1.0))
+    stage.mark(2)
+    stage.complete(2)
+    until(stage.is_drained)
+    assert world.rows() == [("a", 1.0), ("b", 1.0)]
+    until(lambda: world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)])
+
+
+def test_two_that_write_one_group_at_a_moment_write_it_once(world: World, postgresql: PostgresqlServer) -> None:
+    url = postgresql.emptied()
+    engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1))
+    former = world.stage(store=f"jdbc.url='jdbc:{url}'", key="", delivery="exactly-once")
+    world.send(former, "Add", ("a", 1.0))
+    former.mark(1)
+    former.complete(1)
+    until(former.is_drained)
+    world.send(former, "Add", ("b", 1.0))
+    state = former.mark(2)
+    stage = world.stage(state, store=f"jdbc.url='jdbc:{url}'", key="", delivery="exactly-once")
+    stage.mark(3)
+    with engine.connect() as connection:
+        waiting = sqlalchemy.text("select count(*) from pg_locks where not granted")
+        connection.execute(sqlalchemy.text("lock table limits"))
+        former.complete(2)
+        stage.complete(3)
+        until(lambda: connection.scalar(waiting) == 2)
+        connection.rollback()
+        until(former.is_drained)
+        until(stage.is_drained)
+        assert connection.scalar(sqlalchemy.text("select count(*) from limits")) == 2
+    engine.dispose()
+
+
+def test_a_plan_that_delivers_exactly_once_no_more_repeats_no_group(world: World) -> None:
+    stage = world.stage(key="", delivery="exactly-once")
+    world.send(stage, "Add", ("a", 1.0))
+    state = stage.mark(1)
+    stage.complete(1)
+    until(lambda: world.rows() == [("a", 1.0)])
+    world.die(stage)
+    stage = world.stage(state, key="")
+    until(stage.is_drained)
+    assert world.rows() == [("a", 1.0)]
+
+
 def test_a_database_that_does_not_answer_holds_events_back_and_loses_nothing(world: World) -> None:
     stage = world.stage(store_queue_rows=2)
     assert not stage.is_full()

@@ -101,9 +101,10 @@ class StoredTables:
         self._group = saved.group
         for name, table in tables.items():
             database = self._databases[name]
+            grouped = self._exactly_once or saved.group > 0
             try:
-                database.prepare(notes_groups=self._exactly_once)
-                written = database.newest_group(saved.lineage) if self._exactly_once else 0
+                database.prepare(notes_groups=grouped)
+                written = database.newest_group(saved.lineage) if grouped else 0
                 rows = database.read()
             except SQLAlchemyError as error:
                 raise TopologyError("store-unreachable", f"table {name}: {said_by(error)}") from error
@@ -113,11 +114,11 @@ class StoredTables:
             table.take_over(rows)
             keeper = TableKeeper(database, self._stores[name].refresh_ms, lineage=self._lineage_of_groups())
             self._keepers[name] = keeper
-            changes = self._unwritten(table, saved.tables.get(name), written)
-            for change in changes:
-                table.repeat(change)
+            unwritten = self._unwritten(table, saved.tables.get(name), written)
+            for one in unwritten:
+                table.repeat(one.change)
             table.take_changes()
-            keeper.submit(changes)
+            keeper.resume(unwritten)
             keeper.start()
 
     def refresh(self) -> None:
@@ -183,13 +184,13 @@ class StoredTables:
         for keeper in self._keepers.values():
             keeper.close(self._close_s)
 
-    def _unwritten(self, table: StoredTable, saved: _SavedTable | None, written: int) -> list[RowChange]:
+    def _unwritten(self, table: StoredTable, saved: _SavedTable | None, written: int) -> list[Unwritten]:
         """What `saved` says was not written, but for the groups up to `written`."""
         waiting = [] if saved is None else [one for one in saved.changes if not 0 < one.group <= written]
         if saved is not None and waiting and saved.columns != _columns(table.arrow_schema):
             self.left.append(f"changes of the table {table.id} that were not in its database: it has other attributes")
             return []
-        return [_change(one, table.arrow_schema) for one in waiting]
+        return [Unwritten(_change(one, table.arrow_schema), one.group) for one in waiting]
 
     def _lineage_of_groups(self) -> str:
         return self._lineage if self._exactly_once else ""

@@ -120,13 +120,11 @@ class DatabaseTable:
         """`writes` are in the database, unless those of `group` were before; gives the number of rows that it refused.
         Raises SQLAlchemyError when it cannot take them now."""
         with self._engine.begin() as connection:
-            if group is not None and self._newest(connection, group.lineage) >= group.number:
+            if group is not None and not self._note(connection, group):
                 return 0
             refused = self._delete(connection, writes.deletes)
             refused += self._each(connection, writes.updates, self._update)
             refused += self._each(connection, writes.inserts, self._insert)
-            if group is not None:
-                self._note(connection, group)
         return refused
 
     def close(self) -> None:
@@ -219,10 +217,21 @@ class DatabaseTable:
         query = sqlalchemy.select(COMMITS.c.group_number).where(*self._of(lineage))
         return connection.scalar(query) or 0
 
-    def _note(self, connection: Connection, group: Group) -> None:
+    def _note(self, connection: Connection, group: Group) -> bool:
+        """Whether the group was not in the table. It is noted before its changes are made: a stage that was given up
+        and is still at it waits here for the other to end, and then finds that it was written."""
         values = {"group_number": group.number}
-        if connection.execute(COMMITS.update().where(*self._of(group.lineage)).values(values)).rowcount == 0:
-            connection.execute(COMMITS.insert().values(lineage=group.lineage, table_id=self._id, **values))
+        older = COMMITS.c.group_number < group.number
+        if connection.execute(COMMITS.update().where(*self._of(group.lineage), older).values(values)).rowcount:
+            return True
+        if self._newest(connection, group.lineage) >= group.number:
+            return False
+        try:
+            with connection.begin_nested():
+                connection.execute(COMMITS.insert().values(lineage=group.lineage, table_id=self._id, **values))
+        except exc.IntegrityError:
+            return False
+        return True
 
     def _of(self, lineage: str) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
         return COMMITS.c.lineage == lineage, COMMITS.c.table_id == self._id

@@ -86,6 +86,12 @@ class TableKeeper:
         """The thread works until `close`."""
         self._thread.start()
 
+    def resume(self, unwritten: Sequence[Unwritten]) -> None:
+        """`unwritten` of a state, whose groups a stage that was given up may still be writing, will be written as those
+        groups; before `start`."""
+        self._waiting.extend(unwritten)
+        self._waiting_rows += sum(_rows_of(one.change) for one in unwritten)
+
     def submit(self, changes: Sequence[RowChange]) -> None:
         """`changes` will be written."""
         with self._lock:
