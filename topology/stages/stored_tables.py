@@ -115,8 +115,7 @@ class StoredTables:
             keeper = TableKeeper(database, self._stores[name].refresh_ms, lineage=self._lineage_of_groups())
             self._keepers[name] = keeper
             unwritten = self._unwritten(table, saved.tables.get(name), written)
-            for one in unwritten:
-                table.repeat(one.change)
+            table.repeat(one.change for one in unwritten)
             table.take_changes()
             keeper.resume(unwritten)
             keeper.start()
@@ -128,8 +127,7 @@ class StoredTables:
             if fresh is not None:
                 table = self._tables[name]
                 table.take_over(fresh.rows)
-                for change in fresh.changes:
-                    table.repeat(change)
+                table.repeat(fresh.changes)
 
     def tell(self) -> None:
         """What queries have changed goes to the databases."""

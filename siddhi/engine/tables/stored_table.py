@@ -7,7 +7,7 @@ queries ──► insert, update, delete ──► rows in memory ──► chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -79,35 +79,33 @@ class StoredTable(Table):
             self.insert(self._columns(rows))
         self._changes = told
 
-    def repeat(self, change: RowChange) -> None:
-        """`change`, which was told before, is made here once more, as far as its rows are here."""
+    def repeat(self, changes: Iterable[RowChange]) -> None:
+        """`changes`, which were told before, are made here once more, in order, as far as their rows are here. Without
+        a primary key that takes an index on all attributes, which would cost every change to come: it lives no longer
+        than this."""
         told, self._changes = self._changes, []
-        for rows in (change.removed, change.added if self.primary_key else None):
-            if rows is not None and rows.num_rows and len(self):
-                self.delete(self._places_of(rows))
-        if change.added is not None and change.added.num_rows:
-            self.insert(self._columns(change.added))
+        everything = tuple(self.types)
+        lent = self._key is None and everything not in self._indexes
+        for change in changes:
+            index = self._key or self.index_on(everything)
+            for rows in (change.removed, change.added if self.primary_key else None):
+                if rows is not None and rows.num_rows and len(self):
+                    self._delete_alike(index, rows)
+            if change.added is not None and change.added.num_rows:
+                self.insert(self._columns(change.added))
+        if lent:
+            self._indexes.pop(everything, None)
         self._changes = told
 
-    def _places_of(self, rows: pa.RecordBatch) -> Int64Array:
-        """The places of the rows with the primary keys of `rows`; without a primary key, of rows that are the same, as
-        many as there are in `rows`."""
-        index = self._key
-        if index is None:
-            index = HashIndex(tuple(self.types))  # for this once: it would cost every change to come
-            all_places = self._places()
-            index.add(all_places, self._keys(index, self.columns(all_places), len(all_places)))
+    def _delete_alike(self, index: HashIndex, rows: pa.RecordBatch) -> None:
+        """The rows with the keys of `rows` are gone: for each of these one of them, as long as there are any."""
         keys = self._keys(index, self._columns(rows), rows.num_rows)
-        if self._key is not None:
+        while len(keys):
+            keys, counts = np.unique(keys, axis=0, return_counts=True)
             places, _ = index.first(keys)
-            return np.unique(places[places >= 0])
-        taken: list[int] = []
-        for row in range(rows.num_rows):
-            place = int(index.first(keys[row : row + 1])[0][0])
-            if place >= 0:
-                taken.append(place)
-                index.remove(np.array([place]))
-        return np.array(taken, dtype=np.int64)
+            here = places >= 0
+            self.delete(places[here])
+            keys = keys[here].repeat(counts[here] - 1, axis=0)
 
     def _columns(self, rows: pa.RecordBatch) -> dict[str, Column]:
         return {name: Column(type_, self.pool, arrow=rows.column(name)) for name, type_ in self.types.items()}
