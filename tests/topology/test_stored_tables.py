@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
 from topology.stages.processor import Processor
 from topology.stages.settings import Datasource, StageSettings
+from topology.stores.database_table import DatabaseTable
 
 PLAN = """
 @Plan:name('P') @Plan:delivery('{delivery}')
@@ -394,4 +396,68 @@ def test_postgresql_holds_rows_as_sqlite_does(world: World, postgresql: Postgres
         assert [tuple(row) for row in found] == [("a", 1.5), ("c", 3.0), ("d", None), ("e", 2.0)]
         connection.exec_driver_sql("update limits set v = 7 where k = 'c'")
         until(lambda: world.ask(stage, "c") == [("c", 7.0)])
+    engine.dispose()
+
+
+def test_what_others_change_is_found_while_changes_come_without_end(world: World, monkeypatch: Any) -> None:
+    stage = world.stage()
+    write = DatabaseTable.write
+
+    def write_slowly(*given: Any) -> int:
+        time.sleep(0.2)
+        return write(*given)
+
+    monkeypatch.setattr(DatabaseTable, "write", write_slowly)
+    numbers = itertools.count()
+
+    def is_found_beside_a_change() -> bool:
+        number = next(numbers)
+        world.send(stage, "Put", ("a", float(number)))
+        if number == 20:
+            world.sql("insert into limits values ('x', 7)")
+        return world.ask(stage, "x") == [("x", 7.0)]
+
+    until(is_found_beside_a_change)
+
+
+def test_errors_that_are_not_the_databases_are_told_and_lose_nothing(world: World, monkeypatch: Any) -> None:
+    stage = world.stage()
+
+    def fail(*_given: Any) -> None:
+        raise RuntimeError("the driver's own")
+
+    with monkeypatch.context() as broken:
+        for name in ("write", "read"):
+            broken.setattr(DatabaseTable, name, fail)
+        world.send(stage, "Put", ("a", 1.0))
+        until(lambda: ("T", "RuntimeError: the driver's own") in stage._stored.problems())
+    until(stage.is_drained)
+    assert world.rows() == [("a", 1.0)]
+
+
+def test_a_stage_that_is_closed_writes_no_more_when_its_time_is_over(world: World) -> None:
+    stage = world.stage(stop_timeout_ms=200)
+    with world.engine.connect() as other:
+        other.exec_driver_sql("begin exclusive")
+        world.send(stage, "Put", ("a", 1.0))
+        time.sleep(0.05)  # that is being written now
+        world.send(stage, "Put", *((f"b{number}", 1.0) for number in range(10)))
+        stage.close()
+        other.exec_driver_sql("rollback")
+    (keeper,) = stage._stored._keepers.values()
+    keeper._thread.join(PATIENCE_S)
+    assert world.rows() == [("a", 1.0)]
+
+
+def test_a_stage_that_cannot_begin_leaves_no_connection(world: World, postgresql: PostgresqlServer) -> None:
+    url = postgresql.emptied()
+    engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
+    others = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+    with engine.connect() as connection:
+        connection.exec_driver_sql("create table limits (k text)")
+        before = connection.exec_driver_sql(others).scalar_one()
+        with pytest.raises(TopologyError):
+            world.stage(store=f"jdbc.url='jdbc:{url}'")
+        world.stages.pop().close()
+        until(lambda: connection.exec_driver_sql(others).scalar_one() == before)
     engine.dispose()

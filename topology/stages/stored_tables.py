@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
 
 import msgspec
 import pyarrow as pa
@@ -178,9 +179,14 @@ class StoredTables:
             keeper.release(group)
 
     def close(self) -> None:
-        """What may be written is, if that is possible soon."""
+        """What may be written is, if that is possible soon, and no connection is left."""
         for keeper in self._keepers.values():
-            keeper.close(self._close_s)
+            keeper.end()
+        until = monotonic() + self._close_s
+        for keeper in self._keepers.values():
+            keeper.close(max(0.0, until - monotonic()))
+        for database in self._databases.values():
+            database.close()
 
     def _unwritten(self, table: StoredTable, saved: _SavedTable | None, written: int) -> list[Unwritten]:
         """What `saved` says was not written, but for the groups up to `written`."""

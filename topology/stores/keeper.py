@@ -71,7 +71,7 @@ class TableKeeper:
         self._since: list[RowChange] | None = None
         """The changes that the rows which are read, or were read last, do not have; None when nobody needs them."""
         self._last_read: pa.RecordBatch | None = None
-        self._closing = False
+        self._closing = self._given_up = False
         self._lock = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"store {table.name}", daemon=True)
 
@@ -137,32 +137,35 @@ class TableKeeper:
             self._fresh = self._since = None
             return fresh
 
-    def close(self, timeout_s: float) -> None:
-        """The thread ends when all that may be written is, or `timeout_s` have passed."""
+    def end(self) -> None:
+        """The thread ends when all that may be written is."""
         with self._lock:
             self._closing = True
             self._lock.notify()
+
+    def close(self, timeout_s: float) -> None:
+        """The thread has ended, or does with the transaction that it is at when `timeout_s` have passed."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
+        self._given_up = True
         if not self.is_drained():
             logger.warning("changes are not in the database: table=%s reason=%s", self.name, self.problem or "too slow")
-        self._table.close()
 
     # ---- the keeper's thread
 
     def _run(self) -> None:
         tries, next_read = 0, monotonic() + self._refresh_s
-        while True:
+        while not self._given_up:
             with self._lock:
                 changes, group = self._next_changes()
-                if not changes:
-                    if self._closing:
-                        return
-                    wait_s = next_read - monotonic() if self._refresh_s else None
-                    if wait_s is None or wait_s > 0:
-                        self._lock.wait(wait_s)
-                        continue
-            if not changes:
+                if not changes and self._closing:
+                    return
+                reads = bool(self._refresh_s) and not self._closing and monotonic() >= next_read
+                if not (changes or reads):
+                    self._lock.wait(next_read - monotonic() if self._refresh_s else None)
+                    continue
+            if reads:  # also between changes, or others would not be heard while many come
                 next_read = self._read()
             elif self._write(changes, group):
                 tries = 0
@@ -196,6 +199,10 @@ class TableKeeper:
                 return False
             refused = len(writes)
             logger.warning("changes refused by the database: table=%s reason=%s", self.name, said_by(error))
+        except Exception as defect:  # the border of this thread: a driver has errors of its own, and may work again
+            self._write_problem = _named(defect)
+            logger.exception("changes wait: table=%s", self.name)
+            return False
         self._write_problem = ""
         with self._lock:
             for _ in changes:
@@ -213,11 +220,10 @@ class TableKeeper:
         try:
             rows = self._table.read()
         except (SQLAlchemyError, UnreadableRowsError) as error:
-            self._read_problem = said_by(error) if isinstance(error, SQLAlchemyError) else str(error)
-            logger.warning("rows cannot be read: table=%s reason=%s", self.name, self._read_problem)
-            with self._lock:
-                self._since = self._last_read = None
-            return monotonic() + max(self._refresh_s, RETRY_READING_S)
+            return self._unread(said_by(error) if isinstance(error, SQLAlchemyError) else str(error))
+        except Exception as defect:  # the border of this thread
+            logger.exception("rows cannot be read: table=%s", self.name)
+            return self._unread(_named(defect))
         self._read_problem = ""
         with self._lock:
             if not untaken and self._last_read is not None and rows.equals(self._last_read):
@@ -225,6 +231,18 @@ class TableKeeper:
             else:
                 self._fresh = self._last_read = rows
         return monotonic() + max(self._refresh_s, READING_SHARE * (monotonic() - began))
+
+    def _unread(self, problem: str) -> float:
+        """The rows could not be read; gives the time at which to try it again."""
+        self._read_problem = problem
+        logger.warning("rows cannot be read: table=%s reason=%s", self.name, problem)
+        with self._lock:
+            self._since = self._last_read = None
+        return monotonic() + max(self._refresh_s, RETRY_READING_S)
+
+
+def _named(defect: Exception) -> str:
+    return f"{type(defect).__name__}: {defect}"
 
 
 def _rows_of(change: RowChange) -> int:
