@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -28,7 +28,7 @@ _KEPT = {"postgresql": ("sslmode",)}
 
 _SERVER = re.compile(r"//(?P<place>[^/?;]+)(?:/(?P<database>[^?;]*))?(?:\?(?P<query>.*))?", re.DOTALL)
 _SQLSERVER = re.compile(r"//(?P<place>[^/?;]+)(?P<parameters>(?:;[^;]*)*)", re.DOTALL)
-_ORACLE = re.compile(r"thin:@(?://)?(?P<place>[^/:]+(?::\d+)?)(?:[/:](?P<database>.+))?", re.DOTALL)
+_ORACLE = re.compile(r"thin:@(?://)?(?P<place>[^/:]+(?::\d+)?)(?:(?P<parted>[/:])(?P<database>.+))?", re.DOTALL)
 
 
 class DatabaseAddress(NamedTuple):
@@ -66,8 +66,10 @@ def from_jdbc(text: str) -> DatabaseAddress:
             found = _ORACLE.fullmatch(rest)
             if found is None:
                 raise JdbcUrlError("an Oracle URL reads jdbc:oracle:thin:@host:port/service")
-            name = urlencode({"service_name": found["database"]}) if found["database"] else ""
-            return DatabaseAddress(f"{DRIVERS[kind]}://{found['place']}/{'?' + name if name else ''}")
+            database = found["database"] or ""
+            if database and found["parted"] == "/":
+                database = "?" + urlencode({"service_name": database})
+            return DatabaseAddress(f"{DRIVERS[kind]}://{found['place']}/{database}")
         case _:
             return _server(kind, rest)
 
@@ -78,8 +80,10 @@ def _server(kind: str, rest: str) -> DatabaseAddress:
         raise JdbcUrlError(f"such a URL reads jdbc:{kind}://host:port/database")
     parameters = dict(parse_qsl(found["query"] or ""))
     kept = urlencode({key: parameters[key] for key in _KEPT.get(kind, ()) if key in parameters})
-    url = f"{DRIVERS[kind]}://{found['place']}/{quote(found['database'] or '')}{'?' + kept if kept else ''}"
-    return DatabaseAddress(url, parameters.get("user", ""), parameters.get("password", ""))
+    person, _, place = found["place"].rpartition("@")
+    user, _, password = person.partition(":")
+    url = f"{DRIVERS[kind]}://{place}/{quote(found['database'] or '')}{'?' + kept if kept else ''}"
+    return DatabaseAddress(url, parameters.get("user", unquote(user)), parameters.get("password", unquote(password)))
 
 
 def _sql_server(rest: str) -> DatabaseAddress:

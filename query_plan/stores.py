@@ -107,7 +107,7 @@ def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[
     text = annotation.value("jdbc.url") or annotation.value("url") or ""
     if not text.casefold().startswith("jdbc:"):
         if annotation.value("jdbc.url"):
-            raise StoreError(f"jdbc.url: '{text}' is no JDBC URL", "write jdbc:<database>:…", annotation.span)
+            raise StoreError("jdbc.url is no JDBC URL", "write jdbc:<database>:…", annotation.span)
         return text, username, password
     try:
         found = from_jdbc(text)

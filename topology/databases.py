@@ -39,12 +39,15 @@ class DatabaseUrlError(ValueError):
 def open_database(url: str, password_file: str = "", username: str = "", password: str = "") -> Engine:
     """The database at `url` (SQLAlchemy); nothing is connected yet. What is given beside it goes before what stands
     in it. Raises DatabaseUrlError."""
+    if password_file:
+        try:
+            password = Path(password_file).read_text(encoding="utf-8").splitlines()[0]
+        except (OSError, IndexError, ValueError) as error:
+            raise DatabaseUrlError("password.file", f"{password_file} cannot be read") from error
     try:
         parsed = sqlalchemy.make_url(url)
         if username:
             parsed = parsed.set(username=username)
-        if password_file:
-            password = Path(password_file).read_text(encoding="utf-8").splitlines()[0]
         if password:
             parsed = parsed.set(password=password)
         waits = parsed.get_driver_name() not in _TAKES_CONNECT_TIMEOUT or "connect_timeout" in parsed.query
@@ -54,8 +57,8 @@ def open_database(url: str, password_file: str = "", username: str = "", passwor
         raise DatabaseUrlError("url", said_by(error)) from error
     except ModuleNotFoundError as error:
         raise DatabaseUrlError("url", f"the driver {error.name} is not installed") from error
-    except (OSError, IndexError, UnicodeDecodeError) as error:
-        raise DatabaseUrlError("password.file", f"{password_file} cannot be read") from error
+    except (ValueError, TypeError):  # what it says may be a part of a password with a slash, taken for the port
+        raise DatabaseUrlError("url", "its port or one of its parameters cannot be read") from None
     if engine.dialect.name == "sqlite":
         sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
         sqlalchemy.event.listen(engine, "begin", _begin)
@@ -79,6 +82,6 @@ def may_pass(error: exc.SQLAlchemyError) -> bool:
 
 
 def said_by(error: exc.SQLAlchemyError) -> str:
-    """What the database says, in one line, without the statement and its values."""
+    """What the database says, in one line, without the statement and its values; PostgreSQL's details have those."""
     said = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
-    return " ".join(str(said).split())
+    return " ".join(str(said).partition("\nDETAIL:")[0].split())

@@ -31,7 +31,8 @@ def read(annotation: str) -> Store | None:
         ("jdbc:sqlserver://db:1433;databaseName=stocks;user=sa;password=x=y;encrypt=true",
          ("mssql+pymssql://db:1433/stocks", "sa", "x=y")),
         ("jdbc:oracle:thin:@db:1521/orcl", ("oracle+oracledb://db:1521/?service_name=orcl", "", "")),
-        ("jdbc:oracle:thin:@db:1521:orcl", ("oracle+oracledb://db:1521/?service_name=orcl", "", "")),
+        ("jdbc:oracle:thin:@db:1521:orcl", ("oracle+oracledb://db:1521/orcl", "", "")),
+        ("jdbc:mysql://cep:p%40w@db/stocks", ("mysql+pymysql://db/stocks", "cep", "p@w")),
         ("jdbc:sqlite:/var/cep/stocks.db", ("sqlite:////var/cep/stocks.db", "", "")),
     ],
 )  # fmt: skip

@@ -57,10 +57,12 @@ class World:
 
     def stage(
         self, state: Parts = NO_STATE, *, key: str = "@PrimaryKey('k')", delivery: str = "at-least-once",
-        store: str = "", **settings: Any,
+        store: str = "", bare: bool = False, **settings: Any,
     ) -> Processor:  # fmt: skip
         """A stage that has begun from `state`."""
         text = PLAN.format(store=store or f"url='{self.url}'", key=key, delivery=delivery)
+        if bare:
+            text = "\n".join(line for line in text.splitlines() if not line.startswith("@Store"))
         plan = read_xml(write_xml(build(analyse(parse(text)))))
         (stage,) = plan.processors
         name = f"{stage.name}#0"
@@ -330,6 +332,9 @@ def test_a_table_that_is_lost_is_told_until_it_is_back(world: World) -> None:
         ("url='sqlite:////no/such/folder/x.db'", "unable to open database file"),
         ("url='nothing at all'", "Could not parse"),
         ("url='mysql+pymysql://db/stocks'", "the driver pymysql is not installed"),
+        ("jdbc.url='jdbc:postgresql://cep:gehe/im@db/stocks'", "url: its port or one of its parameters cannot be read"),
+        ("jdbc.url='jdbc:postgresql://a:5432,b:5432/stocks'", "url: its port or one of its parameters cannot be read"),
+        ("url='sqlite:///x.db?timeout=soon'", "url: its port or one of its parameters cannot be read"),
         ("url='sqlite://', password.file='/no/such/file'", "password.file: /no/such/file cannot be read"),
     ],
 )
@@ -337,6 +342,7 @@ def test_a_database_that_cannot_be_used_fails_the_stage_and_says_why(world: Worl
     with pytest.raises(TopologyError, match="table T: ") as failed:
         world.stage(store=store)
     assert told in str(failed.value)
+    assert "gehe" not in str(failed.value)
 
 
 def test_names_are_found_in_the_case_that_the_database_has_them_in(world: World) -> None:
@@ -370,9 +376,49 @@ def test_a_datasource_is_the_operators(world: World) -> None:
     assert world.ask(stage, "a") == [("a", 1.0)]
 
 
-def test_a_datasource_with_a_password_in_its_url_is_refused() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://cep:secret@db/stocks",
+        "jdbc:postgresql://db/stocks?user=cep&password=secret",
+        "jdbc:sqlserver://db;user=cep;Password=secret",
+    ],
+)
+def test_a_datasource_with_a_password_in_its_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="holds a password"):
-        Datasource("postgresql+psycopg://cep:secret@db/stocks")
+        Datasource(url)
+
+
+def test_the_user_in_a_datasources_url_is_heeded(world: World, postgresql: PostgresqlServer) -> None:
+    url = "jdbc:" + postgresql.emptied().replace("cep@", "") + "?user=nobody"
+    with pytest.raises(TopologyError, match='role "nobody" does not exist'):
+        world.stage(store="datasource='STOCKS'", datasources={"STOCKS": Datasource(url)})
+
+
+def test_changes_of_a_table_that_has_no_store_any_more_are_told(world: World) -> None:
+    stage = world.stage(delivery="exactly-once")
+    world.send(stage, "Put", ("a", 1.0))
+    state = stage.mark(1)
+    assert world.stage(state, delivery="exactly-once", store="", bare=True).left == (
+        "P#0: changes of the table T that were not in its database: it has no store any more",
+    )
+
+
+def test_what_is_logged_of_refused_rows_holds_none_of_their_values(
+    world: World, postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgresql.emptied()
+    engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("create table limits (k text primary key, v real check (v < 100))")
+    stage = world.stage(store=f"jdbc.url='jdbc:{url}'")
+    world.send(stage, "Put", *((f"gehe{number}", 1_000.0) for number in range(30)), ("b", 2.0))
+    until(stage.is_drained)
+    assert "gehe" not in caplog.text
+    (line,) = (one for one in caplog.messages if "refused" in one)
+    assert line.startswith("rows refused by the database: table=limits rows=30 first_reason=new row for relation")
+    assert stage._stored.refused_rows() == 30
+    engine.dispose()
 
 
 @pytest.mark.parametrize("key", ["@PrimaryKey('k')", ""])

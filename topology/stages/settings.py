@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -24,7 +25,8 @@ class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     password_file: str = ""
 
     def __post_init__(self) -> None:
-        if ":" in self.url.partition("://")[2].rpartition("@")[0]:
+        parts = re.split("[?&;]", self.url.casefold())
+        if ":" in self.url.partition("://")[2].rpartition("@")[0] or any(one.startswith("password=") for one in parts):
             raise ValueError("url: holds a password; write it into a file that only the driver's user may read, and "
                              "name that in password_file")  # fmt: skip
 

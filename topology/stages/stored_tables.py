@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 from sqlalchemy.exc import SQLAlchemyError
 
-from query_plan.jdbc_urls import JdbcUrlError, from_jdbc
+from query_plan.jdbc_urls import DatabaseAddress, JdbcUrlError, from_jdbc
 from query_plan.stores import Store, StoreError, store_of
 from siddhi.analysis import model
 from siddhi.engine.tables.stored_table import RowChange, StoredTable
@@ -100,6 +100,11 @@ class StoredTables:
         self._tables = tables
         self._lineage = saved.lineage
         self._group = saved.group
+        self.left += [
+            f"changes of the table {name} that were not in its database: it has no store any more"
+            for name, table in saved.tables.items()
+            if table.changes and name not in tables
+        ]
         for name, table in tables.items():
             database = self._databases[name]
             grouped = self._exactly_once or saved.group > 0
@@ -209,11 +214,12 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings)
             reason = f"table {table.schema.id}: no datasource {store.datasource} is known here; {advice}"
             raise TopologyError("store-unusable", reason)
         try:
-            url = from_jdbc(source.url).url if source.url.startswith("jdbc:") else source.url
+            found = from_jdbc(source.url) if source.url.casefold().startswith("jdbc:") else DatabaseAddress(source.url)
         except JdbcUrlError as error:
             reason = f"stages.datasources.{store.datasource}.url: {error}"
             raise TopologyError("store-unusable", reason) from error
-        username, password_file = username or source.username, password_file or source.password_file
+        url, username = found.url, username or source.username or found.username
+        password_file = password_file or source.password_file
     try:
         engine = open_database(url, password_file, username, store.password)
     except DatabaseUrlError as error:

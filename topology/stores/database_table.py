@@ -190,11 +190,16 @@ class DatabaseTable:
         except exc.SQLAlchemyError as error:
             if may_pass(error):
                 raise
-            return sum(not self._one(connection, row, act) for row in rows)
+            reasons = [reason for row in rows if (reason := self._refused(connection, row, act))]
+            if reasons:
+                text = "rows refused by the database: table=%s rows=%d first_reason=%s"
+                logger.warning(text, self.name, len(reasons), reasons[0])
+            return len(reasons)
         return 0
 
-    def _one(self, connection: Connection, row: Row, act: Callable[[Connection, Sequence[Row]], None]) -> bool:
-        """A row that others have inserted in the meantime is updated."""
+    def _refused(self, connection: Connection, row: Row, act: Callable[[Connection, Sequence[Row]], None]) -> str:
+        """Why the database does not take `row`, empty when it has. One that others have inserted in the meantime is
+        updated."""
         try:
             with connection.begin_nested():
                 act(connection, [row])
@@ -202,10 +207,9 @@ class DatabaseTable:
             if may_pass(error):
                 raise
             if isinstance(error, exc.IntegrityError) and act == self._insert and self._is_there(connection, row):
-                return self._one(connection, row, self._update)
-            logger.warning("row refused by the database: table=%s reason=%s", self.name, said_by(error))
-            return False
-        return True
+                return self._refused(connection, row, self._update)
+            return said_by(error) or type(error).__name__
+        return ""
 
     def _is_there(self, connection: Connection, row: Row) -> bool:
         where = [self._table.c[name] == row[name] for name in self.primary_key]
