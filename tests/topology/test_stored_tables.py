@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.bundle import Bundle
+from topology.bundle import Bundle, Receipt
 from topology.errors import TopologyError
 from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
@@ -71,11 +72,13 @@ class World:
         processor.open(1_000, state)
         return processor
 
-    def send(self, stage: Processor, stream: str, *rows: Pair) -> None:
+    def send(self, stage: Processor, stream: str, *rows: Pair, settled: Callable[[], None] = lambda: None) -> None:
         columns = {"k": pa.array([k for k, _ in rows]), "v": pa.array([v for _, v in rows], pa.float64())}
         batch = pa.record_batch(columns)
         self._tickets += 1
-        bundle = Bundle("A", "A", self._tickets, "A", (stream,), 1_000, idle=False, batches=((stream, batch),))
+        batches = ((stream, batch),)
+        names = ("A", "A", self._tickets, "A", (stream,), 1_000)
+        bundle = Bundle(*names, idle=False, batches=batches, receipt=Receipt(settled))
         stage.on_bundle(bundle, 1_000)
 
     def ask(self, stage: Processor, *keys: str) -> list[Pair]:
@@ -290,6 +293,34 @@ def test_a_database_that_does_not_answer_holds_events_back_and_loses_nothing(wor
     until(stage.is_drained)
     assert not stage.is_full()
     assert world.rows() == [("a", 1.0), ("b", 1.0)]
+
+
+def test_events_whose_changes_wait_count_as_under_way_also_for_senders_in_other_tasks(world: World) -> None:
+    stage = world.stage(store_queue_rows=2)
+    settled: list[int] = []
+    with world.engine.connect() as other:
+        other.exec_driver_sql("begin exclusive")
+        for number in range(4):
+            world.send(stage, "Put", (f"a{number}", 1.0), settled=partial(settled.append, number))
+        assert settled == [0, 1]
+        assert stage.next_deadline_ms() == 1_050
+        stage.on_time(1_050)
+        assert settled == [0, 1]
+        other.exec_driver_sql("rollback")
+    until(stage.is_drained)
+    stage.on_time(1_100)
+    assert settled == [0, 1, 2, 3]
+    assert stage.next_deadline_ms() is None
+
+
+def test_the_state_is_about_to_go_and_nobody_waits_for_the_database(world: World) -> None:
+    stage = world.stage(store_queue_rows=1, delivery="exactly-once")
+    settled: list[int] = []
+    for number in range(3):
+        world.send(stage, "Put", (f"a{number}", 1.0), settled=partial(settled.append, number))
+    assert settled == [0]
+    stage.rest()
+    assert settled == [0, 1, 2]
 
 
 def test_what_the_database_refuses_is_told_and_the_rest_is_written(world: World) -> None:

@@ -56,6 +56,8 @@ OF_ANOTHER_APP = "snapshot-of-another-app"
 
 _NEXT_TO_NOTHING = 1_000
 """Parts that hold no more bytes than this are not told of."""
+_LOOK_FOR_ROOM_MS = 50
+"""How often is looked whether changes of stored tables have gone to their databases."""
 
 
 class Processor:
@@ -91,6 +93,8 @@ class Processor:
         self.stores = bool(self._stored)
         """It has tables whose rows are in databases."""
         self._refused_rows = 0
+        self._unsettled: list[Bundle] = []
+        """Bundles that are done, but for changes of stored tables that wait: who sent them sends no more for now."""
         self._engine = AppRuntime(app, max_partial_matches=settings.max_partial_matches, stored=self._stored.names)
         self.left: tuple[str, ...] = ()
         """State that was there and could not be taken over, for people."""
@@ -147,11 +151,17 @@ class Processor:
             self._give_out((), now_ms, now_ms, idle=False)
         if self.stores:
             self._stored.tell()
+            self._settle(())
         self.statistics.worked(0, started_ns, time.perf_counter_ns())
 
     def next_deadline_ms(self) -> int | None:
         """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""
-        return self._merger.next_deadline_ms() if self._merger is not None else self._engine.next_deadline_ms()
+        holder = self._engine if self._merger is None else self._merger
+        deadline_ms = holder.next_deadline_ms()
+        if not self._unsettled:
+            return deadline_ms
+        look_ms = self._now_ms + _LOOK_FOR_ROOM_MS
+        return look_ms if deadline_ms is None else min(look_ms, deadline_ms)
 
     def snapshot(self) -> Parts:
         parts = {ENGINE: self._engine.snapshot()}
@@ -186,6 +196,8 @@ class Processor:
         """What waits to be merged counts as done for those who sent it: the state is about to go elsewhere."""
         if self._merger is not None:
             self._merger.settle_held()
+        _settle(self._unsettled)
+        self._unsettled = []
 
     def on_demand(self, text: str) -> AnalysedOnDemandQuery:
         """The on-demand query `text`, which reads what the engine holds; for any thread. Raises SiddhiError when it is
@@ -295,10 +307,10 @@ class Processor:
         batches = self._taken()
         quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < self._idle_ms // 4
         if not batches and (quiet or not self._merges):
-            _settle(finished)
+            self._settle(finished)
             return
         self._said, self._said_ms = (watermark_ms, idle), now_ms
-        receipt = Receipt(partial(_settle, finished))
+        receipt = Receipt(partial(self._settle, finished))
         bundle = Bundle(
             source=self.name,
             origin=self.name,
@@ -313,6 +325,13 @@ class Processor:
         self._next_ticket += 1
         self._emit(bundle)
         bundle.settle()
+
+    def _settle(self, finished: Iterable[Bundle]) -> None:
+        """`finished` bundles are settled, as soon as stored tables have room for more changes."""
+        self._unsettled.extend(finished)
+        if not self.is_full():
+            settled, self._unsettled = self._unsettled, []
+            _settle(settled)
 
     def _note_failed(self, failed: FailedEvents) -> None:
         """Counts events that failed; only the first of a kind is logged, however many come."""
