@@ -42,6 +42,11 @@ from Add insert into T;
 from Drop delete T on T.k == k;
 from Ask join T on Ask.k == T.k select T.k as k, T.v as v insert into Out;
 """
+MANY = (
+    PLAN.replace("table T (k string", "table T (k string, m string")
+    .replace("from Put update or insert", "from Put select k, 'm' as m, v update or insert")
+    .replace("from Add insert", "from Add select k, 'm' as m, v insert")
+)
 PATIENCE_S = 20.0
 Pair = tuple[str, float | None]
 
@@ -58,16 +63,16 @@ class World:
 
     def stage(
         self, state: Parts = NO_STATE, *, key: str = "@PrimaryKey('k')", delivery: str = "at-least-once",
-        store: str = "", bare: bool = False, **settings: Any,
+        store: str = "", bare: bool = False, plan: str = PLAN, **settings: Any,
     ) -> Processor:  # fmt: skip
         """A stage that has begun from `state`."""
-        text = PLAN.format(store=store or f"url='{self.url}'", key=key, delivery=delivery)
+        text = plan.format(store=store or f"url='{self.url}'", key=key, delivery=delivery)
         if bare:
             text = "\n".join(line for line in text.splitlines() if not line.startswith("@Store"))
-        plan = read_xml(write_xml(build(analyse(parse(text)))))
-        (stage,) = plan.processors
+        read = read_xml(write_xml(build(analyse(parse(text)))))
+        (stage,) = read.processors
         name = f"{stage.name}#0"
-        processor = Processor(name, Topology(KEY, 1, plan, 1), stage, self.out.append, StageSettings(**settings))
+        processor = Processor(name, Topology(KEY, 1, read, 1), stage, self.out.append, StageSettings(**settings))
         self.stages.append(processor)
         processor.open(1_000, state)
         return processor
@@ -538,3 +543,35 @@ def test_a_stage_that_cannot_begin_leaves_no_connection(world: World, postgresql
         world.stages.pop().close()
         until(lambda: connection.exec_driver_sql(others).scalar_one() == before)
     engine.dispose()
+
+
+def test_rows_whose_key_is_null_in_part_are_changed_and_deleted(world: World) -> None:
+    world.sql("create table limits (k text, m text, v double)")
+    world.sql("insert into limits values ('a', null, 1), ('a', 'm', 1), ('b', null, 1)")
+    stage = world.stage(plan=MANY, key="@PrimaryKey('k', 'm')")
+    world.send(stage, "Put", ("a", 2.0))
+    world.send(stage, "Drop", ("b", 0.0))
+    until(stage.is_drained)
+    assert world.sql("select * from limits order by m") == [("a", None, 2.0), ("a", "m", 2.0)]
+
+
+def test_a_row_that_may_not_go_holds_no_others_up(world: World) -> None:
+    world.sql("create table limits (k text, v double)")
+    world.sql("insert into limits values ('a', 1), ('b', 2), ('c', 3)")
+    world.sql("create trigger stays before delete on limits when old.k = 'b' begin select raise(abort, 'used'); end")
+    stage = world.stage(key="")
+    world.send(stage, "Drop", ("a", 0.0), ("b", 0.0))
+    world.send(stage, "Add", ("d", 4.0))
+    until(stage.is_drained)
+    assert world.rows() == [("b", 2.0), ("c", 3.0), ("d", 4.0)]
+    assert stage._stored.refused_rows() == 1
+
+
+def test_whole_numbers_are_not_made_of_others(world: World) -> None:
+    world.sql("create table limits (k text primary key, v double)")
+    world.sql("insert into limits values ('a', 2), ('b', null)")
+    text = PLAN.replace("v double", "v int")
+    assert not list(world.stage(plan=text)._stored.problems())
+    world.sql("update limits set v = 1.5")
+    with pytest.raises(TopologyError, match="column v of the table limits holds what is no int32"):
+        world.stage(plan=text)

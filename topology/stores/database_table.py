@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -105,7 +105,7 @@ class DatabaseTable:
         arrays = []
         for (name, type_), values in zip(self._types.items(), zip(*rows, strict=True), strict=True):
             try:
-                arrays.append(pa.array(values, type_))
+                arrays.append(_array(values, type_))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 reason = f"column {name} of the table {self.name} holds what is no {type_}: {error}"
                 raise UnreadableRowsError(reason) from error
@@ -141,12 +141,15 @@ class DatabaseTable:
             identity = identity_of(row, self._types)
             counts[identity] = counts.get(identity, 0) + 1
             known[identity] = row
+        refused = 0
         for identity, count in counts.items():
-            self._delete_some(connection, known[identity], count)
-        return 0
+            rows = [known[identity]] * count
+            refused += self._each(connection, rows, self._delete_alike, one_by_one=False)
+        return refused
 
-    def _delete_some(self, connection: Connection, row: Row, count: int) -> None:
-        """`count` of the rows that are the same as `row` are gone: all, then as many as remain are there again."""
+    def _delete_alike(self, connection: Connection, rows: Sequence[Row]) -> None:
+        """As many of the rows that are the same as each of `rows` are gone: all, then what remains is there again."""
+        row, count = rows[0], len(rows)
         same = [self._table.c[name].is_not_distinct_from(self._bound(name, value)) for name, value in row.items()]
         counting = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table).where(*same)
         remaining = (connection.scalar(counting) or 0) - count
@@ -160,28 +163,47 @@ class DatabaseTable:
         return value if type_ is None or value is None else sqlalchemy.cast(sqlalchemy.literal(value), type_)
 
     def _delete_by_key(self, connection: Connection, rows: Sequence[Row]) -> None:
-        connection.execute(self._table.delete().where(*self._has_key()), [self._key_of(row) for row in rows])
+        for names, alike in self._by_nulls(rows):
+            connection.execute(self._table.delete().where(*self._has_key(names)), [self._key_of(row) for row in alike])
 
     def _update(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Rows that are not there any more stay away: others have deleted them."""
         if self._values:
             values: dict[str, Any] = {name: sqlalchemy.bindparam(bound) for name, bound in self._values.items()}
-            new = [{bound: row[name] for name, bound in self._values.items()} | self._key_of(row) for row in rows]
-            connection.execute(self._table.update().where(*self._has_key()).values(values), new)
+            for names, alike in self._by_nulls(rows):
+                new = [{bound: row[name] for name, bound in self._values.items()} | self._key_of(row) for row in alike]
+                connection.execute(self._table.update().where(*self._has_key(names)).values(values), new)
 
     def _insert(self, connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(self._table.insert(), list(rows))
 
-    def _has_key(self) -> list[sqlalchemy.ColumnElement[bool]]:
-        return [self._table.c[name] == sqlalchemy.bindparam(bound) for name, bound in self._keys.items()]
+    def _by_nulls(self, rows: Sequence[Row]) -> Iterable[tuple[tuple[str, ...], list[Row]]]:
+        """`rows` by the parts of their keys that are there: nothing is equal to null."""
+        parts: dict[tuple[str, ...], list[Row]] = {}
+        for row in rows:
+            parts.setdefault(tuple(name for name in self._keys if row[name] is not None), []).append(row)
+        return parts.items()
+
+    def _has_key(self, names: Collection[str]) -> list[sqlalchemy.ColumnElement[bool]]:
+        """That a row has the key whose parts `names` are bound, and null for the others."""
+        return [
+            self._table.c[name] == (sqlalchemy.bindparam(bound) if name in names else None)
+            for name, bound in self._keys.items()
+        ]
 
     def _key_of(self, row: Row) -> Row:
-        return {bound: row[name] for name, bound in self._keys.items()}
+        return {bound: row[name] for name, bound in self._keys.items() if row[name] is not None}
 
     def _each(
-        self, connection: Connection, rows: Sequence[Row], act: Callable[[Connection, Sequence[Row]], None]
+        self,
+        connection: Connection,
+        rows: Sequence[Row],
+        act: Callable[[Connection, Sequence[Row]], None],
+        *,
+        one_by_one: bool = True,
     ) -> int:
-        """`act` has been done for all `rows`, or for each that the database takes; gives the number of the others."""
+        """`act` has been done for all `rows`, or, `one_by_one`, for each that the database takes; gives the number of
+        the others."""
         if not rows:
             return 0
         try:
@@ -190,7 +212,10 @@ class DatabaseTable:
         except exc.SQLAlchemyError as error:
             if may_pass(error):
                 raise
-            reasons = [reason for row in rows if (reason := self._refused(connection, row, act))]
+            if one_by_one:
+                reasons = [reason for row in rows if (reason := self._refused(connection, row, act))]
+            else:
+                reasons = [said_by(error)] * len(rows)
             if reasons:
                 text = "rows refused by the database: table=%s rows=%d first_reason=%s"
                 logger.warning(text, self.name, len(reasons), reasons[0])
@@ -239,6 +264,15 @@ class DatabaseTable:
 
     def _of(self, lineage: str) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
         return COMMITS.c.lineage == lineage, COMMITS.c.table_id == self._id
+
+
+def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """`values` as they are, or an error: of itself pyarrow makes 1 of 1.5 where whole numbers are asked for."""
+    if pa.types.is_integer(type_):
+        found = pa.array(values)
+        if any(is_such(found.type) for is_such in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):
+            return found.cast(type_)
+    return pa.array(values, type_)
 
 
 def _alike(name: str, names: Sequence[str]) -> str | None:
