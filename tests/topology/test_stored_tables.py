@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -575,3 +576,22 @@ def test_whole_numbers_are_not_made_of_others(world: World) -> None:
     world.sql("update limits set v = 1.5")
     with pytest.raises(TopologyError, match="column v of the table limits holds what is no int32"):
         world.stage(plan=text)
+
+
+def test_stages_that_begin_at_one_moment_make_a_table_between_them(world: World, postgresql: PostgresqlServer) -> None:
+    store = f"jdbc.url='jdbc:{postgresql.emptied()}'"
+
+    def begin(_number: int) -> Processor:
+        return world.stage(store=store, delivery="exactly-once")
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(list(threads.map(begin, range(8)))) == 8
+
+
+def test_rows_that_a_table_had_before_it_had_a_store_are_told(world: World) -> None:
+    stage = world.stage(bare=True)
+    world.send(stage, "Put", ("a", 1.0), ("b", 1.0))
+    stage = world.stage(stage.snapshot())
+    assert stage.left == ("P#0: 2 rows of the table T that were in memory: it has those of its store",)
+    assert world.ask(stage, "a", "b") == []
+    assert world.stage(stage.snapshot()).left == ()

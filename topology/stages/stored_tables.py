@@ -117,6 +117,10 @@ class StoredTables:
             except UnreadableRowsError as error:
                 raise TopologyError("store-unusable", f"table {name}: {error}") from error
             self._group = max(self._group, written)
+            if len(table) and name not in saved.tables:
+                self.left.append(
+                    f"{len(table)} rows of the table {name} that were in memory: it has those of its store"
+                )
             table.take_over(rows)
             keeper = TableKeeper(database, self._stores[name].refresh_ms, lineage=self._lineage_of_groups())
             self._keepers[name] = keeper

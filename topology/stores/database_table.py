@@ -71,9 +71,17 @@ class DatabaseTable:
         if name is not None:
             self._table = self._found(name, inspector.get_columns(name, wanted.schema))
         elif self._creates:
-            wanted.create(self._engine, checkfirst=True)
+            self._make(wanted)
         if notes_groups:
-            COMMITS.create(self._engine, checkfirst=True)
+            self._make(COMMITS)
+
+    def _make(self, table: Table) -> None:
+        """The table is there; another stage may make it at the same moment."""
+        try:
+            table.create(self._engine, checkfirst=True)
+        except exc.SQLAlchemyError:
+            if not sqlalchemy.inspect(self._engine).has_table(table.name, table.schema):
+                raise
 
     def _found(self, name: str, reflected: Sequence[ReflectedColumn]) -> Table:
         """The table that is there, whose names may be in another case, as databases have it that do not heed that."""
