@@ -160,6 +160,21 @@ def test_rows_without_a_key_are_told_apart_by_all_they_hold(world: World) -> Non
     until(lambda: world.rows() == [("a", 5.0), ("a", 5.0), ("c", 3.0), ("c", 3.0), ("c", 3.0)])
 
 
+@pytest.mark.parametrize("key", ["@PrimaryKey('k')", ""])
+def test_columns_that_the_plan_does_not_have_keep_what_they_hold(world: World, key: str) -> None:
+    world.sql("create table limits (k text, v double, note text)")
+    world.sql("insert into limits values ('a', 1, 'first'), ('b', 1, 'other')")
+    if not key:
+        world.sql("insert into limits values ('a', 1, 'second')")
+    stage = world.stage(key=key)
+    world.send(stage, "Put", ("a", 2.0))
+    world.send(stage, "Put", ("a", 5.0), ("c", 7.0))
+    until(stage.is_drained)
+    first, *others = world.sql("select * from limits order by k, note")
+    assert first == ("a", 5.0, "first")
+    assert others == ([] if key else [("a", 5.0, "second")]) + [("b", 1.0, "other"), ("c", 7.0, None)]
+
+
 def test_what_was_not_written_when_a_stage_died_is_written_by_the_next(world: World) -> None:
     stage = world.stage()
     world.send(stage, "Put", ("a", 1.0))

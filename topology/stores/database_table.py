@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -132,6 +133,9 @@ class DatabaseTable:
                 return 0
             refused = self._delete(connection, writes.deletes)
             refused += self._each(connection, writes.updates, self._update)
+            for move in writes.moves:
+                rows = [move.after] * move.rows
+                refused += self._each(connection, rows, partial(self._move, move.before), one_by_one=False)
             refused += self._each(connection, writes.inserts, self._insert)
         return refused
 
@@ -157,13 +161,32 @@ class DatabaseTable:
 
     def _delete_alike(self, connection: Connection, rows: Sequence[Row]) -> None:
         """As many of the rows that are the same as each of `rows` are gone: all, then what remains is there again."""
-        row, count = rows[0], len(rows)
-        same = [self._table.c[name].is_not_distinct_from(self._bound(name, value)) for name, value in row.items()]
-        counting = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table).where(*same)
-        remaining = (connection.scalar(counting) or 0) - count
+        same = self._same_as(rows[0])
+        remaining = self._count(connection, same) - len(rows)
         connection.execute(self._table.delete().where(*same))
         if remaining > 0:
-            connection.execute(self._table.insert(), [row] * remaining)
+            self._insert(connection, [rows[0]] * remaining)
+
+    def _move(self, before: Row, connection: Connection, rows: Sequence[Row]) -> None:
+        """As many rows that are the same as `before` are `rows`, which are the same. When there are more of them, rows
+        are deleted and inserted anew."""
+        same = self._same_as(before)
+        there = self._count(connection, same)
+        if there > len(rows):
+            self._delete_alike(connection, [before] * len(rows))
+            there = 0
+        else:
+            changed = {name: value for name, value in rows[0].items() if value != before[name]}
+            connection.execute(self._table.update().where(*same).values(changed))
+        if there < len(rows):
+            self._insert(connection, rows[there:])
+
+    def _same_as(self, row: Row) -> list[sqlalchemy.ColumnElement[bool]]:
+        return [self._table.c[name].is_not_distinct_from(self._bound(name, value)) for name, value in row.items()]
+
+    def _count(self, connection: Connection, where: Sequence[sqlalchemy.ColumnElement[bool]]) -> int:
+        counting = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table).where(*where)
+        return connection.scalar(counting) or 0
 
     def _bound(self, name: str, value: object) -> object:
         """`value` as the column has it: 0.1 is another number with fewer digits."""

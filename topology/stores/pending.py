@@ -5,9 +5,11 @@ k=1 inserted, k=1 updated, k=2 updated, k=3 inserted and deleted   ──►   i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,17 +21,26 @@ Identity = tuple[Hashable, ...]
 """What tells a row from others: its primary key, or all its values."""
 
 
+class Move(NamedTuple):
+    """So many `rows` that are `before` become `after`: columns that the plan does not have keep what they hold."""
+
+    before: Row
+    after: Row
+    rows: int
+
+
 @dataclass(slots=True)
 class Writes:
     """What is to be done to a database's table, in this order. Without a primary key `deletes` has as many of a row as
-    are to go, and there are no `updates`."""
+    are to go, and instead of `updates` there are `moves`: rows as they were, and as they are to be."""
 
     deletes: list[Row] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
     inserts: list[Row] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.deletes) + len(self.updates) + len(self.inserts)
+        return len(self.deletes) + len(self.updates) + len(self.moves) + len(self.inserts)
 
 
 def writes_of(changes: Iterable[RowChange], primary_key: Sequence[str]) -> Writes:
@@ -59,18 +70,60 @@ def _by_key(changes: Iterable[RowChange], primary_key: Sequence[str]) -> Writes:
 
 
 def _by_row(changes: Iterable[RowChange]) -> Writes:
-    more: dict[Identity, int] = {}
-    known: dict[Identity, Row] = {}
+    rows = _Rows()
     for change in changes:
-        for rows, by in ((change.removed, -1), (change.added, 1)):
-            for row in _rows(rows):
-                identity = identity_of(row, tuple(row))
-                known.setdefault(identity, row)
-                more[identity] = more.get(identity, 0) + by
-    writes = Writes()
-    for identity, count in more.items():
-        (writes.inserts if count > 0 else writes.deletes).extend([known[identity]] * abs(count))
-    return writes
+        for before, after in zip_longest(_rows(change.removed), _rows(change.added)):
+            rows.become(before, after)
+    return rows.writes()
+
+
+class _Rows:
+    """Rows without a key, as many as there are more or less of them, and what was before those that have changed."""
+
+    def __init__(self) -> None:
+        self._more: dict[Identity, int] = {}
+        self._origins: dict[Identity, list[Identity]] = {}
+        self._known: dict[Identity, Row] = {}
+
+    def become(self, before: Row | None, after: Row | None) -> None:
+        """A row that was `before` is `after`; None: it was not there, or is there no more."""
+        origin: Identity | None = None
+        if before is not None:
+            origin = identity = self._identity(before)
+            if self._origins.get(identity):
+                origin = self._origins[identity].pop()
+            elif self._more.get(identity, 0) > 0:
+                self._more[identity] -= 1
+                origin = None
+        if after is not None and origin is not None:
+            self._origins.setdefault(self._identity(after), []).append(origin)
+        elif after is not None:
+            identity = self._identity(after)
+            self._more[identity] = self._more.get(identity, 0) + 1
+        elif origin is not None:
+            self._more[origin] = self._more.get(origin, 0) - 1
+
+    def writes(self) -> Writes:
+        """What it all comes to. Rows move only where all that are the same go one way and meet none that leave: else
+        they are deleted, and inserted anew."""
+        counts = Counter((origin, now) for now, origins in self._origins.items() for origin in origins if origin != now)
+        ways = Counter(origin for origin, _ in counts)
+        leaving = {*ways, *(identity for identity, count in self._more.items() if count < 0)}
+        writes = Writes()
+        for (origin, now), count in counts.items():
+            if ways[origin] == 1 and self._more.get(origin, 0) >= 0 and now not in leaving:
+                writes.moves.append(Move(self._known[origin], self._known[now], count))
+            else:
+                self._more[origin] = self._more.get(origin, 0) - count
+                self._more[now] = self._more.get(now, 0) + count
+        for identity, count in self._more.items():
+            (writes.inserts if count > 0 else writes.deletes).extend([self._known[identity]] * abs(count))
+        return writes
+
+    def _identity(self, row: Row) -> Identity:
+        identity = identity_of(row, tuple(row))
+        self._known.setdefault(identity, row)
+        return identity
 
 
 def identity_of(row: Row, names: Iterable[str]) -> Identity:
@@ -78,6 +131,6 @@ def identity_of(row: Row, names: Iterable[str]) -> Identity:
     return tuple("NaN" if (value := row[name]) != value else value for name in names)
 
 
-def _rows(batch: pa.RecordBatch | None) -> Iterable[Row]:
+def _rows(batch: pa.RecordBatch | None) -> list[Row]:
     rows: list[Row] = [] if batch is None else batch.to_pylist()
     return rows
