@@ -59,14 +59,14 @@ def join_lines(events: list[bytes]) -> bytes:
 
 class Template:
     """A text with `{{attribute}}` in it, for which `value` stands (`{{_timestamp}}`, unless there is such an attribute,
-    for the time)."""
+    for the time). `option` is where the user wrote it."""
 
-    def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText) -> None:
+    def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText, option: str = "payload") -> None:
         pieces = _TEMPLATE.split(text)
         kinds = {TIMESTAMP: "long", **dict(schema.attributes)}
         unknown = sorted(set(pieces[1::2]) - set(kinds))
         if unknown:
-            raise ConfigError(f"{where}: payload: no such attribute: {', '.join(unknown)}")
+            raise ConfigError(f"{where}: {option}: no such attribute: {', '.join(unknown)}")
         self._first = pieces[0]
         self._rest = [(name, kinds[name], text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
         self._value = value

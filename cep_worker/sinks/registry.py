@@ -11,6 +11,7 @@ from cep_common.errors import ConfigError
 from cep_worker.in_memory import InMemoryOptions
 from cep_worker.options import option_names
 from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.email import EmailOptions, email_sink
 from cep_worker.sinks.file import FileOptions, file_sink
 from cep_worker.sinks.http import HttpOptions, http_sink
 from cep_worker.sinks.in_memory import in_memory_sink
@@ -19,6 +20,7 @@ from cep_worker.sinks.rdbms import RdbmsOptions, rdbms_sink
 from cep_worker.sinks.zeromq import ZeromqOptions, zeromq_sink
 
 SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]] = {
+    "email": (EmailOptions, email_sink),
     "file": (FileOptions, file_sink),
     "http": (HttpOptions, http_sink),
     "inMemory": (InMemoryOptions, in_memory_sink),
@@ -27,6 +29,9 @@ SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]
     "zeromq": (ZeromqOptions, zeromq_sink),
 }
 """Each type's options and maker."""
+
+VARYING = {"email": frozenset({"subject", "to", "cc", "bcc"})}
+"""Options in which attributes of the event may stand."""
 
 _TEMPLATE = re.compile(r"\{\{\s*\w+\s*\}\}")
 
@@ -47,7 +52,7 @@ def make_sink(context: SinkContext) -> Sink:
 def _refuse_templates(context: SinkContext, known: tuple[str, ...]) -> None:
     """Raises ConfigError for an option with an attribute's value in it, as Siddhi's dynamic options have. It tells no
     more than that of the option: the rest may be secret."""
-    for name in known:
+    for name in (one for one in known if one not in VARYING.get(context.connector.type, ())):
         found = _TEMPLATE.search(context.connector.options.get(name, ""))
         if found is not None and not name.endswith("password"):
             advice = "write a stream and a @sink for each"

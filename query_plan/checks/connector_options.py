@@ -20,6 +20,10 @@ CONNECTOR_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "zeromq": ("endpoint", "window.rows"),
     },
     "sink": {
+        "email": (
+            "address", "to", "subject", "cc", "bcc", "username", "password", "password.file", "host", "port",
+            "ssl.enable", "auth", "content.type", "timeout.ms", "on.error", "retry.count",
+        ),
         "file": ("file.uri", "append", "add.line.separator"),
         "http": (
             "publisher.url", "method", "headers", "batch.rows", "timeout.ms", "on.error", "retry.count",
@@ -56,12 +60,14 @@ MAPPER_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
 _NAMED_FREELY = {"text": "regex."}
 """What begins options of a source's mapper whose names the plan chooses."""
 _WITHIN_MAP = {"source": "attributes", "sink": "payload"}
-_TEXTUAL = ("file", "http", "log")
+_TEXTUAL = ("email", "file", "http", "log")
 """The types that have mappers."""
 
 _ADVICE = {
     "dir.uri": "a source reads one file, not those of a folder: name it in file.uri",
     "move.after.process": "files stay where they are: leave it out",
+    "attachments": "a mail is a text alone: leave it out",
+    "connection.pool.size": "a sink has one connection: leave it out",
     "@distribution": "write a @sink for each destination; each gets all events",
     "@payload": "write it within @map(…)",
     "@attributes": "write it within @map(…)",

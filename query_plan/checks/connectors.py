@@ -11,13 +11,13 @@ from siddhi.language import ast
 
 CONNECTOR_TYPES = {
     "source": ("file", "http", "inMemory", "zeromq"),
-    "sink": ("file", "http", "inMemory", "log", "rdbms", "zeromq"),
+    "sink": ("email", "file", "http", "inMemory", "log", "rdbms", "zeromq"),
 }
 """What workers have."""
 
 MAPPER_TYPES: dict[str, dict[str, tuple[str, ...]]] = {
     "source": dict.fromkeys(("file", "http"), ("csv", "json", "text", "xml")),
-    "sink": dict.fromkeys(("file", "http", "log"), ("csv", "json", "ndjson", "text", "xml")),
+    "sink": dict.fromkeys(("email", "file", "http", "log"), ("csv", "json", "ndjson", "text", "xml")),
 }
 """The mappers of those that turn events into texts or back. The others have none of their own."""
 

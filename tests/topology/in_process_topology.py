@@ -57,6 +57,10 @@ class InProcessTopology:
             stage.open(now_ms)
         self.advance(now_ms)
 
+    def close(self) -> None:
+        for stage in self._stages.values():
+            stage.close()
+
     def advance(self, now_ms: int) -> None:
         """Everything that was due until `now_ms` has happened, each at its own time."""
         while True:

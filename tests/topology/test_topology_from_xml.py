@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import chdir, closing
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
@@ -34,15 +36,16 @@ def text_of(name: str) -> str:
 
 
 def by_topology(xml: str, events: list[Event]) -> list[tuple[str, Row]]:
-    running = InProcessTopology(xml, SETTINGS)
-    running.open(START_MS)
-    now_ms = START_MS
-    for now_ms, stream, batch in events:
-        running.advance(now_ms)
-        running.send(stream, batch, now_ms)
-    if running.topology.plan.playback is not None:
-        running.finish(now_ms)
-    return running.out
+    """What comes of the events; files that the plan names without a folder are in one of this run."""
+    with TemporaryDirectory() as folder, chdir(folder), closing(InProcessTopology(xml, SETTINGS)) as running:
+        running.open(START_MS)
+        now_ms = START_MS
+        for now_ms, stream, batch in events:
+            running.advance(now_ms)
+            running.send(stream, batch, now_ms)
+        if running.topology.plan.playback is not None:
+            running.finish(now_ms)
+        return running.out
 
 
 def by_one_engine(text: str, plan: QueryPlan, events: list[Event]) -> list[tuple[str, Row]]:

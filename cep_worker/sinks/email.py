@@ -1,0 +1,250 @@
+"""Sink `email`: a mail for each event, given to a mail server."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import smtplib
+import ssl
+import threading
+from contextlib import suppress
+from email.errors import MessageError
+from email.message import EmailMessage
+from email.utils import formatdate, getaddresses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
+
+from cep_common.errors import ConfigError
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.mappers.sinks import sink_mapper
+from cep_worker.mappers.value_texts import value_text
+from cep_worker.mappers.writing import Row, SinkMapper, Template
+from cep_worker.options import read_options
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.http import WAITS_MS, idempotency_key
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from topology.frames import event_rows
+
+logger = logging.getLogger(__name__)
+
+LONGEST_SUBJECT = 500
+"""Characters; longer ones are cut."""
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+_PASSING = range(400, 500)
+"""What a mail server says when it may take the mail later."""
+
+_OPTION_NAMES = {
+    "password_file": "password.file",
+    "ssl_enable": "ssl.enable",
+    "content_type": "content.type",
+    "timeout_ms": "timeout.ms",
+    "on_error": "on.error",
+    "retry_count": "retry.count",
+}
+
+
+class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
+    """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
+    With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
+    password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
+    stops the plan; LOG gives a mail up after `retry.count` further tries."""
+
+    address: str
+    to: str
+    subject: str
+    cc: str = ""
+    bcc: str = ""
+    username: str = ""
+    password: str = ""
+    password_file: str = ""
+    host: str = "smtp.gmail.com"
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 465
+    ssl_enable: Literal["true", "false"] = "true"
+    auth: Literal["true", "false"] = "true"
+    content_type: Literal["text/plain", "text/html"] = "text/plain"
+    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
+    on_error: Literal["WAIT", "LOG"] = "WAIT"
+    retry_count: Annotated[int, Meta(ge=0)] = 5
+
+
+class _Letters:
+    """Makes a mail of an event."""
+
+    def __init__(self, options: EmailOptions, context: SinkContext) -> None:
+        self._options = options
+        self._heads = {
+            header: Template(text, context.schema, context.where(), value_text, header.casefold())
+            for header, text in (
+                ("Subject", options.subject), ("To", options.to), ("Cc", options.cc), ("Bcc", options.bcc)
+            )
+            if text
+        }  # fmt: skip
+
+    def letter(self, row: Row, body: str, identity: str) -> EmailMessage:
+        """The mail; one with the same `identity` is the same. Raises WriteError when the event makes none."""
+        letter = EmailMessage()
+        letter["From"] = self._options.address
+        letter["Date"] = formatdate(localtime=True)
+        if identity:
+            letter["Message-ID"] = f"<{hashlib.sha256(identity.encode()).hexdigest()}@cep-on-spark>"
+        try:
+            for header, template in self._heads.items():
+                text = " ".join(template.fill(row).decode().split())
+                letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
+            subtype = self._options.content_type.partition("/")[2]
+            letter.set_content(body, subtype=subtype, charset="utf-8")
+        except (ValueError, IndexError, MessageError) as error:
+            raise WriteError(f"no mail can be made of the event: {error}", 1) from error
+        heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
+        addresses = [address for _, address in getaddresses(heads)]
+        if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
+            raise WriteError(f"the event names nobody whom a mail could be sent to: {', '.join(addresses)[:200]}", 1)
+        return letter
+
+
+class _MailServer:
+    """A mail server, and the connection to it, which is kept while mails go."""
+
+    def __init__(self, options: EmailOptions, password: str) -> None:
+        self._options = options
+        self._password = password
+        self._link: smtplib.SMTP | None = None
+
+    def send(self, letter: EmailMessage) -> None:
+        """The server has taken the mail. Raises SMTPException and OSError."""
+        if self._link is None:
+            self._link = self._connected()
+        self._link.send_message(letter)
+
+    def hang_up(self) -> None:
+        """The next mail takes a new connection."""
+        link, self._link = self._link, None
+        if link is not None:
+            with suppress(smtplib.SMTPException, OSError):
+                link.quit()
+            link.close()
+
+    def _connected(self) -> smtplib.SMTP:
+        options = self._options
+        timeout_s = options.timeout_ms / 1_000
+        encrypted = options.ssl_enable == "true"
+        kind: Any = smtplib.SMTP_SSL if encrypted else smtplib.SMTP
+        given = {"context": ssl.create_default_context()} if encrypted else {}
+        link: smtplib.SMTP = kind(options.host, options.port, timeout=timeout_s, **given)
+        try:
+            self._introduce(link, encrypted=encrypted)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _introduce(self, link: smtplib.SMTP, *, encrypted: bool) -> None:
+        """The link is encrypted if it can be, and the server knows who comes. Raises SMTPException."""
+        link.ehlo_or_helo_if_needed()
+        if not encrypted and link.has_extn("starttls"):
+            link.starttls(context=ssl.create_default_context())
+            link.ehlo()
+            encrypted = True
+        if self._options.auth == "true":
+            if not encrypted:
+                raise smtplib.SMTPNotSupportedError("it offers no TLS, and the password is not shown without")
+            link.login(self._options.username or self._options.address, self._password)
+
+
+class _EmailWriter:
+    def __init__(self, options: EmailOptions, letters: _Letters, server: _MailServer, mapper: SinkMapper) -> None:
+        self.problem = ""
+        self._options = options
+        self._letters = letters
+        self._server = server
+        self._mapper = mapper
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        """One mail after the other; those that cannot be sent do not keep the others."""
+        unwanted: list[WriteError] = []
+        for number, (row, body) in enumerate(zip(event_rows(batch), self._mapper.events(batch), strict=True)):
+            identity = "" if frame is None else idempotency_key(frame, number)
+            try:
+                self._deliver(self._letters.letter(row, body.decode(), identity), stopping)
+            except WriteError as error:
+                unwanted.append(error)
+                self.problem = ""
+            if stopping.is_set():
+                unwanted += [WriteError("the worker left before it was delivered", 1)] * (batch.num_rows - number - 1)
+                break
+        if not stopping.is_set():
+            self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
+        if unwanted:
+            raise WriteError(unwanted[-1].message, len(unwanted))
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Each mail stands by itself; its Message-ID tells whether it came before."""
+
+    def close(self) -> None:
+        self._server.hang_up()
+
+    def _deliver(self, letter: EmailMessage, stopping: threading.Event) -> None:
+        tries = 0
+        while True:
+            self.problem = problem = self._try(letter)
+            if not problem:
+                return
+            self._server.hang_up()
+            if self._options.on_error == "LOG" and tries >= self._options.retry_count:
+                raise WriteError(f"given up after {tries + 1} tries: {problem}", 1)
+            wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
+            logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, problem)
+            if stopping.wait(wait_ms / 1_000):
+                raise WriteError(f"the worker left before it was delivered: {problem}", 1)
+            tries += 1
+
+    def _try(self, letter: EmailMessage) -> str:
+        """Nothing when the server took the mail, else why not. WriteError when another try would be in vain."""
+        where = f"{self._options.host}:{self._options.port}"
+        try:
+            self._server.send(letter)
+        except smtplib.SMTPRecipientsRefused as error:
+            code, said = next(iter(error.recipients.values()))
+            return self._refused(code, said, where)
+        except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
+            return self._refused(error.smtp_code, error.smtp_error, where)
+        except smtplib.SMTPAuthenticationError as error:
+            return f"{where} does not let {self._options.username or self._options.address} in: {error.smtp_code}"
+        except smtplib.SMTPException as error:
+            return f"{type(error).__name__} at {where}: {error}"
+        except OSError as error:
+            return f"{where}: {error.strerror or type(error).__name__}"
+        return ""
+
+    def _refused(self, code: int, said: bytes | str, where: str) -> str:
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        problem = f"{where} says {code} {' '.join(text.split())}"
+        if code in _PASSING:
+            return problem
+        with suppress(Exception):
+            self._server.hang_up()
+        raise WriteError(f"refused: {problem}", 1)
+
+
+def email_sink(context: SinkContext) -> Sink:
+    """A sink that sends mails. ConfigError for options that cannot be used."""
+    options = read_options(EmailOptions, context.connector.options, context.where())
+    if not _ADDRESS.fullmatch(getaddresses([options.address])[0][1]):
+        raise ConfigError(f"{context.where()}: address: must be a mail address")
+    password = options.password
+    if options.password_file:
+        try:
+            password = Path(options.password_file).read_text(encoding="utf-8").splitlines()[0]
+        except (OSError, IndexError, UnicodeDecodeError) as error:
+            reason = f"password.file: {options.password_file} cannot be read"
+            raise ConfigError(f"{context.where()}: {reason}") from error
+    if options.auth == "true" and not password:
+        raise ConfigError(f"{context.where()}: needs password.file (or password), or auth='false'")
+    letters = _Letters(options, context)
+    mapper = sink_mapper(context.connector, context.schema, default="text")
+    return ThreadedSink(context, _EmailWriter(options, letters, _MailServer(options, password), mapper))
