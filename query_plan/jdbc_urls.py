@@ -79,7 +79,10 @@ def _server(kind: str, rest: str) -> DatabaseAddress:
     if found is None:
         raise JdbcUrlError(f"such a URL reads jdbc:{kind}://host:port/database")
     parameters = dict(parse_qsl(found["query"] or ""))
-    kept = urlencode({key: parameters[key] for key in _KEPT.get(kind, ()) if key in parameters})
+    mine = {key: parameters[key] for key in _KEPT.get(kind, ()) if key in parameters}
+    if kind == "postgresql" and "currentSchema" in parameters:
+        mine["options"] = f"-csearch_path={parameters['currentSchema']}"
+    kept = urlencode(mine)
     person, _, place = found["place"].rpartition("@")
     user, _, password = person.partition(":")
     url = f"{DRIVERS[kind]}://{place}/{quote(found['database'] or '')}{'?' + kept if kept else ''}"

@@ -42,8 +42,8 @@ class StoreError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Store:
     """A database's table. `url` is SQLAlchemy's, or empty where `datasource` names one that the operator has set up;
-    `field_lengths` are those of its columns of text. The rows are read again every `refresh_ms`, 0: never. With
-    `creates` the table is made when it is missing."""
+    `field_lengths` are those of its columns of text, and perhaps of some that it does not have. The rows are read again
+    every `refresh_ms`, 0: never. With `creates` the table is made when it is missing."""
 
     table_name: str
     url: str = ""
@@ -96,7 +96,7 @@ def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bo
         password=password,
         password_file=annotation.value("password.file") or "",
         datasource="" if url else datasource,
-        field_lengths=_field_lengths(table, annotation),
+        field_lengths=_field_lengths(annotation),
         refresh_ms=_refresh_ms(annotation),
         creates=_truth(annotation, "create"),
     )
@@ -117,14 +117,14 @@ def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[
     return found.url, username or found.username, password or found.password
 
 
-def _field_lengths(table: model.AnalysedTable, annotation: ast.Annotation) -> dict[str, int]:
+def _field_lengths(annotation: ast.Annotation) -> dict[str, int]:
     """By attribute, from a text such as `symbol:100, name:500`."""
     lengths: dict[str, int] = {}
     for part in (annotation.value("field.length") or "").split(","):
         name, _, length = (piece.strip() for piece in part.partition(":"))
         if not part.strip():
             continue
-        if name not in table.schema or not (length.isascii() and length.isdigit()) or not 0 < int(length[:9]) < 10**8:
+        if not name or not (length.isascii() and length.isdigit()) or not 0 < int(length[:9]) < 10**8:
             message = f"field.length: '{part.strip()}' is not an attribute and the length of its text"
             raise StoreError(message, "write field.length='symbol:100, name:500'", annotation.span)
         lengths[name] = int(length)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from query_plan.annotations import named
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.stores import STORE_OPTIONS, UNHEEDED, StoreError, store_of
+from query_plan.stores import STORE_OPTIONS, UNHEEDED, Store, StoreError, store_annotation, store_of
 from query_plan.survey import Survey
+from siddhi.analysis import model
 from siddhi.language import ast
 
 STORE_UNUSABLE = error_rule(
@@ -23,8 +24,8 @@ STORE_UNUSED = warning_rule(
 )
 UNKNOWN_STORE_OPTION = warning_rule(
     "store-option-unknown",
-    "no store knows such an option; the table goes without it",
-    "take the option out, or use one that there is",
+    "no store knows such an option, or it is about an attribute that there is not; the table goes without it",
+    "take it out, or use one that there is",
 )
 
 _ADVICE = {"table.check.query": "create='false' leaves a table alone that is missing"}
@@ -67,6 +68,26 @@ def store_options_are_known(plan: Survey) -> Iterator[Finding]:
             for element in annotation.elements:
                 if element.key is not None and element.key.casefold() not in (*known, *legacy):
                     yield _unknown(name, element)
+    yield from _lengths_of_nothing(plan)
+
+
+def _lengths_of_nothing(plan: Survey) -> Iterator[Finding]:
+    """Siddhi takes lengths of attributes that a table does not have, and so do pasted apps."""
+    for name, table in plan.app.tables.items():
+        store, annotation = _store(table), store_annotation(table.syntax.annotations)
+        if store is None or annotation is None:
+            continue
+        for attribute in sorted(store.field_lengths.keys() - dict(table.schema.attributes)):
+            message = f"field.length: the table {name} has no attribute '{attribute}'"
+            known = ", ".join(one for one, _ in table.schema.attributes)
+            yield UNKNOWN_STORE_OPTION.broken(message, f"its attributes: {known}", annotation.span)
+
+
+def _store(table: model.AnalysedTable) -> Store | None:
+    try:
+        return store_of(table)
+    except StoreError:
+        return None
 
 
 def _unknown(table: str, element: ast.AnnotationElement) -> Finding:

@@ -610,3 +610,18 @@ def test_rows_that_a_table_had_before_it_had_a_store_are_told(world: World) -> N
     assert stage.left == ("P#0: 2 rows of the table T that were in memory: it has those of its store",)
     assert world.ask(stage, "a", "b") == []
     assert world.stage(stage.snapshot()).left == ()
+
+
+def test_the_schema_of_a_jdbc_url_is_where_the_table_is(world: World, postgresql: PostgresqlServer) -> None:
+    url = postgresql.emptied()
+    engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("create schema stocks")
+        connection.exec_driver_sql("create table stocks.limits (k text primary key, v real)")
+        connection.exec_driver_sql("insert into stocks.limits values ('a', 1)")
+        stage = world.stage(store=f"jdbc.url='jdbc:{url}?currentSchema=stocks'")
+        assert world.ask(stage, "a") == [("a", 1.0)]
+        world.stages.remove(stage)
+        stage.close()
+        connection.exec_driver_sql("drop schema stocks cascade")
+    engine.dispose()
