@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import zmq
@@ -398,6 +400,21 @@ def test_counters_tell_what_every_instance_took_and_gave(launch: Callable[..., R
     assert sorted(counts for name, counts in counted.items() if name.startswith("filtering")) == [(0, 0), (3, 2)]
     assert counted["joined#0"] == counted["EventPublisher#0"] == (2, 2)
     assert reports()["EventPublisher#0"].peers == ("worker",)
+
+
+def test_a_store_that_cannot_be_used_is_told_even_when_nothing_is_counted(
+    launch: Callable[..., Running], tmp_path: Path
+) -> None:
+    store = f"@Store(type='rdbms', url='sqlite:///{tmp_path}/stored.db', refresh.interval='20')"
+    table = f"{store} define table T (number long);\n@Export"
+    running = launch(text=PLAN.replace("@Export", table) + "@dist(execGroup='kept') from B insert into T;")
+    running.tasks[0].count("off")
+    running.until((tmp_path / "stored.db").exists)
+    running.until(lambda: running.tasks[0].reports != ())
+    with sqlite3.connect(tmp_path / "stored.db", timeout=10) as database:
+        database.execute("drop table T")
+    database.close()
+    running.until(lambda: "no such table: T" in "".join(one.last_error for one in running.tasks[0].reports))
 
 
 def test_the_latency_of_an_event_lasts_from_its_arrival_until_its_result_is_with_a_worker(

@@ -350,7 +350,7 @@ def test_what_the_database_refuses_is_told_and_the_rest_is_written(world: World)
     world.send(stage, "Put", ("a", 1.0), ("b", 1_000.0), ("c", 3.0))
     until(stage.is_drained)
     assert world.rows() == [("a", 1.0), ("c", 3.0)]
-    stage.measure()
+    stage.tell_of_stores()
     (failure,) = stage.statistics.failures.records()
     assert (failure.code, failure.count) == ("store-refused", 1)
     until(lambda: world.ask(stage, "a", "b") == [("a", 1.0)])
@@ -371,7 +371,7 @@ def test_a_table_that_is_lost_is_told_until_it_is_back(world: World) -> None:
     stage = world.stage()
     world.sql("drop table limits")
     until(lambda: any(True for _ in stage._stored.problems()))
-    stage.measure()
+    stage.tell_of_stores()
     (failure,) = stage.statistics.failures.records()
     assert failure.code == "store-unreachable"
     assert "no such table: limits" in failure.text

@@ -81,10 +81,13 @@ class Instances(Mapping[str, StageInstance]):
                 if isinstance(instance, Processor):
                     instance.follow_level()
 
-    def measure(self) -> None:
-        """Their counters tell how much state they hold now."""
+    def measure(self, level: StatisticsLevel) -> None:
+        """Their counters tell what is wrong with databases of stored tables, and how much state they hold now, unless
+        `level` says that they count nothing."""
         for processor in self.processors:
-            processor.measure()
+            processor.tell_of_stores()
+            if level != "off":
+                processor.measure()
 
     def reports(self) -> tuple[ComponentReport, ...]:
         """What all of them have counted."""

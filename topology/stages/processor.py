@@ -216,7 +216,6 @@ class Processor:
         parts = [HeldState(part.kind, part.name, **asdict(part.size)) for part in found.state]
         strings = HeldState("strings", "all", rows=found.strings, bytes=found.string_bytes)
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
-        self._tell_of_stores()
 
     def follow_level(self) -> None:
         """The engine tells of each query's work while the level of `statistics` is `detail`."""
@@ -229,7 +228,7 @@ class Processor:
         """The engine holds nothing outside its memory, but for the rows of stored tables."""
         self._stored.close()
 
-    def _tell_of_stores(self) -> None:
+    def tell_of_stores(self) -> None:
         """`statistics` tells of databases that cannot be used now, and of rows that they refused."""
         for table, problem in self._stored.problems():
             if self.statistics.error("store-unreachable", f"table {table}: {problem}", self._now_ms):

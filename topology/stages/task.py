@@ -328,9 +328,9 @@ class Task:
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
         self._instances.follow_level(self._level)
-        if self._opened and self._level != "off" and monotonic_ms >= self._measure_ms:
+        if self._opened and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS
-            self._instances.measure()
+            self._instances.measure(self._level)
         self._counted = self._instances.reports(), monotonic_ms
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
