@@ -625,3 +625,22 @@ def test_the_schema_of_a_jdbc_url_is_where_the_table_is(world: World, postgresql
         stage.close()
         connection.exec_driver_sql("drop schema stocks cascade")
     engine.dispose()
+
+
+def test_rows_without_a_key_are_found_by_indexes(world: World, postgresql: PostgresqlServer) -> None:
+    stage = world.stage(store=f"jdbc.url='jdbc:{postgresql.emptied()}'", key="")
+    statements: list[str] = []
+    engine = stage._stored._databases["T"]._engine
+    sqlalchemy.event.listen(engine, "before_cursor_execute", lambda _c, _u, text, *_others: statements.append(text))
+    nan = float("nan")
+    world.send(stage, "Add", ("a", 1.0), ("b", None), ("c", nan))
+    until(stage.is_drained)
+    world.send(stage, "Put", ("a", 2.0))
+    world.send(stage, "Drop", ("b", 0.0))
+    until(stage.is_drained)
+    assert not any("DISTINCT FROM" in text for text in statements)
+    world.send(stage, "Drop", ("c", 0.0))
+    until(stage.is_drained)
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql("select k, v from limits").all()
+    assert [tuple(row) for row in found] == [("a", 2.0)]

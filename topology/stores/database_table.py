@@ -182,7 +182,13 @@ class DatabaseTable:
             self._insert(connection, rows[there:])
 
     def _same_as(self, row: Row) -> list[sqlalchemy.ColumnElement[bool]]:
-        return [self._table.c[name].is_not_distinct_from(self._bound(name, value)) for name, value in row.items()]
+        """That a row is the same as `row`, so that indexes serve; no number is equal to itself when it is none."""
+        return [
+            self._table.c[name].is_not_distinct_from(self._bound(name, value))
+            if value != value  # noqa: PLR0124
+            else self._table.c[name] == self._bound(name, value)
+            for name, value in row.items()
+        ]
 
     def _count(self, connection: Connection, where: Sequence[sqlalchemy.ColumnElement[bool]]) -> int:
         counting = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table).where(*where)
