@@ -57,7 +57,7 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
-        self.engine = sqlalchemy.create_engine(self.url, isolation_level="AUTOCOMMIT", connect_args={"timeout": 0.05})
+        self.engine = sqlalchemy.create_engine(self.url, isolation_level="AUTOCOMMIT", connect_args={"timeout": 5})
         self.stages: list[Processor] = []
         self.out: list[Bundle] = []
         self._tickets = 0
