@@ -115,6 +115,16 @@ class Graph:
         users = [item for node in active for item in self.places[node].reads | self.places[node].writes]
         return all(users.count(item) == 1 for item in written)
 
+    def firing_first(self) -> frozenset[int]:
+        """The timed nodes that stand in front of all others whose timers send to them: their own timers of one time
+        fire before what these send."""
+        timed = [node for node, place in enumerate(self.places) if place.timed]
+        senders: dict[int, list[int]] = {node: [] for node in timed}
+        for sender in timed:
+            for node in {node for node, _ in self._walk(self.places[sender].outputs).visits} & senders.keys():
+                senders[node].append(sender)
+        return frozenset(node for node, found in senders.items() if found and node < min(found))
+
     def _walk(self, streams: Sequence[str]) -> _Walk:
         walk = _Walk()
         for stream in streams:

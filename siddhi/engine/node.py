@@ -20,8 +20,9 @@ class Node:
     of timers of one time, where that is another. `target` is the stream that is fed, if any; `inserts` says that events
     are inserted there, which makes expired ones current, `hands_in` that they are those of the only source on their way
     into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
-    going out. `reads` and `writes` name the tables and named windows that the node looks into or changes. `computes`
-    says that numbers may come out that did not come in, and so overflow or divide by zero.
+    going out, `by_key` that the node stands in a partition. `reads` and `writes` name the tables and named windows that
+    the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
+    divide by zero.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Node:
     inserts = True
     hands_in = False
     splits = False
+    by_key = False
     computes = True
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()

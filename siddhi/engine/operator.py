@@ -92,6 +92,13 @@ class Step:
         step._failures = self.failures
         return step
 
+    def until(self, order: int, clock: int) -> Step:
+        """The step as far as the timers of `clock`, which come at the even `order`; failures are booked in one place
+        for both."""
+        step = Step(np.append(self.clocks[: order // 2], clock), self.floor)
+        step._failures = self.failures
+        return step
+
     @property
     def final_clock(self) -> int:
         return int(self.clocks[-1])

@@ -51,7 +51,8 @@ class Query(GraphNode):
         partition: PartitionPlace | None = None,
     ) -> None:
         environment.looked_into = set()
-        if partition is not None:
+        self.by_key = partition is not None
+        if self.by_key:
             context = replace(context, common={})
         self.analysed = analysed
         self.name = analysed.name

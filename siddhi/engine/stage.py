@@ -16,6 +16,8 @@ class Stage:
         self.node = node
         self.is_heard = node.writes != frozenset()
         """True when someone besides the stream has to be told what the node sends: a listener or a table."""
+        self.fires_first = False
+        """True when the node's own timers fire before what timers of the same time send to it."""
         self._inside = node.target is not None and "#" in node.target
         self._listeners: list[Listener] = []
         self._outlet: Outlet | None = None

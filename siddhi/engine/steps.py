@@ -92,6 +92,8 @@ class StepRunner:
         self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
         self._routes: dict[tuple[str, ...], _Route | None] = {}
         self._timed = [stage for stage in self._stages if stage.node.timed]
+        for node in self._graph.firing_first():
+            self._stages[node].fires_first = not self._stages[node].node.by_key
         self.watch: QueryWatch | None = None
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -155,8 +157,8 @@ class StepRunner:
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
             if not _has_rows(inputs) and not node.wakes(step):
                 continue
-            out = self._run_stage(stage, inputs, step)
-            self._pass_on(number, inputs, out, step, sent, arrived)
+            run = self._run_in_turns if stage.fires_first else self._run_stage
+            self._pass_on(number, inputs, run(stage, inputs, step), step, sent, arrived)
         self._tell(sent, arrived)
 
     def _run_alone(
@@ -243,6 +245,17 @@ class StepRunner:
         arrived[key] = batch
         return batch
 
+    def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
+        outs: list[EventBatch] = []
+        for order, clock in sorted({place for batch in inputs for place in _places_of_timers(batch)}):
+            counts = [_count_before(batch, order, clock) for batch in inputs]
+            early = [batch.slice(0, count) for batch, count in zip(inputs, counts, strict=True)]
+            inputs = [batch.slice(count, batch.size) for batch, count in zip(inputs, counts, strict=True)]
+            outs.append(self._run_stage(stage, early, step.until(order, clock)))
+        outs.append(self._run_stage(stage, inputs, step))
+        return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
+
     def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """What the stage sends; its listeners and its table have it."""
         if not stage.node.computes:
@@ -317,12 +330,14 @@ class StepRunner:
         self._fire_timers(int(clocks[-1]), floor)
 
     def _fire_timers(self, clock: int, floor: int) -> None:
-        """Every timer due until `clock` has fired at its own time, at one time in the order of the stages."""
-        last = None
-        while (due := self.next_deadline_ms()) is not None and due <= clock and due != last:
-            last = due
-            step = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
-            self._wake(step)
+        """Every timer due until `clock` has fired at its own time, at one time in the order of the stages; those that
+        are set meanwhile for a time that is past, in further rounds, but in no circle."""
+        now, rounds = None, 0
+        while (due := self.next_deadline_ms()) is not None and due <= clock and rounds <= 2 * len(self._stages):
+            floor = max(due, floor)
+            rounds = rounds + 1 if floor == now else 0
+            now = floor
+            self._wake(Step(np.full(1, now, dtype=np.int64), now))
 
     def _wake(self, step: Step) -> None:
         """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
@@ -381,6 +396,17 @@ class StepRunner:
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
+
+
+def _places_of_timers(batch: EventBatch) -> set[tuple[int, int]]:
+    """The (order, clock) of all rows that timers caused."""
+    rows = batch.orders & 1 == 0
+    return set(zip(batch.orders[rows].tolist(), batch.clocks[rows].tolist(), strict=True))
+
+
+def _count_before(batch: EventBatch, order: int, clock: int) -> int:
+    """How many rows stand before (`order`, `clock`)."""
+    return int(((batch.orders < order) | ((batch.orders == order) & (batch.clocks < clock))).sum())
 
 
 def _has_rows(batches: Sequence[EventBatch]) -> bool:

@@ -141,3 +141,46 @@ def test_a_timer_waits_its_turn_when_another_sends_to_its_query(
         runtime.send(stream, pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [""]}))
     runtime.advance_time(11)
     assert found == ["2", "3"]
+
+
+def let_out(text: str, end: int, *events: tuple[str, str]) -> list[str]:
+    """What `text` inserts into M until `end`, given events (stream, way) that come at 1."""
+    runtime = AppRuntime(analyse(parse(STREAMS + text)))
+    runtime.start(0)
+    found: list[str] = []
+    runtime.add_stream_callback("M", lambda batch: found.extend(batch.column("way").to_pylist()))
+    for stream, way in events:
+        runtime.send(stream, pa.RecordBatch.from_pydict({"_timestamp": [1], "way": [way]}))
+    runtime.advance_time(end)
+    return found
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+@pytest.mark.parametrize(
+    ("reader_first", "window", "ways"),
+    [
+        (True, "timeBatch(10)", ["waiting"]),
+        (False, "timeBatch(10)", ["waiting", "sent"]),
+        (True, "time(10)", ["waiting", "waiting", "sent"]),
+        (False, "time(10)", ["waiting", "waiting", "sent", "sent"]),
+    ],
+)
+def test_the_timer_of_a_query_fires_before_another_sends_to_it_where_the_text_has_it_in_front(
+    reader_first: bool, window: str, ways: list[str], columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    queries = [f"from X#window.{window} insert all events into M;", "from A#window.timeBatch(10) insert into X;"]
+    text = " ".join(queries if reader_first else reversed(queries))
+    assert let_out(text, 11, ("X", "waiting"), ("A", "sent")) == ways
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_a_timer_that_is_set_for_the_present_keeps_no_later_one_from_firing(
+    columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    text = """from X#window.time(10) select '1' as way insert expired events into M;
+        from A#window.timeBatch(10) insert into X; from X#window.timeBatch(10) select '3' as way insert into M;"""
+    assert let_out(text, 40, ("A", "")) == ["1", "3"]

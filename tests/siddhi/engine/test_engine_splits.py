@@ -60,6 +60,10 @@ QUERIES = {
         from S#window.time(20) select k, sum(v) as s insert all events into #I;
         from every e1=#I -> e2=T[v > e1.s] select e1.k as k, e1.s as s, e2.v as v insert into O;
         end;""",
+    "in front": """
+        define stream M (k string, v int);
+        from M#window.time(20) select k, count() as c insert all events into O;
+        from S#window.timeBatch(20) select k, v insert into M;""",
     "expressions of keys": """
         partition with (k of S, k of T) begin
         from S#window.expression('distinctCount(k) * count() <= 4') select k, v insert all events into O;
