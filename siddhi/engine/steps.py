@@ -19,6 +19,7 @@ from siddhi.engine.junction import Junction, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
 from siddhi.engine.stage import Stage
+from siddhi.engine.turns import cut_at_timers
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 
@@ -247,13 +248,10 @@ class StepRunner:
 
     def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
-        outs: list[EventBatch] = []
-        for order, clock in sorted({place for batch in inputs for place in _places_of_timers(batch)}):
-            counts = [_count_before(batch, order, clock) for batch in inputs]
-            early = [batch.slice(0, count) for batch, count in zip(inputs, counts, strict=True)]
-            inputs = [batch.slice(count, batch.size) for batch, count in zip(inputs, counts, strict=True)]
-            outs.append(self._run_stage(stage, early, step.until(order, clock)))
-        outs.append(self._run_stage(stage, inputs, step))
+        outs = [
+            self._run_stage(stage, piece, step if place is None else step.until(*place))
+            for place, piece in cut_at_timers(inputs)
+        ]
         return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
 
     def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
@@ -396,17 +394,6 @@ class StepRunner:
 
     def _readers(self, key: str) -> list[Stage]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
-
-
-def _places_of_timers(batch: EventBatch) -> set[tuple[int, int]]:
-    """The (order, clock) of all rows that timers caused."""
-    rows = batch.orders & 1 == 0
-    return set(zip(batch.orders[rows].tolist(), batch.clocks[rows].tolist(), strict=True))
-
-
-def _count_before(batch: EventBatch, order: int, clock: int) -> int:
-    """How many rows stand before (`order`, `clock`)."""
-    return int(((batch.orders < order) | ((batch.orders == order) & (batch.clocks < clock))).sum())
 
 
 def _has_rows(batches: Sequence[EventBatch]) -> bool:
