@@ -50,6 +50,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     datasources: dict[str, Datasource] = {}
+    store_urls: bool = True
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:
