@@ -428,6 +428,14 @@ def test_a_datasource_is_the_operators(world: World) -> None:
     assert world.ask(stage, "a") == [("a", 1.0)]
 
 
+@pytest.mark.parametrize("store", ["url='sqlite://'", "datasource='STOCKS', password.file='/etc/passwd'"])
+def test_an_operator_may_let_plans_reach_datasources_alone(world: World, store: str) -> None:
+    settings = {"datasources": {"STOCKS": Datasource(world.url)}, "store_urls": False}
+    with pytest.raises(TopologyError, match=r"table T: stages\.store_urls .* datasources only"):
+        world.stage(store=store, **settings)
+    assert world.ask(world.stage(store="datasource='STOCKS'", **settings), "a") == []
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -436,14 +444,6 @@ def test_a_datasource_is_the_operators(world: World) -> None:
         "jdbc:sqlserver://db;user=cep;Password=secret",
     ],
 )
-@pytest.mark.parametrize("store", ["url='sqlite://'", "datasource='STOCKS', password.file='/etc/passwd'"])
-def test_an_operator_may_let_plans_reach_datasources_alone(world: World, store: str) -> None:
-    settings = {"datasources": {"STOCKS": Datasource(world.url)}, "store_urls": False}
-    with pytest.raises(TopologyError, match="table T: stages.store_urls .* datasources only"):
-        world.stage(store=store, **settings)
-    assert world.ask(world.stage(store="datasource='STOCKS'", **settings), "a") == []
-
-
 def test_a_datasource_with_a_password_in_its_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="holds a password"):
         Datasource(url)

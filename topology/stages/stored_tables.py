@@ -212,11 +212,9 @@ class StoredTables:
 def _database(store: Store, table: model.AnalysedTable, settings: StageSettings) -> DatabaseTable:
     url, username, password_file = store.url, store.username, store.password_file
     if not settings.store_urls and (url or password_file):
-        advice = "name a datasource that the operator has set up, and leave password.file out"
-        reason = (
-            f"table {table.schema.id}: stages.store_urls of the driver's configuration lets plans reach datasources"
-        )
-        raise TopologyError("store-unusable", f"{reason} only; {advice}")
+        reason = "stages.store_urls of the driver's configuration lets plans reach datasources only"
+        advice = "name one that the operator has set up, and leave password.file out"
+        raise TopologyError("store-unusable", f"table {table.schema.id}: {reason}; {advice}")
     if store.datasource:
         source = settings.datasources.get(store.datasource)
         if source is None:
