@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import requests
+from certificates import certificate_for_loopback
 from flask import Flask, request
 
 from cep_common.errors import ConfigError
@@ -61,13 +61,7 @@ def test_a_server_thread_that_is_awake_already_does_not_close_the_trigger_under_
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A certificate for 127.0.0.1, and its key."""
-    folder = tmp_path_factory.mktemp("certificate")
-    files = str(folder / "server.pem"), str(folder / "server.key")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-               "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
-               "-out", files[0], "-keyout", files[1]]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own command
-    return files
+    return certificate_for_loopback(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from email.message import Message
@@ -16,6 +15,7 @@ import pytest
 import zmq
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from certificates import certificate_for_loopback
 from free_ports import free_port
 from worker_world import KEY, alerts, now_ms, sink_context, until
 
@@ -132,13 +132,7 @@ def desk(server: MailServer, context: zmq.Context[Any]) -> Iterator[Desk]:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A certificate for 127.0.0.1, and its key."""
-    folder = tmp_path_factory.mktemp("certificate")
-    files = str(folder / "server.pem"), str(folder / "server.key")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-               "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
-               "-out", files[0], "-keyout", files[1]]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own command
-    return files
+    return certificate_for_loopback(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture
