@@ -107,6 +107,32 @@ def test_the_first_rows_are_told_and_how_many_there_are(asked: Asked) -> None:
     assert answer == StateFound((("name", "string"),), '[["a"]]', 2)
 
 
+@pytest.mark.parametrize("window", ["expressionBatch('count() <= 2')", "timeBatch(2 sec, true)", "lengthBatch(3)"])
+def test_a_question_to_a_window_does_not_change_what_the_plan_gives(window: str) -> None:
+    text = """
+    @Plan:name('P') @Import('A:1.0.0') define stream A (number long);
+    @Export('Out:1.0.0') define stream Out (number long, sum long);
+    define window Lately (number long) WINDOW output all events;
+    from A select number insert into Lately;
+    from Lately select number, sum(number) as sum insert all events into Out;
+    """
+    plan = read_xml(write_xml(build(analyse(parse(text.replace("WINDOW", window))))))
+    given: list[list[Any]] = []
+    for asks in (False, True):
+        emitted: list[Bundle] = []
+        stage = Processor("P#0", Topology(KEY, 1, plan, 1), plan.processors[0], emitted.append, StageSettings())
+        stage.open(1_000)
+        for number in range(9):
+            batch = pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64())})
+            now_ms = 1_000 + 700 * number
+            stage.on_bundle(Bundle("A", "A", 0, "A", ("A",), now_ms, idle=False, batches=(("A", batch),)), now_ms)
+            if asks:
+                stage.query(stage.on_demand("from Lately select number"))
+        given.append([row for one in emitted for _, batch in one.batches for row in batch.to_pylist()])
+    assert given[0] == given[1]
+    assert given[0]
+
+
 def test_no_more_is_told_than_a_message_holds(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_questions, "MOST_BYTES", 7)
     assert asked.ask("from Totals select name") == StateFound((("name", "string"),), '[["a"]]', 2)

@@ -109,7 +109,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     shown = window
     if source.kind is model.SourceKind.WINDOW:
         shown = parts.environment.windows[source.source].window
-    contents = _nothing(types, context.pool) if shown is None else shown.contents
+    contents = _nothing(types, context.pool) if shown is None else shown.look
     if asked and shown is not window:
         contents = _with_answers(contents, asked, context.pool)
     return Side(

@@ -63,9 +63,9 @@ class BatchWindow(RowWindow):
     def held(self) -> list[int]:
         return self.last if self.shown else []
 
-    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+    def look(self) -> tuple[Int64Array, dict[str, Column]]:
         self.looked = bool(self.last)
-        return super().contents()
+        return super().look()
 
     def own_state(self) -> State:
         return [self.last, self.looked]

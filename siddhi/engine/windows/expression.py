@@ -370,8 +370,8 @@ class ExpressionBatchWindow(ExpressionWindowBase):
         """A look into a streaming window finds nothing, as in Siddhi."""
         return [] if self.streaming else super().held()
 
-    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
-        shown = super().contents()
+    def look(self) -> tuple[Int64Array, dict[str, Column]]:
+        shown = super().look()
         self.seen = len(shown[0])
         return shown
 

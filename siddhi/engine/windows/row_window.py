@@ -112,6 +112,9 @@ class RowWindow(Window):
         slots: Int64Array = np.array(self.held(), dtype=np.int64)
         return self.slots.timestamps[slots], self.slots.take(slots)
 
+    def look(self) -> tuple[Int64Array, dict[str, Column]]:
+        return self.contents()
+
     def schedule(self, due: int) -> None:
         """Sets a timer. Timers are a queue: one that is due earlier than those set before it waits for them."""
         self._timers.append((due, self._order, self._clock))

@@ -55,8 +55,8 @@ class Window(Operator):
     """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
     time of expiry (see `note_look`).
 
-    What a window holds lies in `store`; `contents` shows it to joins and on-demand queries. `expires_if_wanted` marks
-    those whose expired events nobody takes back where nobody wants to see them.
+    What a window holds lies in `store`; `look` shows it to joins, `contents` to questions from outside.
+    `expires_if_wanted` marks those whose expired events nobody takes back where nobody wants to see them.
     """
 
     expires_if_wanted = False
@@ -67,10 +67,17 @@ class Window(Operator):
         return np.arange(self.store.first, self.store.end)
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
-        """The timestamps and columns of the rows that a look into the window shows, in order."""
+        """The timestamps and columns of the rows that a look into the window shows, in order. Nothing changes."""
+        return self._shown(self.visible())
+
+    def look(self) -> tuple[Int64Array, dict[str, Column]]:
+        """As `contents`, for a query of the app: the window may go on otherwise with rows that were seen."""
         sequences = self.visible()
         if len(sequences):
             self.note_look(sequences)
+        return self._shown(sequences)
+
+    def _shown(self, sequences: Int64Array) -> tuple[Int64Array, dict[str, Column]]:
         stamps, offset = self.store.timestamps()
         return stamps[sequences - offset], self.store.take(sequences)
 
