@@ -37,6 +37,7 @@ def test_what_is_changed_is_told_with_who_did_it_and_how_it_came_out(accounts_at
     client, shown = world.app.test_client(), world.token("eve", AccessRole.EDITOR)
     client.post("/api/v1/plans", data="text", headers=shown)
     client.post("/api/v1/validate", data="text", headers=shown)
+    client.post("/api/v1/plans/Storms/query", json={"query": "from Airports select *"}, headers=shown)
     client.delete("/api/v1/plans/Storms?tenant=8", headers=world.token("tess", AccessRole.VIEWER))
     world.logged_in("ada").send("/users", name="lena", role="viewer", tenant="")
     client.post("/api/v1/plans", data="text")
