@@ -102,6 +102,18 @@ def test_tables_windows_and_aggregations_are_read(asked: Asked) -> None:
     assert asked.rows("from Totals on number > 9 select *") == []
 
 
+def test_a_question_that_goes_wrong_does_not_end_the_task(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError("2 GiB of text")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Processor, "query", fail)
+        answer = asked.ask("from Totals select *")
+    assert isinstance(answer, Rejected)
+    assert answer.code == "internal"
+    assert asked.rows("from Totals select name") == [["a"], ["b"]]
+
+
 def test_the_first_rows_are_told_and_how_many_there_are(asked: Asked) -> None:
     answer = asked.ask("from Totals select name", most_rows=1)
     assert answer == StateFound((("name", "string"),), '[["a"]]', 2)

@@ -6,6 +6,7 @@ task's loop                          answers it between two bundles
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from siddhi.analysis.model import AnalysedOnDemandQuery
 from siddhi.errors import SiddhiError, render_problem
 from siddhi.language.ast import AttributeType
 from topology.stages.processor import Processor
+
+logger = logging.getLogger(__name__)
 
 PATIENCE_S = 1.5
 """How long a question waits for the loop: managers are patient a little longer."""
@@ -74,10 +77,19 @@ class StateQuestions:
 
 
 def _answered(question: _Question) -> Message:
+    """The answer to a question; what goes wrong with one must not end the task."""
     try:
-        found = question.processor.query(question.query)
+        return _told(question)
     except SiddhiError as error:
         return Rejected("query-failed", "; ".join(one.message for one in error.problems))
+    except Exception as error:
+        logger.exception("an on-demand query could not be answered: instance=%s", question.processor.name)
+        reason = f"{type(error).__name__}, of which this process's own log tells; please report it"
+        return Rejected("internal", reason)
+
+
+def _told(question: _Question) -> StateFound:
+    found = question.processor.query(question.query)
     attributes = question.query.schema.attributes
     columns = tuple((name, type_.value) for name, type_ in attributes)
     if found is None:
