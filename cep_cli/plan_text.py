@@ -20,12 +20,12 @@ def _read_values(_context: click.Context, _option: click.Parameter, given: tuple
         if not written and name not in os.environ:
             raise click.BadParameter(f"{name} is not in the environment; write {name}=VALUE")
         values[name] = value if written else os.environ[name]
-        if not _is_text(values[name]):
+        if not is_text(values[name]):
             raise click.BadParameter(f"the value of {name} is no text in UTF-8")
     return values
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """False for what the system gave with bytes that are no UTF-8, which Python keeps as halves of characters."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 

@@ -7,6 +7,7 @@ import json
 import click
 
 from cep_cli.errors import with_readable_errors
+from cep_cli.plan_text import is_text
 from cep_cli.plans import JSON_OPTION, manager_options
 from cep_cli.rest import ManagerClient
 from cep_cli.terminal import printable
@@ -27,6 +28,8 @@ def query_command(plan: str, query: str, limit: int, as_json: bool, client: Mana
 
     QUERY is an on-demand query that reads one of them, such as "from Limits on most > 100 select symbol, most".
     """
+    if not is_text(query):
+        raise click.UsageError("QUERY is no text in UTF-8")
     told = client.query(plan, query, limit)
     if as_json:
         click.echo(json.dumps(told))
