@@ -309,11 +309,14 @@ class AppRuntime:
 
         `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
         """
-        found = run_on_demand(query, self._environment, self._context, self._clock)
-        if found is None:
-            return None
-        attributes = query.schema.attributes if query.source is not None else ()
-        return Outlet(dict(attributes), self.pool).records(found)
+        try:
+            found = run_on_demand(query, self._environment, self._context, self._clock)
+            if found is None:
+                return None
+            attributes = query.schema.attributes if query.source is not None else ()
+            return Outlet(dict(attributes), self.pool).records(found)
+        finally:
+            self._compaction.run_if_due()
 
     # ---- state
 

@@ -145,6 +145,19 @@ def test_a_question_to_a_window_does_not_change_what_the_plan_gives(window: str)
     assert given[0]
 
 
+def test_texts_that_only_questions_made_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("siddhi.engine.recode.LEAST_NEW_STRINGS", 10)
+    monkeypatch.setattr("siddhi.engine.recode._BYTES_PER_STRING", 10**9)
+    asked = Asked()
+    (stage,) = asked.stages.values()
+    for _ in range(40):
+        stage.query(stage.on_demand("from Totals select UUID() as text"))
+    assert asked.rows("from Totals select name") == [["a"], ["b"]]
+    asked.close()
+    stage.measure()
+    assert next(held.rows for held in stage.statistics.held if held.kind == "strings") < 40
+
+
 def test_no_more_is_told_than_a_message_holds(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_questions, "MOST_BYTES", 7)
     assert asked.ask("from Totals select name") == StateFound((("name", "string"),), '[["a"]]', 2)
