@@ -248,7 +248,8 @@ def _refusal(answer: requests.Response) -> str:
         return f"the manager answered {answer.status_code}"
     lines = [f"{failure['message']} [{failure['code']}]"]
     for problem in (failure.get("details") or {}).get("problems", ()):
-        lines.append(f"  line {problem['line']}, column {problem['column']}: {problem['message']} [{problem['code']}]")
+        where = f"line {problem['line']}, column {problem['column']}: " if problem["line"] else ""
+        lines.append(f"  {where}{problem['message']} [{problem['code']}]")
         if problem.get("hint"):
             lines.append(f"    hint: {problem['hint']}")
     return "\n".join(lines)

@@ -57,3 +57,20 @@ def test_a_query_that_is_no_text_is_told_of_and_not_sent(asked: list[Any]) -> No
     assert result.exit_code == 2
     assert "QUERY is no text in UTF-8" in result.stderr
     assert asked == []
+
+
+def test_what_failed_at_no_place_of_the_query_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = {"code": "query-failed", "message": "the query failed: 1 is null", "hint": "", "line": 0, "column": 0}
+    refusal = {"code": "query-invalid", "message": problem["message"], "details": {"problems": [problem]}}
+
+    def request(*_: Any, **__: Any) -> requests.Response:
+        answer = requests.Response()
+        answer.status_code = 422
+        answer._content = json.dumps(refusal).encode()
+        return answer
+
+    monkeypatch.setattr(requests, "request", request)
+    result = CliRunner().invoke(main, ["query", "Flights", "from Late select str:upper(carrier) as carrier"])
+    assert result.exit_code == 1
+    assert "  the query failed: 1 is null [query-failed]" in result.stderr
+    assert "line 0" not in result.stderr
