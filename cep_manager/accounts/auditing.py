@@ -17,7 +17,15 @@ from cep_manager.accounts.audit_log import TOO_MANY
 from cep_manager.accounts.checks import SAFE_METHODS
 from cep_manager.accounts.model import AuditEntry
 
-CHANGES_NOTHING = frozenset({"api.validate_plan", "api.preview_plan", "api.query_state", "console.query_plan_fragment"})
+CHANGES_NOTHING = frozenset(
+    {
+        "api.validate_plan",
+        "api.preview_plan",
+        "api.query_state",
+        "console.query_plan_state",
+        "console.query_plan_fragment",
+    }
+)
 """What is sent to be looked at only, and what only asks."""
 
 LOGIN = "accounts.log_in"

@@ -15,7 +15,7 @@ from cep_manager.api.requests import read_tenant
 from cep_manager.console.pages import Page, page
 from cep_manager.errors import BadRequestError, QueryInvalidError
 from cep_manager.manager_view import ManagerView
-from cep_manager.state_queries.model import StateQuestion, StateRows, StateSource
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows, StateSource
 
 END_OF_TIME_MS = 4_102_444_800_000
 """The year 2100."""
@@ -26,24 +26,33 @@ LONGEST_VALUE = 200
 
 
 def state_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page. `query` in its address is put to the plan; it only reads, so that the address can be kept."""
+    """Adds the page, which a `query` in its address fills in, and what puts the query to the plan: on purpose, since a
+    question takes time of the stage."""
 
     @console.get("/plans/<name>/state")
     @page
     def show_plan_state(name: str) -> Page:
-        key = PlanKey(read_tenant(request), name)
-        held, query = view.state_list(key), request.args.get("query", "").strip()
-        told: dict[str, Any] = {"plan": name, "query": query, "rows": None, "failure": "", "problems": ()}
-        told["sources"] = [{"told": one, "question": _first_question(one)} for one in held.sources]
-        status = 200
+        held = view.state_list(PlanKey(read_tenant(request), name))
+        return _rendered(held, request.args.get("query", "").strip())
+
+    @console.post("/plans/<name>/state")
+    @page
+    def query_plan_state(name: str) -> Page:
+        key, query = PlanKey(read_tenant(request), name), request.form.get("query", "").strip()
+        held = view.state_list(key)
         try:
-            if query:
-                told["rows"] = _shown(view.query_state(key, _question(query)))
+            return _rendered(held, query, rows=_shown(view.query_state(key, _question(query))))
         except QueryInvalidError as error:
-            told["problems"], status = error.problems, status_of(error)
+            return _rendered(held, query, problems=error.problems), status_of(error)
         except CepError as error:
-            told["failure"], status = error.message, status_of(error)
-        return render_template("plan_state.html", most=MOST_QUERY_CHARACTERS, **told), status
+            return _rendered(held, query, failure=error.message), status_of(error)
+
+
+def _rendered(held: StateList, query: str, **told: Any) -> str:
+    sources = [{"told": one, "question": _first_question(one)} for one in held.sources]
+    return render_template(
+        "plan_state.html", plan=held.plan, sources=sources, query=query, most=MOST_QUERY_CHARACTERS, **told
+    )
 
 
 def _question(text: str) -> StateQuestion:

@@ -192,6 +192,9 @@ def test_the_page_shows_what_there_is_and_the_rows_that_were_asked_for(client: F
     assert "within+0L,+4102444800000L+per+&#39;sec&#39;" in page or "per+'sec'" in page or "per+%27sec%27" in page
     assert 'id="rows"' not in page
     page = client.get("/plans/Storms/state?query=from Airports select *").get_data(as_text=True)
+    assert "from Airports select *</textarea>" in page
+    assert 'id="rows"' not in page, "an address asks nothing by itself"
+    page = client.post("/plans/Storms/state", data={"query": "from Airports select *"}).get_data(as_text=True)
     assert "&lt;b&gt;ORD&lt;/b&gt;" in page
     assert "9 rows in stage storms; the first 2 are shown" in page
     assert "from Airports select *</textarea>" in page
@@ -201,7 +204,7 @@ def test_the_page_shows_what_there_is_and_the_rows_that_were_asked_for(client: F
 def test_the_page_keeps_a_question_that_failed_and_says_why(
     client: FlaskClient, query: str, status: int, told: str
 ) -> None:
-    answer = client.get(f"/plans/Storms/state?query={query}")
+    answer = client.post("/plans/Storms/state", data={"query": query})
     assert answer.status_code == status
     page = answer.get_data(as_text=True)
     assert told in page
