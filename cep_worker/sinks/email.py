@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 LONGEST_SUBJECT = 500
 """Characters; longer ones are cut."""
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+_NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
 
@@ -94,7 +95,8 @@ class _Letters:
             letter["Message-ID"] = f"<{hashlib.sha256(identity.encode()).hexdigest()}@cep-on-spark>"
         try:
             for header, template in self._heads.items():
-                text = " ".join(template.fill(row).decode().split())
+                text = _NOT_TEXT.sub(" ", template.fill(row).decode()).strip()
+                text = text.replace("=?", "= ?")  # begins an encoded word, which the library decodes, line ends and all
                 letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")

@@ -182,6 +182,18 @@ def test_values_with_line_ends_and_endless_ones_make_no_other_headers(desk: Desk
     assert len(long["Subject"]) == 500
 
 
+@pytest.mark.parametrize("more", ["=0d=0aBcc:_all@example.com", "=0d=0a=0d=0aAnother_text", "=00"])
+def test_values_with_encoded_words_are_not_decoded_into_headers_or_text(
+    desk: Desk, server: MailServer, more: str
+) -> None:
+    sink = desk.sink(subject="About {{carrier}}")
+    desk.send(sink, (f"=?utf-8?q?UA{more}?=", 1), ("U\x00A\x1b[2J", 2))
+    (_, mail), (_, other) = server.mails
+    assert (mail["Subject"], mail["To"], mail["Bcc"]) == (f"About = ?utf-8?q?UA{more}?=", "ops@example.com", None)
+    assert body(mail).startswith("carrier:")
+    assert other["Subject"] == "About U A [2J"
+
+
 @pytest.mark.parametrize("to", ["", "   ", "a b c", "@", "<>"])
 def test_an_event_that_names_nobody_is_dropped_and_others_go(desk: Desk, server: MailServer, to: str) -> None:
     sink = desk.sink(to="{{carrier}}")
