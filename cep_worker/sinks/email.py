@@ -34,7 +34,11 @@ logger = logging.getLogger(__name__)
 
 LONGEST_SUBJECT = 500
 """Characters; longer ones are cut."""
+LONGEST_ADDRESSES = 10_000
+"""Characters of `to`, `cc` or `bcc`; an event that makes more is dropped, as reading them takes too long."""
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+_UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
+"""What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
@@ -97,13 +101,15 @@ class _Letters:
             for header, template in self._heads.items():
                 text = _NOT_TEXT.sub(" ", template.fill(row).decode()).strip()
                 text = text.replace("=?", "= ?")  # begins an encoded word, which the library decodes, line ends and all
+                if header != "Subject" and len(text) > LONGEST_ADDRESSES:
+                    raise WriteError(f"{header.casefold()}: more than {LONGEST_ADDRESSES} characters of addresses", 1)
                 letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")
-        except (ValueError, IndexError, MessageError) as error:
+            heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
+            addresses = [address for _, address in getaddresses(heads)]
+        except _UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}", 1) from error
-        heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
-        addresses = [address for _, address in getaddresses(heads)]
         if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
             raise WriteError(f"the event names nobody whom a mail could be sent to: {', '.join(addresses)[:200]}", 1)
         return letter
@@ -118,10 +124,16 @@ class _MailServer:
         self._link: smtplib.SMTP | None = None
 
     def send(self, letter: EmailMessage) -> None:
-        """The server has taken the mail. Raises SMTPException and OSError."""
+        """The server has taken the mail. Raises SMTPException and OSError, and WriteError when it never can."""
         if self._link is None:
             self._link = self._connected()
-        self._link.send_message(letter)
+        try:
+            self._link.send_message(letter)
+        except smtplib.SMTPNotSupportedError as error:
+            where = f"{self._options.host}:{self._options.port}"
+            raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)", 1) from error
+        except _UNREADABLE as error:
+            raise WriteError(f"no mail can be made of the event: {error}", 1) from error
 
     def hang_up(self) -> None:
         """The next mail takes a new connection."""

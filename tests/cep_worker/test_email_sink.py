@@ -203,6 +203,37 @@ def test_an_event_that_names_nobody_is_dropped_and_others_go(desk: Desk, server:
     assert sink.dropped_events == 1
 
 
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        ("a@[", "no mail can be made of the event"),
+        ("(" * 3_000 + "a@example.com", "no mail can be made of the event"),
+        ("a@example.com," * 1_000, "to: more than 10000 characters of addresses"),
+    ],
+)
+def test_an_event_of_which_no_mail_can_be_made_is_dropped_alone(
+    desk: Desk, server: MailServer, to: str, told: str
+) -> None:
+    sink = desk.sink(to="{{carrier}}")
+    desk.send(sink, ("first@example.com", 1), (to, 2), ("last@example.com", 3))
+    assert [recipients for recipients, _ in server.mails] == [["first@example.com"], ["last@example.com"]]
+    assert sink.dropped_events == 1
+    assert told in sink.last_error()
+
+
+@pytest.mark.parametrize("to", ["jürgen@example.com", "a@münchen.example"])
+def test_addresses_that_a_server_does_not_understand_do_not_stop_the_plan(context: zmq.Context[Any], to: str) -> None:
+    server = MailServer(free_port(), enable_SMTPUTF8=False)
+    desk = Desk(server.controller.port, context)
+    sink = desk.sink(to="{{carrier}}")
+    desk.send(sink, (to, 1), ("ops@example.com", 2))
+    assert [recipients for recipients, _ in server.mails] == [["ops@example.com"]]
+    assert sink.dropped_events == 1
+    assert "takes no addresses with other letters than ASCII ones" in sink.last_error()
+    desk.close()
+    server.stop()
+
+
 def test_what_the_server_refuses_is_dropped_and_what_it_may_take_later_is_tried_again(
     desk: Desk, server: MailServer
 ) -> None:
