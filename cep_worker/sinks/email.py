@@ -77,6 +77,10 @@ class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     retry_count: Annotated[int, Meta(ge=0)] = 5
 
 
+_Answers = dict[str, tuple[int, bytes]]
+"""What a server says about recipients for whom it has not taken a mail."""
+
+
 class _Letters:
     """Makes a mail of an event."""
 
@@ -106,13 +110,18 @@ class _Letters:
                 letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")
-            heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
-            addresses = [address for _, address in getaddresses(heads)]
+            addresses = _recipients(letter)
         except _UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}", 1) from error
         if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
             raise WriteError(f"the event names nobody whom a mail could be sent to: {', '.join(addresses)[:200]}", 1)
         return letter
+
+
+def _recipients(letter: EmailMessage) -> list[str]:
+    """The addresses of all, each once."""
+    heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
+    return list(dict.fromkeys(address for _, address in getaddresses(heads)))
 
 
 class _MailServer:
@@ -123,12 +132,16 @@ class _MailServer:
         self._password = password
         self._link: smtplib.SMTP | None = None
 
-    def send(self, letter: EmailMessage) -> None:
-        """The server has taken the mail. Raises SMTPException and OSError, and WriteError when it never can."""
+    def send(self, letter: EmailMessage, recipients: list[str]) -> _Answers:
+        """The server has taken the mail for all of `recipients` but those that it answers about. Raises
+        SMTPException and OSError, and WriteError when it never can."""
         if self._link is None:
             self._link = self._connected()
         try:
-            self._link.send_message(letter)
+            return self._link.send_message(letter, to_addrs=recipients)
+        except smtplib.SMTPRecipientsRefused as error:  # nobody: after 421 the others have not been asked
+            unasked = list(error.recipients.values())[-1]
+            return {**dict.fromkeys(recipients, unasked), **error.recipients}
         except smtplib.SMTPNotSupportedError as error:
             where = f"{self._options.host}:{self._options.port}"
             raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)", 1) from error
@@ -203,46 +216,51 @@ class _EmailWriter:
         self._server.hang_up()
 
     def _deliver(self, letter: EmailMessage, stopping: threading.Event) -> None:
+        """Each recipient has the mail once. WriteError, afterwards, when some can never have it."""
+        missing = _recipients(letter)
+        refused = ""
         tries = 0
         while True:
-            self.problem = problem = self._try(letter)
-            if not problem:
-                return
+            answers, self.problem = self._try(letter, missing)
+            later = {who: answer for who, answer in answers.items() if answer[0] in _PASSING}
+            for who in answers.keys() - later.keys():
+                refused = self._says(*answers[who])
+            if not self.problem:
+                missing = list(later)
+                self.problem = self._says(*next(iter(later.values()))) if later else ""
+            if not self.problem:
+                break
             self._server.hang_up()
             if self._options.on_error == "LOG" and tries >= self._options.retry_count:
-                raise WriteError(f"given up after {tries + 1} tries: {problem}", 1)
+                raise WriteError(f"given up after {tries + 1} tries: {self.problem}", 1)
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, problem)
+            logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, self.problem)
             if stopping.wait(wait_ms / 1_000):
-                raise WriteError(f"the worker left before it was delivered: {problem}", 1)
+                raise WriteError(f"the worker left before it was delivered: {self.problem}", 1)
             tries += 1
+        if refused:
+            self._server.hang_up()
+            raise WriteError(f"refused: {refused}", 1)
 
-    def _try(self, letter: EmailMessage) -> str:
-        """Nothing when the server took the mail, else why not. WriteError when another try would be in vain."""
+    def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
+        """What the server says about those for whom it has not taken the mail, or why it has not been asked."""
         where = f"{self._options.host}:{self._options.port}"
         try:
-            self._server.send(letter)
-        except smtplib.SMTPRecipientsRefused as error:
-            code, said = next(iter(error.recipients.values()))
-            return self._refused(code, said, where)
+            return self._server.send(letter, recipients), ""
         except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
-            return self._refused(error.smtp_code, error.smtp_error, where)
+            said = error.smtp_error.encode() if isinstance(error.smtp_error, str) else error.smtp_error
+            return dict.fromkeys(recipients, (error.smtp_code, said)), ""
         except smtplib.SMTPAuthenticationError as error:
-            return f"{where} does not let {self._options.username or self._options.address} in: {error.smtp_code}"
+            who = self._options.username or self._options.address
+            return {}, f"{where} does not let {who} in: {error.smtp_code}"
         except smtplib.SMTPException as error:
-            return f"{type(error).__name__} at {where}: {error}"
+            return {}, f"{type(error).__name__} at {where}: {error}"
         except OSError as error:
-            return f"{where}: {error.strerror or type(error).__name__}"
-        return ""
+            return {}, f"{where}: {error.strerror or type(error).__name__}"
 
-    def _refused(self, code: int, said: bytes | str, where: str) -> str:
-        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-        problem = f"{where} says {code} {' '.join(text.split())}"
-        if code in _PASSING:
-            return problem
-        with suppress(Exception):
-            self._server.hang_up()
-        raise WriteError(f"refused: {problem}", 1)
+    def _says(self, code: int, said: bytes) -> str:
+        text = " ".join(said.decode("utf-8", "replace").split())
+        return f"{self._options.host}:{self._options.port} says {code} {text}"
 
 
 def email_sink(context: SinkContext) -> Sink:

@@ -247,6 +247,24 @@ def test_what_the_server_refuses_is_dropped_and_what_it_may_take_later_is_tried_
     assert sink.last_error() == ""
 
 
+def test_a_mail_that_is_taken_for_some_is_tried_for_those_whom_it_may_reach_and_counted_if_it_cannot(
+    desk: Desk, server: MailServer
+) -> None:
+    server.says = {
+        "no@example.com": ["550 nobody here"], "later@example.com": ["451 busy"], "closed@example.com": ["421 closing"],
+    }  # fmt: skip
+    sink = desk.sink(to="{{carrier}}", cc="ops@example.com")
+    desk.send(sink, ("no@example.com, later@example.com", 1))
+    assert [recipients for recipients, _ in server.mails] == [["ops@example.com"], ["later@example.com"]]
+    assert sink.dropped_events == 1
+    assert "says 550 nobody here" in sink.last_error()
+    desk.send(sink, ("closed@example.com", 2))
+    assert [recipients for recipients, _ in server.mails][2:] == [["closed@example.com", "ops@example.com"]]
+    server.says = {"no@example.com": ["550 nobody here"], "later@example.com": ["451 busy"]}
+    desk.send(sink, ("no@example.com", 3), ("no@example.com, later@example.com", 4))
+    assert sink.dropped_events == 2
+
+
 def test_a_server_that_is_not_there_is_waited_for_or_given_up(
     desk: Desk, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
