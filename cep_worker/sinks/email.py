@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from email.errors import MessageError
 from email.message import EmailMessage
-from email.utils import formatdate, getaddresses
+from email.utils import formatdate, getaddresses, make_msgid
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,6 +40,7 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
 """What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_ID_DOMAIN = "cep-on-spark"
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
 
@@ -99,8 +100,6 @@ class _Letters:
         letter = EmailMessage()
         letter["From"] = self._options.address
         letter["Date"] = formatdate(localtime=True)
-        if identity:
-            letter["Message-ID"] = f"<{hashlib.sha256(identity.encode()).hexdigest()}@cep-on-spark>"
         try:
             for header, template in self._heads.items():
                 text = _NOT_TEXT.sub(" ", template.fill(row).decode()).strip()
@@ -113,9 +112,18 @@ class _Letters:
             addresses = _recipients(letter)
         except _UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}", 1) from error
+        letter["Message-ID"] = _message_id(letter, body, identity)
         if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
             raise WriteError(f"the event names nobody whom a mail could be sent to: {', '.join(addresses)[:200]}", 1)
         return letter
+
+
+def _message_id(letter: EmailMessage, body: str, identity: str) -> str:
+    """One of its own; of an event with an `identity` always the same, and another for each sink that it goes to."""
+    if not identity:
+        return make_msgid(domain=_ID_DOMAIN)
+    parts = (identity, body, *(str(letter[one] or "") for one in ("From", "To", "Cc", "Bcc", "Subject")))
+    return f"<{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}@{_ID_DOMAIN}>"
 
 
 def _recipients(letter: EmailMessage) -> list[str]:

@@ -292,6 +292,19 @@ def test_a_mail_that_comes_again_has_the_same_id(desk: Desk, server: MailServer)
     assert len(set(ids)) == 2
 
 
+def test_mails_of_several_sinks_and_of_plans_that_promise_less_have_ids_of_their_own(
+    desk: Desk, server: MailServer
+) -> None:
+    frame = FrameId(GroupId(KEY, "publisher#0", 7, 0, 3, "log"), 1)
+    sinks = [desk.sink(to="boss@example.com, ops@example.com"), desk.sink(), desk.sink(subject="Too late")]
+    for sink in sinks:
+        desk.send(sink, ("UA", 1), frame=frame)
+    desk.send(sinks[0], ("UA", 1), ("UA", 1))
+    ids = [mail["Message-ID"] for _, mail in server.mails]
+    assert all(ids)
+    assert len(set(ids)) == 5
+
+
 @pytest.mark.parametrize("from_the_beginning", [True, False])
 def test_the_password_is_shown_over_tls_alone(
     context: zmq.Context[Any], trusted: ssl.SSLContext, tmp_path: Path, from_the_beginning: bool
