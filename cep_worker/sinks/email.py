@@ -40,6 +40,7 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
 """What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_TLS_PORT = 465
 _ID_DOMAIN = "cep-on-spark"
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
@@ -69,7 +70,7 @@ class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     password: str = ""
     password_file: str = ""
     host: str = "smtp.gmail.com"
-    port: Annotated[int, Meta(ge=1, le=65_535)] = 465
+    port: Annotated[int, Meta(ge=1, le=65_535)] = _TLS_PORT
     ssl_enable: Literal["true", "false"] = "true"
     auth: Literal["true", "false"] = "true"
     content_type: Literal["text/plain", "text/html"] = "text/plain"
@@ -271,11 +272,24 @@ class _EmailWriter:
         return f"{self._options.host}:{self._options.port} says {code} {text}"
 
 
+def _is_sender(address: str) -> bool:
+    """It is one address, and can stand in a mail."""
+    try:
+        EmailMessage()["From"] = address
+    except _UNREADABLE:
+        return False
+    found = getaddresses([address])
+    return len(found) == 1 and _ADDRESS.fullmatch(found[0][1]) is not None
+
+
 def email_sink(context: SinkContext) -> Sink:
     """A sink that sends mails. ConfigError for options that cannot be used."""
     options = read_options(EmailOptions, context.connector.options, context.where())
-    if not _ADDRESS.fullmatch(getaddresses([options.address])[0][1]):
+    if not _is_sender(options.address):
         raise ConfigError(f"{context.where()}: address: must be a mail address")
+    if options.ssl_enable == "false" and options.port == _TLS_PORT:
+        reason = f"port: {_TLS_PORT} is for TLS from the beginning; with ssl.enable='false' name another, 587 as a rule"
+        raise ConfigError(f"{context.where()}: {reason}")
     password = options.password
     if options.password_file:
         try:
@@ -285,6 +299,8 @@ def email_sink(context: SinkContext) -> Sink:
             raise ConfigError(f"{context.where()}: {reason}") from error
     if options.auth == "true" and not password:
         raise ConfigError(f"{context.where()}: needs password.file (or password), or auth='false'")
+    if options.auth == "true" and not f"{options.username or options.address}{password}".isascii():
+        raise ConfigError(f"{context.where()}: username, password: other letters than ASCII ones cannot be sent")
     letters = _Letters(options, context)
     mapper = sink_mapper(context.connector, context.schema, default="text")
     return ThreadedSink(context, _EmailWriter(options, letters, _MailServer(options, password), mapper))
