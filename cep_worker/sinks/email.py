@@ -83,13 +83,21 @@ _Answers = dict[str, tuple[int, bytes]]
 """What a server says about recipients for whom it has not taken a mail."""
 
 
+def _address_text(kind: str, value: Any) -> str:
+    """The text of a value in an address; null is nobody."""
+    return "" if value is None else value_text(kind, value)
+
+
 class _Letters:
     """Makes a mail of an event."""
 
     def __init__(self, options: EmailOptions, context: SinkContext) -> None:
         self._options = options
         self._heads = {
-            header: Template(text, context.schema, context.where(), value_text, header.casefold())
+            header: Template(
+                text, context.schema, context.where(), value_text if header == "Subject" else _address_text,
+                header.casefold(),
+            )
             for header, text in (
                 ("Subject", options.subject), ("To", options.to), ("Cc", options.cc), ("Bcc", options.bcc)
             )
@@ -107,15 +115,18 @@ class _Letters:
                 text = text.replace("=?", "= ?")  # begins an encoded word, which the library decodes, line ends and all
                 if header != "Subject" and len(text) > LONGEST_ADDRESSES:
                     raise WriteError(f"{header.casefold()}: more than {LONGEST_ADDRESSES} characters of addresses", 1)
-                letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
+                if text:
+                    letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")
             addresses = _recipients(letter)
         except _UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}", 1) from error
         letter["Message-ID"] = _message_id(letter, body, identity)
-        if not addresses or not all(map(_ADDRESS.fullmatch, addresses)):
-            raise WriteError(f"the event names nobody whom a mail could be sent to: {', '.join(addresses)[:200]}", 1)
+        if not addresses:
+            raise WriteError("the event names nobody whom a mail could be sent to", 1)
+        if not all(map(_ADDRESS.fullmatch, addresses)):
+            raise WriteError("the event names somebody by what is no mail address", 1)
         return letter
 
 

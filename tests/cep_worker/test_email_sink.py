@@ -87,11 +87,11 @@ class Desk:
         self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
         return self._sinks[-1]
 
-    def offer(self, sink: Sink, *rows: tuple[str, int], frame: FrameId | None = None) -> None:
+    def offer(self, sink: Sink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
         batch = alerts(*[(0, carrier, late) for carrier, late in rows])
         sink.offer(batch, None, Receipt(1, self._count), frame)
 
-    def send(self, sink: Sink, *rows: tuple[str, int], frame: FrameId | None = None) -> None:
+    def send(self, sink: Sink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
         """The events are delivered, or given up."""
         self.offer(sink, *rows, frame=frame)
         self.until(sink.drained)
@@ -201,6 +201,25 @@ def test_an_event_that_names_nobody_is_dropped_and_others_go(desk: Desk, server:
     assert [recipients for recipients, _ in server.mails][-1] == ["ops@example.com"]
     assert sink.dropped_events == 2 - len(server.mails)
     assert sink.dropped_events == 1
+
+
+@pytest.mark.parametrize("nobody", [None, "", " "])
+def test_a_value_that_names_nobody_leaves_the_others_their_mail(
+    desk: Desk, server: MailServer, nobody: str | None
+) -> None:
+    desk.send(desk.sink(cc="{{carrier}}"), (nobody, 1))
+    ((to, mail),) = server.mails
+    assert (to, mail["Cc"]) == (["ops@example.com"], None)
+    domain = desk.sink(to="{{carrier}}@example.com")
+    desk.send(domain, (nobody, 2))
+    assert (len(server.mails), domain.dropped_events) == (1, 1)
+
+
+def test_what_is_no_address_is_not_told_where_operators_read(desk: Desk, server: MailServer) -> None:
+    sink = desk.sink(to="{{carrier}}")
+    desk.send(sink, ("confidential", 1))
+    assert sink.dropped_events == 1
+    assert sink.last_error().endswith("the event names somebody by what is no mail address")
 
 
 @pytest.mark.parametrize(
