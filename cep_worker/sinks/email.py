@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from email.errors import MessageError
 from email.message import EmailMessage
+from email.policy import default
 from email.utils import formatdate, getaddresses, make_msgid
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -40,6 +41,8 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
 """What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_SEVEN_BIT = default.clone(cte_type="7bit")
+"""Not every server takes other bytes than those of ASCII (8BITMIME)."""
 _TLS_PORT = 465
 _ID_DOMAIN = "cep-on-spark"
 _PASSING = range(400, 500)
@@ -106,7 +109,7 @@ class _Letters:
 
     def letter(self, row: Row, body: str, identity: str) -> EmailMessage:
         """The mail; one with the same `identity` is the same. Raises WriteError when the event makes none."""
-        letter = EmailMessage()
+        letter = EmailMessage(_SEVEN_BIT)
         letter["From"] = self._options.address
         letter["Date"] = formatdate(localtime=True)
         try:

@@ -172,6 +172,7 @@ def test_a_mapper_writes_the_body_as_it_is_asked_to(desk: Desk, server: MailServ
     desk.send(sink, ("UA", 70))
     ((_, mail),) = server.mails
     assert (mail.get_content_type(), body(mail)) == ("text/html", "<p>Flüge von UA</p>")
+    assert mail.as_bytes().isascii()
 
 
 def test_values_with_line_ends_and_endless_ones_make_no_other_headers(desk: Desk, server: MailServer) -> None:
