@@ -17,6 +17,12 @@ from topology.stages.task import Task
 KEY = PlanKey(-1234, "Numbers")
 
 
+class _Alone(dict[str, Any]):
+    """The one instance of a task, which stands for all of them."""
+
+    processors = ()
+
+
 class MovingTask(Task):
     """The real following of orders, without anything to work on. `heir_of` are the tasks whose state it has got,
     `replaced` says that another one has gone on from its own."""
@@ -31,7 +37,7 @@ class MovingTask(Task):
         self.seen: set[int] = set()
         self.hand_over = ""
         self.states = {}
-        self._instances = {f"all#{index}": self}  # type: ignore[assignment]
+        self._instances = _Alone({f"all#{index}": self})  # type: ignore[assignment]
         self._order = "stand-by" if job.submission.beside else "work"
         self._brought = None
         self._opened = self._fetched = False

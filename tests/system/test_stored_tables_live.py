@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, POLL_S, departures, status_until
+from late_plan import CONNECT_TIMEOUT_S, POLL_S, departures, status_until
 
 from cep_cli.local_system import LocalSystem
 from cep_cli.plans import wait_until_connected
@@ -33,6 +33,7 @@ select Departures.carrier as carrier, dep_delay insert into Late;
 from Departures select carrier, dep_delay insert into Seen;
 """
 RECOVERED_S = 90.0
+POLL_MS = 200
 
 
 class Database:
@@ -61,8 +62,11 @@ def send(system: LocalSystem, *delays: int) -> None:
 
 
 def late_until(listener: EventListener, delay: int) -> None:
-    while (batch := listener.receive(EVENT_TIMEOUT_MS)) is not None:
-        if delay in batch.column("dep_delay").to_pylist():
+    """Results come with the checkpoint that holds them."""
+    began = time.monotonic()
+    while time.monotonic() - began < RECOVERED_S:
+        batch = listener.receive(POLL_MS)
+        if batch is not None and delay in batch.column("dep_delay").to_pylist():
             return
     pytest.fail(f"{delay} did not come out")
 

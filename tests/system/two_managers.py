@@ -117,7 +117,7 @@ class Flow:
 @contextmanager
 def steady_flow(system: LocalSystem) -> Iterator[Flow]:
     """A hundred events a second go through the plan; all of them have come when the context ends."""
-    flow, stopping, ready = Flow(), threading.Event(), threading.Event()
+    flow, stopping, ready, all_sent = Flow(), threading.Event(), threading.Event(), threading.Event()
     schema = fetch_schema(system.worker_http, f"{PLAN}/Departures")
 
     def listen() -> None:
@@ -127,7 +127,7 @@ def steady_flow(system: LocalSystem) -> Iterator[Flow]:
             while deadline is None or (len(flow.came) < flow.sent and time.monotonic() < deadline):
                 batch = listener.receive(200)
                 now = time.monotonic()
-                if stopping.is_set() and deadline is None:
+                if all_sent.is_set() and deadline is None:
                     deadline = now + LAST_EVENTS_S
                 if batch is not None:
                     flow.longest_pause_s = max(flow.longest_pause_s, now - last if last is not None else 0.0)
@@ -155,4 +155,5 @@ def steady_flow(system: LocalSystem) -> Iterator[Flow]:
     finally:
         stopping.set()
         sending.join()
+        all_sent.set()  # before, the last event may have been sent and not been counted
         listening.join()
