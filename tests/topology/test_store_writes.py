@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from siddhi.engine.tables.stored_table import RowChange
@@ -85,6 +85,7 @@ LETTERS = st.sampled_from("abcd")
 
 
 @settings(max_examples=300, deadline=None)
+@example(["b", "b"], [("b", None), ("b", "b"), ("b", "a"), ("b", "b")])
 @given(st.lists(LETTERS, max_size=5), st.lists(st.tuples(LETTERS, st.none() | LETTERS), max_size=10))
 def test_what_is_written_gives_the_rows_of_now(there: list[str], steps: list[tuple[str, str | None]]) -> None:
     """A step changes all rows of a name into those of another; or deletes one and inserts one."""

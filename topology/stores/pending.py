@@ -84,6 +84,9 @@ class _Rows:
         self._more: dict[Identity, int] = {}
         self._origins: dict[Identity, list[Identity]] = {}
         self._known: dict[Identity, Row] = {}
+        self._came: set[Identity] = set()
+        self._mixed: set[Identity] = set()
+        """What left after others had come that are the same: those that were there may not all go one way."""
 
     def become(self, before: Row | None, after: Row | None) -> None:
         """A row that was `before` is `after`; None: it was not there, or is there no more."""
@@ -95,6 +98,10 @@ class _Rows:
             elif self._more.get(identity, 0) > 0:
                 self._more[identity] -= 1
                 origin = None
+            elif identity in self._came:
+                self._mixed.add(identity)
+        if after is not None:
+            self._came.add(self._identity(after))
         if after is not None and origin is not None:
             self._origins.setdefault(self._identity(after), []).append(origin)
         elif after is not None:
@@ -111,7 +118,8 @@ class _Rows:
         leaving = {*ways, *(identity for identity, count in self._more.items() if count < 0)}
         writes = Writes()
         for (origin, now), count in counts.items():
-            if ways[origin] == 1 and self._more.get(origin, 0) >= 0 and now not in leaving:
+            alone = ways[origin] == 1 and origin not in self._mixed
+            if alone and self._more.get(origin, 0) >= 0 and now not in leaving:
                 writes.moves.append(Move(self._known[origin], self._known[now], count))
             else:
                 self._more[origin] = self._more.get(origin, 0) - count
