@@ -175,9 +175,6 @@ class _Turns(Generic[Part, Rows]):
 
     def _send(self, instance: int, rows: Rows, now: Step, order: int) -> None:
         sent = self._call(self._copies.get(instance, now.final_clock), rows, now).at_order(order)
-        if (failures := now.taken_failures()) is not None:
-            for orders, message in zip(failures.orders, failures.messages, strict=True):
-                self._step.failures.add(np.full(len(orders), order), message)
         self._copies.note_deadline(instance)
         self._out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if (failures := now.taken_failures()) is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
+from siddhi.engine.graph import Graph
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -83,6 +84,33 @@ def test_an_event_that_fails_in_a_chunk_of_several_keys_is_told() -> None:
     runtime.send("S", events, as_chunk=True)
     assert len(reasons) == 1
     assert "'nothing > 1' is no expression" in reasons[0]
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from S#window.expression('count() < 9')[cast(o, 'int') > 1] select k insert into O;",
+        "from S#window.expression(e) select k insert into O;",
+        "from S#window.lengthBatch(1) select k, sum(cast(o, 'int')) as v insert into O;",
+    ],
+)
+def test_what_comes_behind_a_key_of_a_chunk_in_which_an_event_fails_does_nothing(
+    query: str, columnar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not columnar:
+        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+    text = f"define stream S (k string, e string, o object); partition with (k of S) begin {query} end;"
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(0)
+    failed, found = list[int](), list[str]()
+    runtime.add_failure_listener(lambda told: failed.append(told.events))
+    runtime.add_stream_callback("O", lambda batch: found.extend(batch.column("k").to_pylist()))
+    for keys in ("abcc", "ccaa"):
+        texts = ["nothing > 1" if key == "b" else "count() < 9" for key in keys]
+        objects = [b'"no number"' if key == "b" else b"7" for key in keys]
+        runtime.send("S", pa.record_batch({"k": list(keys), "e": texts, "o": objects}), as_chunk=True)
+    assert (failed, found) == ([4], list("accaa"))
 
 
 @pytest.mark.parametrize(
