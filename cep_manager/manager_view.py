@@ -352,7 +352,7 @@ class ManagerView(Protocol):
         """What is being sampled of the plan, or of one of its stages, and what was seen. Raises UnknownPlanError."""
 
     def state_list(self, key: PlanKey) -> StateList:
-        """What of the plan can be asked about. Raises UnknownPlanError."""
+        """What of the plan can be asked about. Raises UnknownPlanError, PlanNotRunningError."""
 
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
         """What a table, named window or aggregation of the running plan holds. Raises UnknownPlanError,

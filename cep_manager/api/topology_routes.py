@@ -94,7 +94,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/state",
         "What of the plan can be asked about: its tables, named windows and aggregations",
         answers=StateList,
-        fails=(UnknownPlanError,),
+        fails=(UnknownPlanError, PlanNotRunningError),
     )
     def list_state(name: str) -> StateList:
         return view.state_list(plan_key(name))

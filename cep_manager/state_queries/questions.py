@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cep_common.ids import PlanKey
+from cep_common.ids import InsightAddress, PlanKey
 from cep_common.insight_messages import QueryState, StateFound
 from cep_manager.compiler import plan_problems
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
@@ -25,10 +25,9 @@ from query_plan.model import ProcessingStage, QueryPlan, stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.on_demand import analyse_question
+from siddhi.analysis.on_demand import analyse_on_demand_query, parse_question
 from siddhi.errors import Problem, SiddhiAnalysisError, SiddhiError, did_you_mean
 from siddhi.language.ast import AttributeDefinition, OnDemandQuery
-from siddhi.language.parser import parse_on_demand_query
 from siddhi.scripts.language import ScriptPolicy
 
 PATIENCE_MS = 2_000
@@ -48,14 +47,11 @@ class StateQueries:
     def put(self, snapshot: Snapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
         """What the stage of the plan says. Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError,
         InsightBusyError."""
-        if record.compiled is None:
-            raise PlanNotRunningError(f"the text of {record.key.plan} cannot be compiled any more")
-        stage = asked_stage(read_xml(record.compiled.query_plan), question.query, self._scripts)
-        known = _at_work(snapshot, record.key, f"{stage.name}#0")
-        assert known.address is not None  # noqa: S101 - it was found by it
-        message = QueryState(known.address.run, stage.name, question.query, question.limit)
+        stage = asked_stage(_query_plan(record), question.query, self._scripts)
+        known, address = _at_work(snapshot, record.key, f"{stage.name}#0")
+        message = QueryState(address.run, stage.name, question.query, question.limit)
         with self._turn():
-            (answer,) = self._ask([Question(known.role, known.address.endpoint, message, PATIENCE_MS)])
+            (answer,) = self._ask([Question(known.role, address.endpoint, message, PATIENCE_MS)])
         if not isinstance(answer, StateFound):
             raise _failure(stage.name, known, answer, question.query)
         columns = tuple(StateColumn(*one) for one in answer.columns)
@@ -73,9 +69,8 @@ class StateQueries:
 
 
 def state_list(record: PlanRecord) -> StateList:
-    """What of the plan can be asked about; nothing of one whose text cannot be compiled any more."""
-    plan = read_xml(record.compiled.query_plan) if record.compiled is not None else None
-    found = (source for stage in (plan.processors if plan is not None else ()) for source in _sources(stage))
+    """What of the plan can be asked about. Raises PlanNotRunningError for one that nobody knows any more."""
+    found = (source for stage in _query_plan(record).processors for source in _sources(stage))
     return StateList(record.key.plan, record.key.tenant, tuple(sorted(found, key=lambda one: one.name)))
 
 
@@ -83,11 +78,18 @@ def asked_stage(plan: QueryPlan, text: str, scripts: ScriptPolicy) -> Processing
     """The stage that can answer the question `text`. Raises QueryInvalidError."""
     registry = builtin_registry(scripts)
     try:
-        stage = _stage_of(plan, parse_on_demand_query(text))
-        analyse_question(text, analyse(stage_app(plan, stage), registry), registry)
+        query = parse_question(text)
+        stage = _stage_of(plan, query)
+        analyse_on_demand_query(query, analyse(stage_app(plan, stage), registry), registry)
     except SiddhiError as error:
         raise QueryInvalidError(plan_problems(error.problems, text)) from error
     return stage
+
+
+def _query_plan(record: PlanRecord) -> QueryPlan:
+    if record.compiled is None:
+        raise PlanNotRunningError(f"the text of {record.key.plan} cannot be compiled any more")
+    return read_xml(record.compiled.query_plan)
 
 
 def _sources(stage: ProcessingStage) -> Iterator[StateSource]:
@@ -104,27 +106,24 @@ def _columns(attributes: Iterable[AttributeDefinition]) -> tuple[StateColumn, ..
 
 
 def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
-    """The stage that holds what `query` reads; any for one that reads nothing, which is refused for that."""
+    """The stage that holds what `query` reads. Raises SiddhiAnalysisError."""
     stages = {source.name: stage for stage in plan.processors for source in _sources(stage)}
-    if query.source is None:
-        return plan.processors[0]
-    if query.source not in stages:
+    source = str(query.source)
+    if source not in stages:
         there = f"there are: {', '.join(sorted(stages))}" if stages else "the plan has none"
-        message = f"'{query.source}' is no table, named window or aggregation of {plan.name}"
-        raise SiddhiAnalysisError(
-            Problem("unknown-source", message, did_you_mean(query.source, stages) or there, query.span)
-        )
-    return stages[query.source]
+        message = f"'{source}' is no table, named window or aggregation that a query of {plan.name} uses"
+        raise SiddhiAnalysisError(Problem("unknown-source", message, did_you_mean(source, stages) or there, query.span))
+    return stages[source]
 
 
-def _at_work(snapshot: Snapshot, key: PlanKey, instance: str) -> Known:
-    """The task that has the instance."""
+def _at_work(snapshot: Snapshot, key: PlanKey, instance: str) -> tuple[Known, InsightAddress]:
+    """The task that has the instance, and where it can be asked."""
     for known in known_processes(snapshot):
         process = known.process
         if process.plan == key.plan and process.tenant == key.tenant and instance in process.instances:
             if known.address is None:
                 raise ProcessSilentError(f"task {process.task} of {key.plan} has told nobody where it can be asked")
-            return known
+            return known, known.address
     raise PlanNotRunningError(f"no task runs the stage {instance.partition('#')[0]} of {key.plan} at the moment")
 
 

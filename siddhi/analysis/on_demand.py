@@ -35,14 +35,15 @@ def analyse_on_demand_query(
     return typed
 
 
-def analyse_question(text: str, app: AnalysedApp, registry: Registry | None = None) -> AnalysedOnDemandQuery:
-    """The on-demand query `text`, which reads and changes nothing. SiddhiError when it is none."""
+def parse_question(text: str) -> ast.OnDemandQuery:
+    """The on-demand query `text`, which reads (`source` names what) and changes nothing. SiddhiError when it is
+    none."""
     query = parse_on_demand_query(text)
     if query.source is None or not isinstance(query.output, ast.Return | None):
         hint = "write from <table> select …; to change a table, send events to a stream that a query takes into it"
         message = "the query changes a table; only questions can be asked"
         raise SiddhiAnalysisError(Problem("query-changes", message, hint, query.span))
-    return analyse_on_demand_query(query, app, registry)
+    return query
 
 
 def _analyse_read(context: Context, query: ast.OnDemandQuery, source: str) -> AnalysedOnDemandQuery | None:

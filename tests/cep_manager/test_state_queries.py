@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -91,7 +92,7 @@ def test_a_question_goes_to_the_stage_that_has_what_it_asks_for(query: str, stag
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("from Total select *", "'Total' is no table, named window or aggregation of Storms"),
+        ("from Total select *", "'Total' is no table, named window or aggregation that a query of Storms uses"),
         ("from Total select *", "did you mean 'Totals'?"),
         ("from Q select *", "there are: Lately, Sums, Totals"),
         ("from Totals select nmae", "did you mean 'name'?"),
@@ -138,6 +139,22 @@ def test_a_plan_that_does_not_run_or_tells_not_where_is_not_asked() -> None:
         queries.put(*running(stage="windows"), StateQuestion("from Totals select *"))
     with pytest.raises(ProcessSilentError, match="told nobody where"):
         queries.put(*running(address=None), StateQuestion("from Totals select *"))
+
+
+def test_a_plan_that_cannot_be_compiled_any_more_says_so() -> None:
+    world = World()
+    world.put(plan(compiled="no such window"))
+    record = world.snapshot().plans[KEY]
+    with pytest.raises(PlanNotRunningError, match="cannot be compiled any more"):
+        state_list(record)
+    with pytest.raises(PlanNotRunningError, match="cannot be compiled any more"):
+        StateQueries(Tasks().ask, SCRIPTS).put(world.snapshot(), record, StateQuestion("from Totals select *"))
+
+
+def test_a_change_of_a_plan_without_stages_is_refused_as_any_other() -> None:
+    nothing = replace(read_xml(COMPILED.query_plan), processors=())
+    with pytest.raises(QueryInvalidError, match="only questions can be asked"):
+        asked_stage(nothing, "delete Totals on Totals.name == 'a'", SCRIPTS)
 
 
 def test_only_so_many_questions_are_put_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedOnDemandQuery
-from siddhi.analysis.on_demand import analyse_question
+from siddhi.analysis.on_demand import analyse_on_demand_query, parse_question
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.steps import FailedEvents
 from siddhi.errors import SnapshotError
@@ -202,7 +202,7 @@ class Processor:
     def on_demand(self, text: str) -> AnalysedOnDemandQuery:
         """The on-demand query `text`, which reads what the engine holds; for any thread. Raises SiddhiError when it is
         none, or changes something."""
-        return analyse_question(text, self._engine.app, self._registry)
+        return analyse_on_demand_query(parse_question(text), self._engine.app, self._registry)
 
     def query(self, query: AnalysedOnDemandQuery) -> pa.RecordBatch | None:
         """What `query` finds, None when that is nothing. Raises SiddhiError when it cannot be answered."""

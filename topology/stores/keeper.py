@@ -4,8 +4,8 @@
     keeper    writes what may be written, in transactions; reads the rows again in between
     stage     fresh ◄── rows as they were read, and the changes that are not in them
 
-Changes may be written at once; with `in_groups` a group is written when a complete checkpoint holds it, and then once,
-whatever happens: its number stands in the database beside it.
+Changes may be written at once; with a `lineage` they are in groups, each of which is written when a complete checkpoint
+holds it, and then once, whatever happens: its number stands in the database beside it.
 """
 
 from __future__ import annotations
