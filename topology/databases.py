@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Connection, Engine, Integer, exc
 from sqlalchemy.types import Boolean, Double, Float, LargeBinary, Text, TypeEngine
+
+from cep_common.password_files import PasswordFileError, read_password
 
 COLUMN_TYPES: dict[str, type[TypeEngine[Any]]] = {
     "string": Text,
@@ -41,9 +42,9 @@ def open_database(url: str, password_file: str = "", username: str = "", passwor
     in it. Raises DatabaseUrlError."""
     if password_file:
         try:
-            password = Path(password_file).read_text(encoding="utf-8").splitlines()[0]
-        except (OSError, IndexError, ValueError) as error:
-            raise DatabaseUrlError("password.file", f"{password_file} cannot be read") from error
+            password = read_password(password_file)
+        except PasswordFileError as error:
+            raise DatabaseUrlError("password.file", str(error)) from error
     try:
         parsed = sqlalchemy.make_url(url)
         if username:

@@ -13,7 +13,6 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import formatdate, getaddresses, make_msgid
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,6 +20,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from cep_common.errors import ConfigError
+from cep_common.password_files import PasswordFileError, read_password
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.value_texts import value_text
@@ -307,10 +307,9 @@ def email_sink(context: SinkContext) -> Sink:
     password = options.password
     if options.password_file:
         try:
-            password = Path(options.password_file).read_text(encoding="utf-8").splitlines()[0]
-        except (OSError, IndexError, UnicodeDecodeError) as error:
-            reason = f"password.file: {options.password_file} cannot be read"
-            raise ConfigError(f"{context.where()}: {reason}") from error
+            password = read_password(options.password_file)
+        except PasswordFileError as error:
+            raise ConfigError(f"{context.where()}: password.file: {error}") from error
     if options.auth == "true" and not password:
         raise ConfigError(f"{context.where()}: needs password.file (or password), or auth='false'")
     if options.auth == "true" and not f"{options.username or options.address}{password}".isascii():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -119,10 +120,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
     while not condition():
         assert time.monotonic() < end, "it did not come to pass in time"
-        time.sleep(0.005)
+        pause.wait(0.005)
 
 
 def test_rows_that_were_there_are_found_and_changes_go_to_the_database(world: World) -> None:
@@ -197,7 +198,7 @@ def test_exactly_once_changes_are_written_with_their_checkpoint_and_once(world: 
     first = stage.mark(1)
     world.send(stage, "Add", ("b", 1.0))
     assert world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)]
-    time.sleep(0.1)
+    assert stage.is_drained(), "nothing that may be written waits"
     assert world.rows() == []
     stage.complete(1)
     until(lambda: world.rows() == [("a", 1.0)])
@@ -227,7 +228,7 @@ def test_changes_of_a_checkpoint_that_failed_go_with_the_next_one(world: World) 
     world.send(stage, "Put", ("c", 3.0))
     stage.complete(2)
     until(lambda: world.rows() == [("a", 1.0), ("b", 2.0)])
-    time.sleep(0.1)
+    assert stage.is_drained(), "nothing else that may be written waits"
     assert world.rows() == [("a", 1.0), ("b", 2.0)]
 
 
@@ -507,10 +508,10 @@ def test_postgresql_holds_rows_as_sqlite_does(world: World, postgresql: Postgres
 
 def test_what_others_change_is_found_while_changes_come_without_end(world: World, monkeypatch: Any) -> None:
     stage = world.stage()
-    write = DatabaseTable.write
+    write, slowness = DatabaseTable.write, threading.Event()
 
     def write_slowly(*given: Any) -> int:
-        time.sleep(0.2)
+        slowness.wait(0.2)
         return write(*given)
 
     monkeypatch.setattr(DatabaseTable, "write", write_slowly)
@@ -541,12 +542,19 @@ def test_errors_that_are_not_the_databases_are_told_and_lose_nothing(world: Worl
     assert world.rows() == [("a", 1.0)]
 
 
-def test_a_stage_that_is_closed_writes_no_more_when_its_time_is_over(world: World) -> None:
+def test_a_stage_that_is_closed_writes_no_more_when_its_time_is_over(world: World, monkeypatch: Any) -> None:
+    write, begun = DatabaseTable.write, threading.Event()
+
+    def write_and_tell(*given: Any) -> int:
+        begun.set()
+        return write(*given)
+
+    monkeypatch.setattr(DatabaseTable, "write", write_and_tell)
     stage = world.stage(stop_timeout_ms=200)
     with world.engine.connect() as other:
         other.exec_driver_sql("begin exclusive")
         world.send(stage, "Put", ("a", 1.0))
-        time.sleep(0.05)  # that is being written now
+        assert begun.wait(PATIENCE_S)
         world.send(stage, "Put", *((f"b{number}", 1.0) for number in range(10)))
         stage.close()
         other.exec_driver_sql("rollback")

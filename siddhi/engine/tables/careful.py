@@ -23,7 +23,7 @@ from siddhi.engine.kernels import NO_MASK
 from siddhi.engine.pattern.conditions import conjunction, conjuncts
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.tables.key_bits import comparable, key_rows
-from siddhi.engine.tables.matching import PAIRS_AT_ONCE, NameOfRow, Pairs, taken
+from siddhi.engine.tables.matching import PAIRS_AT_ONCE, NameOfRow, Pairs, names_of, taken
 from siddhi.engine.tables.table import Table
 from siddhi.language.ast import AttributeType
 
@@ -87,7 +87,7 @@ class CarefulMatcher:
         makes_index: bool = True,
     ) -> None:
         self.table = table
-        self._name_of = row_name or self._table_value
+        self._name_of = row_name or names_of(table)
         column_of = row_column or (lambda name: table_column(table.id, name))
         inner = compiler.afresh()
         parts = list(conjuncts(condition))
@@ -123,10 +123,6 @@ class CarefulMatcher:
         if condition is None or not needs_care(condition, compiler):
             return None
         return cls(condition, table, compiler, row_name=row_name, row_column=row_column, makes_index=makes_index)
-
-    def _table_value(self, expression: model.TypedExpression) -> str | None:
-        found = isinstance(expression, model.TableValue) and expression.table == self.table.id
-        return expression.name if found else None  # type: ignore[union-attr] # it is a TableValue
 
     # ---- the key
 

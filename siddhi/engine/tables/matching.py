@@ -35,6 +35,17 @@ NameOfRow = Callable[[model.TypedExpression], str | None]
 """The attribute of the table's row that an expression is, None for every other expression."""
 
 
+def names_of(table: Table) -> NameOfRow:
+    """What tells the attributes of `table` where its rows stand as `TableValue`s."""
+
+    def name_of(expression: model.TypedExpression) -> str | None:
+        if isinstance(expression, model.TableValue) and expression.table == table.id:
+            return expression.name
+        return None
+
+    return name_of
+
+
 class Pairs(NamedTuple):
     """Event `probes[k]` meets the row at `places[k]`; ordered by events, for each as it meets them. `whole` says that
     `probes` counts 0, 1, … to the last event."""
@@ -64,7 +75,7 @@ class RowMatcher:
         makes_index: bool = True,
     ) -> None:
         self.table = table
-        self._name_of = row_name or self._table_value
+        self._name_of = row_name or names_of(table)
         self._column_of = row_column or (lambda name: table_column(table.id, name))
         parts = [] if condition is None else list(conjuncts(condition))
         equal = self._indexed(parts)
@@ -98,10 +109,6 @@ class RowMatcher:
         """The event's string column that is all that the condition looks at, None when it looks at anything else."""
         node = self._nodes[0] if self.exact and len(self._nodes) == 1 else None
         return node.column if isinstance(node, ColumnNode) and node.type is AttributeType.STRING else None
-
-    def _table_value(self, expression: model.TypedExpression) -> str | None:
-        found = isinstance(expression, model.TableValue) and expression.table == self.table.id
-        return expression.name if found else None  # type: ignore[union-attr] # it is a TableValue
 
     def _indexed(
         self, parts: Sequence[model.TypedExpression]

@@ -1,0 +1,17 @@
+"""Passwords that stand in files, so that they need not stand in plans and configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class PasswordFileError(ValueError):
+    """There is no such file, or no password in it."""
+
+
+def read_password(path: str) -> str:
+    """The first line of the file at `path`. Raises PasswordFileError."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError, ValueError) as error:  # ValueError: it is no text, or `path` none of a file
+        raise PasswordFileError(f"{path} cannot be read") from error
