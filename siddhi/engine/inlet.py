@@ -29,7 +29,7 @@ _Place = tuple[AttributeType, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """Where a schema has what a stream needs: its attributes, which of them must be cast, and the timestamps' place, -1
     when there are none."""
 
@@ -145,7 +145,7 @@ class Inlet:
         self._lazy = frozenset(name for name in behind if types[name] is AttributeType.STRING)
         self._demand = StringDemand(self._lazy) if self._lazy else None
         self._types = types
-        self._layout: _Layout | None = None
+        self._layout: Layout | None = None
         self._wanted: dict[str, AttributeType] = {}
         self._reader: RecordReader | None = None
 
@@ -173,6 +173,12 @@ class Inlet:
         if layout.casts:
             columns.make(layout.casts)  # what cannot be cast is refused before anything has run
         return columns, stamps
+
+    def layout_of(self, schema: pa.Schema) -> Layout:
+        """Where batches of `schema` have what the stream needs; the same object as long as the schema is the same.
+        Errors as those of `read`."""
+        layout = self._layout
+        return layout if layout is not None and schema.equals(layout.schema) else self._look_into(schema)
 
     def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
         """The attribute `name`, of `type_`, of a batch in which its column is `array`."""
@@ -216,13 +222,13 @@ class Inlet:
         if len(layout.schema) <= _COLUMNS_A_WANTED * (len(wanted) - 1):
             self._reader = RecordReader(layout.timestamp, wanted, self.pool)
 
-    def _look_into(self, schema: pa.Schema) -> _Layout:
+    def _look_into(self, schema: pa.Schema) -> Layout:
         attributes = {name: self._found(schema, name, type_) for name, type_ in self._types.items()}
         casts = tuple(name for name, (_, _, cast) in attributes.items() if cast)
         timestamp = schema.get_field_index(TIMESTAMP)
         if timestamp >= 0 and schema.field(timestamp).type != pa.int64():
             raise SiddhiRuntimeError(self._wrong_type(TIMESTAMP, schema.field(timestamp).type, pa.int64()))
-        self._layout = _Layout(schema, attributes, casts, timestamp)
+        self._layout = Layout(schema, attributes, casts, timestamp)
         self._choose_reader()
         return self._layout
 

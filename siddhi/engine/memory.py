@@ -132,6 +132,8 @@ byte_at = _loader(types.uint8, ir.IntType(8))
 """The byte at an address."""
 offset_at = _loader(types.int32, ir.IntType(32))
 """The int32 at an address: an offset of an Arrow string array."""
+single_at = _loader(types.float32, ir.FloatType())
+"""The float32 at an address."""
 word_at = _loader(types.uint64, ir.IntType(64))
 """The eight bytes at an address."""
 fetch = _prefetcher()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import Stateful, Step
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
+
+if TYPE_CHECKING:
+    from siddhi.engine.shortcuts.plain_query import PlainQuery
 
 
 class Node:
@@ -22,7 +26,7 @@ class Node:
     into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
     going out, `by_key` that the node stands in a partition. `reads` and `writes` name the tables and named windows that
     the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
-    divide by zero.
+    divide by zero; `plain` is what the node does if it is a plain query.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Node:
     splits = False
     by_key = False
     computes = True
+    plain: PlainQuery | None = None
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     parts: tuple[Stateful, ...] = ()

@@ -31,14 +31,18 @@ _INT64 = pa.int64()
 _import_from_c = pa.RecordBatch._import_from_c
 
 
+def record_schema(attributes: Mapping[str, AttributeType]) -> pa.Schema:
+    """The schema in which events leave: `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`."""
+    fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
+    return pa.schema(fields + [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()])
+
+
 class Outlet:
-    """Makes record batches of one schema: `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`."""
+    """Makes record batches of one schema, that of `record_schema`."""
 
     def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._pool = pool
-        fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
-        fields += [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()]
-        self.schema = pa.schema(fields)
+        self.schema = record_schema(attributes)
         self._written = AttributeType.OBJECT not in attributes.values()
         self._columns = [
             (name, type_, line * PLAN_BYTES) for line, (name, type_) in enumerate(attributes.items(), start=2)

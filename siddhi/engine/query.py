@@ -28,6 +28,7 @@ from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
 from siddhi.engine.settled import empties_groups, forgets_extremes
+from siddhi.engine.shortcuts.plain_query import plain_query
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import EventType
@@ -85,6 +86,7 @@ class Query(GraphNode):
             self.selector,
             *([self.limiter] if self.limiter else []),
         )
+        self.plain = plain_query(analysed) if partition is None else None
         self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
 
     def _build_selector(self, compiler: ExpressionCompiler, context: OperatorContext) -> Selector:

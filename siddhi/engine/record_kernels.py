@@ -206,15 +206,11 @@ def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, 
     return data + _rounded(line[SIZE])
 
 
-@state_kernel
-def write_records(plan, count, starts, heap, release_at, out):  # type: ignore[no-untyped-def]
-    """Writes a batch of `count` rows with the columns of `plan` into a new block and describes it in `out`, an
-    `ArrowArray` whose owner Arrow becomes; returns False when there is no memory, or too much text for one column.
-
-    `starts` and `heap` are those of the string pool.
-    """
+@seldom_part
+def write_block(plan, count, starts, heap_at, heap_end, release_at, out):  # type: ignore[no-untyped-def]
+    """As `write_records`, with the addresses between which the heap lies; nobody looks at it or at `starts` where no
+    column is one of codes."""
     columns = len(plan)
-    heap_at = np.int64(heap.ctypes.data)
     arrays = columns * (_ARRAY_BYTES + 8)
     head = _rounded(arrays + 8 * (1 + 3 * columns))
     total = head
@@ -238,5 +234,16 @@ def write_records(plan, count, starts, heap, release_at, out):  # type: ignore[n
         array = block + column * _ARRAY_BYTES
         set_word(children + 8 * column, array)
         places = buffers + 8 * (1 + 3 * column)
-        data = _write_column(plan[column], count, array, places, data, starts, heap_at, heap_at + len(heap), release_at)
+        data = _write_column(plan[column], count, array, places, data, starts, heap_at, heap_end, release_at)
     return True
+
+
+@state_kernel
+def write_records(plan, count, starts, heap, release_at, out):  # type: ignore[no-untyped-def]
+    """Writes a batch of `count` rows with the columns of `plan` into a new block and describes it in `out`, an
+    `ArrowArray` whose owner Arrow becomes; returns False when there is no memory, or too much text for one column.
+
+    `starts` and `heap` are those of the string pool.
+    """
+    heap_at = np.int64(heap.ctypes.data)
+    return write_block(plan, count, starts, heap_at, heap_at + len(heap), release_at, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.clocks import event_clocks, root_orders
 from siddhi.engine.environment import Environment
+from siddhi.engine.failed_events import FailureListener
 from siddhi.engine.inlet import Inlet, root_batch
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.junction import Junction, Listener
@@ -32,11 +33,12 @@ from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
 from siddhi.engine.seal import fingerprint, unusable
+from siddhi.engine.shortcuts.short_cut import FEW, ShortCut
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.stage import Stage
 from siddhi.engine.state import Buffer
-from siddhi.engine.state_size import StateSize
-from siddhi.engine.steps import FailureListener, QueryWatch, StepRunner
+from siddhi.engine.statistics import HeldState, Statistics
+from siddhi.engine.steps import QueryWatch, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.stored_table import StoredTable
 from siddhi.engine.tables.table import Table
@@ -46,27 +48,6 @@ from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.printer import print_app
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class HeldState:
-    """What one part of an app holds; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
-
-    kind: str
-    name: str
-    size: StateSize
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What an app has done since it started and what it holds now: events and failed events by stream, the state of
-    its parts, and the strings in its pool."""
-
-    events: dict[str, int]
-    failures: dict[str, int]
-    state: tuple[HeldState, ...]
-    strings: int
-    string_bytes: int
 
 
 class AppRuntime:
@@ -98,6 +79,8 @@ class AppRuntime:
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
         self._inlets: dict[str, Inlet] = {}
+        self._short_cuts: dict[str, ShortCut] = {}
+        """By the stream from outside, of those that have one."""
         self._places: list[PartitionPlace] = []
         named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
         self._nodes: list[Node] = [*named, *self._build_aggregations()]
@@ -183,7 +166,7 @@ class AppRuntime:
 
     def add_failure_listener(self, listener: FailureListener) -> None:
         """`listener` is told of events that fail from now on; they are not logged any more."""
-        self._steps.failure_listeners.append(listener)
+        self._steps.failures.listeners.append(listener)
 
     def add_query_callback(self, query: str, listener: Listener) -> model.Schema:
         """`listener` gets every batch that query `query` lets out, `_kind` telling current from expired events.
@@ -208,6 +191,8 @@ class AppRuntime:
         if count == 0:
             return
         inlet = self._inlets.get(stream) or self._inlet(stream)
+        if stream in self._short_cuts and not as_chunk and self._went_short(inlet, records, now):
+            return
         columns, stamps = inlet.read(records, now)
         if as_chunk:
             clocks = self._jump(stamps, now)
@@ -247,6 +232,17 @@ class AppRuntime:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._upkeep.run(roots, clocks, floor)
 
+    def _went_short(self, inlet: Inlet, records: pa.RecordBatch, now: int) -> bool:
+        """True when `records` has run through the app by a short cut; nothing has happened else."""
+        rows, short_cut = records.num_rows, self._short_cuts[inlet.stream]
+        if rows > FEW or not self._clock_is_set or self._awaits_clock or not short_cut.is_open():
+            return False
+        latest = short_cut.send(records, rows, inlet.layout_of(records.schema), self._steps.watch)
+        if latest is None:
+            return False
+        self._clock = max(self._clock, latest) if self.app.playback else now
+        return True
+
     def _now(self, now_ms: int | None) -> int:
         """The clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
         if not self._started:
@@ -285,6 +281,8 @@ class AppRuntime:
             raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
         always_read = None if stream in self.windows else attributes_always_read(self.app, stream)
         inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool, always_read)
+        if (short_cut := self._upkeep.short_cut(key)) is not None:
+            self._short_cuts[stream] = short_cut
         return inlet
 
     def advance_time(self, now_ms: int) -> None:

@@ -4,8 +4,7 @@ first."""
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,17 +12,15 @@ import numpy as np
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
+from siddhi.engine.failed_events import FailedEvents, FailureBook
 from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
+from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
 from siddhi.engine.turns import cut_at_timers
 from siddhi.errors import Problem, SiddhiRuntimeError
-from siddhi.language.ast import AttributeType
-
-logger = logging.getLogger(__name__)
 
 
 class QueryWatch(Protocol):
@@ -48,20 +45,6 @@ class _Route:
     inputs: list[EventBatch] | None
 
 
-@dataclass(frozen=True, slots=True)
-class FailedEvents:
-    """So many events failed in `query` for the reason `message`. They were taken from `stream` (empty: the query's
-    table refused what it made), and are dropped, or `redirected` to the fault stream."""
-
-    query: str
-    stream: str
-    events: int
-    message: str
-    redirected: bool = False
-
-
-FailureListener = Callable[[FailedEvents], None]
-
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
 """Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
@@ -80,11 +63,10 @@ class StepRunner:
     def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> None:
         self._stages = list(stages)
         self._junctions = junctions
-        self.failure_listeners: list[FailureListener] = []
-        """Who is told of events that failed; as long as nobody is, the log is."""
         entrances = [stage.node for stage in self._stages if stage.node.hands_in]
         self._outside = {str(node.target): node.sources[0] for node in entrances}
         """The stream that comes into a partition by the name of the key."""
+        self.failures = FailureBook(junctions, self._outside)
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
@@ -128,6 +110,18 @@ class StepRunner:
             self._run_chunks(roots, clocks, floor)
         else:
             self._run_columns(route, roots, Step(clocks, floor))
+
+    def short_cut(self, stream: str) -> ShortCut | None:
+        """The short cut of events that come on `stream` from outside, None when there is none."""
+        route = self._route((stream,))
+        if route is None or stream in self._fed:
+            return None
+        stages = [stage for _, stage in route.stages]
+        plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
+        targets = [node.target for node in plain if node.target is not None]
+        if not stages or len(set(targets)) < len(stages):
+            return None
+        return ShortCut(self._junctions[stream], stages, [self._junctions[target] for target in targets])
 
     def _route(self, roots: tuple[str, ...]) -> _Route | None:
         """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
@@ -199,7 +193,7 @@ class StepRunner:
         stage = self._stages[number]
         node, target = stage.node, stage.node.target
         if (failures := step.taken_failures()) is not None:
-            for key, batch in self._take_out(failures, node, inputs, arrived):
+            for key, batch in self.failures.take_out(failures, node, inputs, arrived):
                 sent.setdefault(key, []).append((number, batch))
         if target is not None and out.size:
             if target in self._shared or target in sent:
@@ -267,48 +261,8 @@ class StepRunner:
         if stage.is_heard and out.size:
             stage.tell(out)
             if node.writes and (refused := node.write(out, step)):
-                self._tell_failed(FailedEvents(node.name, "", refused, "its table has that primary key already"))
+                self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
         return out
-
-    def _take_out(
-        self, failures: Failures, node: Node, inputs: Sequence[EventBatch], arrived: dict[str, EventBatch]
-    ) -> list[tuple[str, EventBatch]]:
-        """The events of `inputs` that failed in `node` are taken out of `arrived` for later readers, inside a partition
-        and outside; returns what goes to fault streams."""
-        faults: list[tuple[str, EventBatch]] = []
-        failed = np.unique(np.concatenate(failures.orders))
-        for key, batch in zip(node.sources, inputs, strict=True):
-            hit = np.isin(batch.orders, failed)
-            if not hit.any():
-                continue
-            arrived[key] = batch.take(np.flatnonzero(~hit))
-            outside = self._outside.get(key)
-            if outside is not None and outside in arrived:
-                key, batch = outside, arrived[outside]  # noqa: PLW2901 - there they are booked
-                hit = np.isin(batch.orders, failed)
-                arrived[key] = batch.take(np.flatnonzero(~hit))
-            faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), node.name, failures.messages[0]))
-        return faults
-
-    def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
-        """Counts and tells of failed events of stream `key`; returns what its fault stream gets, if it has one."""
-        junction = self._junctions[key]
-        junction.failures += failed.size
-        redirected = junction.on_error == "STREAM"
-        self._tell_failed(FailedEvents(query, key, failed.size, message, redirected))
-        if redirected:
-            pool = junction.pool
-            error = Column.of(AttributeType.OBJECT, pool, [{"query": query, "message": message}] * failed.size)
-            return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
-        return []
-
-    def _tell_failed(self, failed: FailedEvents) -> None:
-        for listener in self.failure_listeners:
-            listener(failed)
-        if not self.failure_listeners and not failed.redirected:
-            what = "event dropped" if failed.stream else "table refused events"
-            logger.error("%s stream=%s query=%s events=%d reason=%s", what, failed.stream, failed.query, failed.events,
-                         failed.message)  # fmt: skip
 
     # ---- chunk by chunk
 
@@ -387,7 +341,7 @@ class StepRunner:
         arrived: dict[str, EventBatch] = {}
         if outside is not None and above is not None:
             arrived[outside] = work[above][1]
-        faults = self._take_out(failures, node, inputs, arrived)
+        faults = self.failures.take_out(failures, node, inputs, arrived)
         if key in arrived:
             del work[len(work) - 1 if above is None else above :]
         return faults

@@ -12,6 +12,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import NEVER
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.recode import StringCompaction
+from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.steps import StepRunner
 
 Roots = Mapping[str, list[EventBatch]]
@@ -37,6 +38,10 @@ class Upkeep:
             return due
         first = min(NEVER if due is None else due, self._next_purge_ms(None))
         return None if first == NEVER else first
+
+    def short_cut(self, stream: str) -> ShortCut | None:
+        """As `StepRunner.short_cut`; there is none where time makes a partition forget keys."""
+        return None if self._purging else self._steps.short_cut(stream)
 
     def run(self, roots: Roots, clocks: Int64Array, floor: int) -> None:
         """As `StepRunner.run`."""

@@ -17,7 +17,8 @@ from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery,
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.kinds import CURRENT
-from siddhi.engine.runtime import AppRuntime, HeldState
+from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.statistics import HeldState
 from siddhi.errors import SiddhiError, did_you_mean
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import ScriptPolicy

@@ -1,0 +1,28 @@
+"""What a running app tells of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.engine.state_size import StateSize
+
+
+@dataclass(frozen=True, slots=True)
+class HeldState:
+    """What one part of an app holds; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
+
+    kind: str
+    name: str
+    size: StateSize
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What an app has done since it started and what it holds now: events and failed events by stream, the state of
+    its parts, and the strings in its pool."""
+
+    events: dict[str, int]
+    failures: dict[str, int]
+    state: tuple[HeldState, ...]
+    strings: int
+    string_bytes: int
