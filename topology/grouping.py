@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from query_plan.model import Grouping, GroupingKind
 from siddhi.column_names import column_name
+from siddhi.engine.record_shares import share_by_owner, text_hashes
 from topology.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")
@@ -80,8 +81,8 @@ def share_rows(
         case GroupingKind.FIELDS:
             if grouping.key is None:
                 raise ValueError("fields are grouped by a key")
-            owners = key_hashes(batch.column(column_name(grouping.key))) % instances
-            masks: Iterable[tuple[int, BoolArray]] = ((index, owners == index) for index in range(instances))
+            hashes = key_hashes(batch.column(column_name(grouping.key)))
+            return share_by_owner(batch, (hashes % instances).astype(np.int64), instances)
         case GroupingKind.EXPRESSION | GroupingKind.RANGES:
             if keys is None:
                 raise ValueError(f"nothing computes the key of grouping {grouping.kind.value}")
@@ -95,6 +96,8 @@ def key_hashes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     `column` is of any type but binary (objects). Numbers are hashed by the text of their value in the column's own
     type, so that a whole number and its text meet; 0.0 and -0.0 meet, as do all NaN; null is a key like any other.
     """
+    if pa.types.is_string(column.type):
+        return text_hashes(column, NULL_HASH)
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
     encoded = column.dictionary_encode()

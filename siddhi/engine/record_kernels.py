@@ -207,6 +207,25 @@ def _write_column(line, count, array, buffers, data, starts, heap_at, heap_end, 
 
 
 @seldom_part
+def describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-def]
+    """`line` of the plan, which says in which form the values are, says where the column `child` of a batch of `rows`
+    rows that Arrow has exported has them: those in `positions_at` (0: all). `base` is the offset of the batch."""
+    first = np.int64(word_at(child + 8 * OFFSET)) + base
+    buffers = np.int64(word_at(child + 8 * BUFFERS))
+    values_at = np.int64(word_at(buffers + 8))
+    line[VALID] = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else 0
+    line[VALID_BIT] = line[FIRST_BIT] = first
+    line[POSITIONS] = positions_at
+    line[VALUES] = values_at
+    if line[FORM] == STRINGS:
+        line[VALUES] = values_at + 4 * first
+        line[TEXT] = np.int64(word_at(buffers + 16))
+        line[TEXT_END] = line[TEXT] + np.int64(offset_at(values_at + 4 * (first + rows)))
+    elif line[FORM] == NUMBERS:
+        line[VALUES] = values_at + line[WIDTH] * first
+
+
+@seldom_part
 def write_block(plan, count, starts, heap_at, heap_end, release_at, out):  # type: ignore[no-untyped-def]
     """As `write_records`, with the addresses between which the heap lies; nobody looks at it or at `starts` where no
     column is one of codes."""

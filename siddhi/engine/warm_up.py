@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 import time
 
+import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.record_shares import share_by_owner, text_hashes
 from siddhi.engine.runtime import AppRuntime
 from siddhi.language.parser import parse
 
@@ -89,7 +91,8 @@ AGGREGATION = (
 
 
 def warm_up() -> None:
-    """Every state loop has been compiled, or loaded from the cache, by running small plans on a few made-up events.
+    """Every loop has been compiled, or loaded from the cache, by running small plans on a few made-up events, and by
+    sharing these out as stages do.
 
     Each plan is carried on by another runtime half way, so that what a restore needs is there as well.
     """
@@ -106,6 +109,8 @@ def warm_up() -> None:
         for start_ms in (3_000, 6_000):  # columns of which values were wanted once come another way from then on
             runtime.send("S", _events(start_ms))
         runtime.advance_time(10_000)
+    events = _events(1_000)
+    share_by_owner(events, text_hashes(events.column("key"), 0).astype(np.int64) % 2, 2)
 
 
 def _drop(records: pa.RecordBatch) -> None:

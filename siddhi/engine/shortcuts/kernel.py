@@ -17,20 +17,10 @@ from siddhi.engine.memory import byte_at, call_at, offset_at, single_at, word_at
 from siddhi.engine.record_kernels import (
     BUFFERS,
     CHILDREN,
-    FIRST_BIT,
-    FORM,
     NULL_COUNT,
-    NUMBERS,
     OFFSET,
-    POSITIONS,
     RELEASE,
-    STRINGS,
-    TEXT,
-    TEXT_END,
-    VALID,
-    VALID_BIT,
-    VALUES,
-    WIDTH,
+    describe,
     write_block,
 )
 
@@ -105,24 +95,6 @@ def _left_by(test, child, base, texts_at, positions, count):  # type: ignore[no-
     return left
 
 
-@seldom_part
-def _describe(line, child, base, rows, positions_at):  # type: ignore[no-untyped-def]
-    """`line` of the plan says where the column `child` has the values in `positions_at` (0: all)."""
-    first = np.int64(word_at(child + 8 * OFFSET)) + base
-    buffers = np.int64(word_at(child + 8 * BUFFERS))
-    values_at = np.int64(word_at(buffers + 8))
-    line[VALID] = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else 0
-    line[VALID_BIT] = line[FIRST_BIT] = first
-    line[POSITIONS] = positions_at
-    line[VALUES] = values_at
-    if line[FORM] == STRINGS:
-        line[VALUES] = values_at + 4 * first
-        line[TEXT] = np.int64(word_at(buffers + 16))
-        line[TEXT_END] = line[TEXT] + np.int64(offset_at(values_at + 4 * (first + rows)))
-    elif line[FORM] == NUMBERS:
-        line[VALUES] = values_at + line[WIDTH] * first
-
-
 @kernel_part
 def _latest(child, base, rows):  # type: ignore[no-untyped-def]
     """The greatest of the timestamps in the column `child`, the least number there is when some may be null."""
@@ -162,7 +134,7 @@ def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, rele
             for line in range(len(plan)):
                 if columns[line] >= 0:
                     child = np.int64(word_at(children + 8 * columns[line]))
-                    _describe(plan[line], child, base, rows, positions_at)
+                    describe(plan[line], child, base, rows, positions_at)
             if not write_block(plan, count, columns, 0, 0, release_at, out):
                 count = np.int64(REFUSED)
     call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
