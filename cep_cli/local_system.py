@@ -224,6 +224,7 @@ class LocalSystem:
             "CEP_WORKER__NAME": self.environment.get("CEP_WORKER__NAME", "worker-1"),
             "CEP_WORKER__SPOOL__PATH": str(self.folder.resolve() / "spool"),
             "CEP_WORKER__RESULTS__PATH": str(self.folder.resolve() / "results"),
+            "CEP_WORKER__ERRORS__PATH": str(self.folder.resolve() / "errors"),
             "CEP_WORKER__FILE_SOURCES__POSITIONS": str(self.folder.resolve() / "positions"),
             "CEP_WORKER__HTTP__PORT": str(ports.http),
             "CEP_WORKER__INGRESS__PORT": str(ports.ingress),

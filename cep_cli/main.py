@@ -27,6 +27,7 @@ VERBS = {
     "savepoints": "cep_cli.checkpoints:savepoints_command",
     "checkpoints": "cep_cli.checkpoints:checkpoints_command",
     "exceptions": "cep_cli.health:exceptions_command",
+    "errors": "cep_cli.kept_errors:errors_command",
     "workers": "cep_cli.health:workers_command",
     "overview": "cep_cli.overview:overview_command",
     "plans": "cep_cli.plans:plans_command",

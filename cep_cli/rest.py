@@ -76,6 +76,18 @@ class ManagerClient:
         """What went wrong with the plan, or with all plans of the tenant."""
         return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
+    def kept_errors(self, plan: str, limit: int) -> Any:
+        """Events of the plan that failed and that workers keep."""
+        return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
+
+    def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
+        """What became of sending kept events where they failed once more."""
+        return self._call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))
+
+    def discard_errors(self, plan: str, choice: dict[str, Any]) -> Any:
+        """How many entries are gone."""
+        return self._call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
+
     def overview(self) -> Any:
         """The system at a glance, and what needs attention."""
         return self._call("GET", "/overview")

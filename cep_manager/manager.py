@@ -25,6 +25,8 @@ from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 from cep_manager.events.tails import Tail, Tails, listen_with
 from cep_manager.graph_model import TopologyGraph
+from cep_manager.kept_errors.asking import ErrorStores, live_workers
+from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
 from cep_manager.logs.asking import asking
 from cep_manager.logs.insights import Insights
@@ -135,6 +137,21 @@ class Manager(SampleCommands):
         stream = find_stream(snapshot, tenant, "imported", name)
         shown = authorization or own_authorization(self._config.accounts.worker_token)
         return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, shown)
+
+    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+        return self._error_stores(key, authorization).listed(limit)
+
+    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+        return self._error_stores(key, authorization).replay(choice)
+
+    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+        return self._error_stores(key, authorization).discard(choice)
+
+    def _error_stores(self, key: PlanKey, authorization: str) -> ErrorStores:
+        snapshot = self._live_snapshot()
+        _record(snapshot, key)
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return ErrorStores(live_workers(snapshot), key, shown)
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)

@@ -20,6 +20,7 @@ from cep_manager.compiled_plan import PlanProblem
 from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph_model import TopologyGraph
+from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
 from cep_manager.live.broadcaster import Look, Watch
 from cep_manager.logs.insights import Insights
 from cep_manager.metric_tables.history import PlanHistory, Wanted
@@ -357,6 +358,16 @@ class ManagerView(Protocol):
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
         """What a table, named window or aggregation of the running plan holds. Raises UnknownPlanError,
         QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError."""
+
+    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+        """The oldest `limit` entries of the plan in the error stores of workers; `authorization` is what these are
+        shown. Raises UnknownPlanError, NoWorkerError, WorkerFailedError, as do the next two."""
+
+    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+        """The chosen entries go where they failed once more."""
+
+    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+        """The chosen entries are gone."""
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""

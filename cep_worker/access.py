@@ -9,6 +9,9 @@ CALLS: dict[str, Permission] = {
     "get_metrics": Permission.SEE_SYSTEM,
     "get_streams": Permission.SEE,
     "get_stream": Permission.SEE,
+    "get_errors": Permission.OPERATE,
+    "replay_errors": Permission.OPERATE,
+    "discard_errors": Permission.OPERATE,
     "post_events": Permission.SEND,
     "post_source": Permission.SEND,
 }

@@ -107,6 +107,15 @@ class ResultsConfig(msgspec.Struct, frozen=True):
     undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
 
 
+class ErrorsConfig(msgspec.Struct, frozen=True):
+    """The error store: events that plans ask to be kept when they fail. Of each plan there are at most `most_entries`
+    entries, each with events of at most `entry_bytes`."""
+
+    path: Annotated[str, Meta(min_length=1)] = "var/cep/errors"
+    most_entries: Annotated[int, Meta(ge=1)] = 10_000
+    entry_bytes: Annotated[int, Meta(ge=1_024, le=1_048_576)] = 65_536
+
+
 class FileSourcesConfig(msgspec.Struct, frozen=True):
     """Sources of type `file`: the folders whose files plans may read, and where it is kept how far they are read."""
 
@@ -138,6 +147,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     sinks: SinkConfig = SinkConfig()
     spool: SpoolConfig = SpoolConfig()
     results: ResultsConfig = ResultsConfig()
+    errors: ErrorsConfig = ErrorsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
     file_sources: FileSourcesConfig = FileSourcesConfig()
     log: LogConfig = LogConfig()

@@ -23,6 +23,8 @@ from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
+from cep_worker.error_store.desk import Attempt, ErrorDesk
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.figures import ConnectorFigures, WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
@@ -102,14 +104,18 @@ class DataPlane:
         self._fronts = HttpFronts(config.http, config.security, self._gate)
         self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms)
         self._plan_feeds = PlanFeeds(self._topics)
+        self._errors = ErrorStore(config.errors, worker, clock.now_ms)
+        self._error_desk = ErrorDesk(self._errors, self)
         self._sinks = RunningSinks(
-            self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics
-        )
+            self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
+            self._errors,
+        )  # fmt: skip
         self._sources = RunningSources(self._source_context)
 
     def open(self) -> None:
         """The built-in services listen. Raises PortInUseError, with nothing left open."""
         ingress = self._config.ingress
+        self._errors.open_existing()
         self._upkeep.start()
         try:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
@@ -159,6 +165,13 @@ class DataPlane:
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
         return self._intake.submit(source, stream, batch)
+
+    def error_desk(self) -> ErrorDesk:
+        return self._error_desk
+
+    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The sink of the plan's stream will try to deliver events that it once could not."""
+        self._reactor.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
 
     def http_source(self, path: str) -> HttpSource | None:
         return self._fronts.source(path)
@@ -217,6 +230,7 @@ class DataPlane:
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
         if self._served.tick(now_ms):
+            self._errors.keep_only(self._served.keys())
             self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
@@ -236,6 +250,7 @@ class DataPlane:
         self._served.apply(plans, now_ms)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
         self._troubles.keep(self._served.keys())
+        self._errors.keep_only(self._served.keys())
         self._reroute(now_ms)
         self._changed()
 
@@ -299,6 +314,7 @@ class DataPlane:
         self._sources.close()
         self._served.close()
         self._upkeep.stop()
+        self._errors.close()  # before the sinks: what they give up now comes again from its publisher or from the disk
         self._sinks.close()
         self._egress.close()
         self._held.close()

@@ -19,11 +19,13 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
-from cep_common.ids import SUPER_TENANT, parse_tenant
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
 from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS
+from cep_worker.error_store.desk import MOST_SHOWN, Choice, ErrorDesk
+from cep_worker.error_store.store import UNAVAILABLE
 from cep_worker.figures import WorkerFigures
 from cep_worker.mappers.json_paths import JsonFormat
 from cep_worker.mappers.refusals import EventsRefusedError
@@ -48,6 +50,7 @@ STATUS = {
     "leaving": 503,
     "inactive": 503,
     "starting": 503,
+    UNAVAILABLE: 503,
 }
 """Refusals that are not simply 400."""
 
@@ -82,6 +85,9 @@ class Gateway(Protocol):
 
     def http_source(self, path: str) -> HttpSource | None:
         """The source that is declared for `path`, if any."""
+
+    def error_desk(self) -> ErrorDesk:
+        """Where failed events are looked at, replayed and discarded."""
 
     def limit_wait_ms(self, tenant: int) -> int:
         """How long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
@@ -132,6 +138,22 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
     @app.get("/health")
     def get_health() -> Response:
         return _json(gateway.health())
+
+    @app.get("/errors")
+    def get_errors() -> Response:
+        _known_parameters("tenant", "plan", "limit")
+        plan = PlanKey(_tenant(), request.args.get("plan", ""))
+        return _json(gateway.error_desk().listed(plan, _limit()))
+
+    @app.post("/errors/replay")
+    def replay_errors() -> Response:
+        chosen = _choice()
+        return _json(gateway.error_desk().replay(PlanKey(_tenant(), chosen.plan), chosen))
+
+    @app.post("/errors/discard")
+    def discard_errors() -> Response:
+        chosen = _choice()
+        return _json({"discarded": gateway.error_desk().discard(PlanKey(_tenant(), chosen.plan), chosen)})
 
     metrics = Metrics(lambda: worker_metrics(gateway.figures()))
 
@@ -225,6 +247,22 @@ def _tenant() -> int:
         return SUPER_TENANT if written is None else parse_tenant(written)
     except ValueError as error:
         raise InputError("unknown-tenant", str(error)) from error
+
+
+def _choice() -> Choice:
+    _known_parameters("tenant")
+    try:
+        return msgspec.json.decode(request.get_data(cache=False), type=Choice)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        wanted = '{"plan": …, "ids": […]}, or "all": true for the ids'
+        raise InputError("bad-request", f"the body must be {wanted}: {error}") from error
+
+
+def _limit() -> int:
+    written = request.args.get("limit", str(MOST_SHOWN))
+    if not written.isascii() or not written.isdecimal() or not 1 <= int(written[:9]) <= MOST_SHOWN:
+        raise InputError("bad-request", f"limit must be a number from 1 to {MOST_SHOWN}")
+    return int(written)
 
 
 def _known_parameters(*known: str) -> None:

@@ -10,6 +10,7 @@ from cep_manager.accounts.routes import account_routes
 from cep_manager.api.authoring_routes import authoring_routes
 from cep_manager.api.calls import Api, Call, Media
 from cep_manager.api.checkpoint_routes import checkpoint_routes
+from cep_manager.api.error_routes import error_routes
 from cep_manager.api.event_routes import event_routes
 from cep_manager.api.health_routes import health_routes
 from cep_manager.api.insight_routes import insight_routes
@@ -39,6 +40,7 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     statistics_routes(api.in_area("Statistics"), view)
     authoring_routes(api.in_area("Writing plans"), view)
     event_routes(api.in_area("Events"), view)
+    error_routes(api.in_area("Events that failed"), view)
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     overview_routes(api.in_area("The system"), view)
     live_routes(api.in_area("The system"), view)

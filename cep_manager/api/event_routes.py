@@ -7,12 +7,12 @@ from contextlib import closing
 from typing import Annotated, Any
 
 import msgspec
-from flask import Request, Response, g, request
+from flask import Request, Response, request
 from msgspec import Meta
 
 from cep_common.web_server import is_stopping
 from cep_manager.api.calls import JSON, Api, Body, Media
-from cep_manager.api.requests import read_tenant
+from cep_manager.api.requests import read_tenant, shown_to_workers
 from cep_manager.errors import (
     EventFileError,
     EventsRefusedError,
@@ -101,9 +101,7 @@ def event_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError),
     )
     def send_events(name: str, body: bytes) -> SentEvents:
-        # Workers know the tokens of the file only, and what users show to managers is not for them.
-        authorization = "" if g.get("account") is not None else request.headers.get("Authorization", "")
-        return view.send_events(read_tenant(request), name, body, request.mimetype, authorization)
+        return view.send_events(read_tenant(request), name, body, request.mimetype, shown_to_workers(request))
 
     @api.post(
         "/event-streams/<path:name>/parquet",

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
-from flask import Request
+from flask import Request, g
 
 from cep_common.ids import parse_tenant
 from cep_common.security.web import callers_tenant
@@ -30,6 +30,12 @@ def read_tenant(request: Request) -> int:
         return parse_tenant(written)
     except ValueError as error:
         raise BadRequestError(str(error), {"parameter": "tenant"}) from error
+
+
+def shown_to_workers(request: Request) -> str:
+    """The header by which workers may know who asks; empty for users: workers know the tokens of the file only, and
+    what users show to managers is not for them."""
+    return "" if g.get("account") is not None else request.headers.get("Authorization", "")
 
 
 def read_flag(request: Request, name: str) -> bool:

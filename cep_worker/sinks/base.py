@@ -8,9 +8,12 @@ from typing import Protocol
 
 import zmq
 
+from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.consumers import Consumer
+from cep_worker.error_store.entries import Origin
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.reactor import Reactor
 from cep_worker.topics import Topics
 
@@ -40,7 +43,7 @@ class Sink(Consumer, Protocol):
 @dataclass(frozen=True, slots=True)
 class SinkContext:
     """What every sink gets: the connector that declares it, the plan's name, the stream's schema, its tenant, and its
-    surroundings.
+    surroundings. `label` tells sinks of one type and stream apart.
 
     `room` is to be called, from any thread, when a full sink has room again.
     """
@@ -56,6 +59,12 @@ class SinkContext:
     room: Callable[[], None]
     tenant: int
     topics: Topics
+    errors: ErrorStore
+    label: str
+
+    def origin(self) -> Origin:
+        """Where the events come from that the sink cannot deliver."""
+        return Origin(PlanKey(self.tenant, self.plan), self.connector.stream, "sink", self.label)
 
     def where(self) -> str:
         """The sink as errors name it."""

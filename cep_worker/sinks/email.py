@@ -22,6 +22,7 @@ from msgspec import Meta
 from cep_common.errors import ConfigError
 from cep_common.password_files import PasswordFileError, read_password
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.value_texts import value_text
 from cep_worker.mappers.writing import Row, SinkMapper, Template
@@ -62,7 +63,8 @@ class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
     With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
     password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
-    stops the plan; LOG gives a mail up after `retry.count` further tries."""
+    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE keeps its event in the error store
+    then."""
 
     address: str
     to: str
@@ -78,7 +80,7 @@ class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     auth: Literal["true", "false"] = "true"
     content_type: Literal["text/plain", "text/html"] = "text/plain"
     timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
-    on_error: Literal["WAIT", "LOG"] = "WAIT"
+    on_error: Literal["WAIT", "LOG", "STORE"] = "WAIT"
     retry_count: Annotated[int, Meta(ge=0)] = 5
 
 
@@ -117,19 +119,19 @@ class _Letters:
                 text = _NOT_TEXT.sub(" ", template.fill(row).decode()).strip()
                 text = text.replace("=?", "= ?")  # begins an encoded word, which the library decodes, line ends and all
                 if header != "Subject" and len(text) > LONGEST_ADDRESSES:
-                    raise WriteError(f"{header.casefold()}: more than {LONGEST_ADDRESSES} characters of addresses", 1)
+                    raise WriteError(f"{header.casefold()}: more than {LONGEST_ADDRESSES} characters of addresses")
                 if text:
                     letter[header] = text[:LONGEST_SUBJECT] if header == "Subject" else text
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")
             addresses = _recipients(letter)
         except _UNREADABLE as error:
-            raise WriteError(f"no mail can be made of the event: {error}", 1) from error
+            raise WriteError(f"no mail can be made of the event: {error}") from error
         letter["Message-ID"] = _message_id(letter, body, identity)
         if not addresses:
-            raise WriteError("the event names nobody whom a mail could be sent to", 1)
+            raise WriteError("the event names nobody whom a mail could be sent to")
         if not all(map(_ADDRESS.fullmatch, addresses)):
-            raise WriteError("the event names somebody by what is no mail address", 1)
+            raise WriteError("the event names somebody by what is no mail address")
         return letter
 
 
@@ -167,9 +169,9 @@ class _MailServer:
             return {**dict.fromkeys(recipients, unasked), **error.recipients}
         except smtplib.SMTPNotSupportedError as error:
             where = f"{self._options.host}:{self._options.port}"
-            raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)", 1) from error
+            raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)") from error
         except _UNREADABLE as error:
-            raise WriteError(f"no mail can be made of the event: {error}", 1) from error
+            raise WriteError(f"no mail can be made of the event: {error}") from error
 
     def hang_up(self) -> None:
         """The next mail takes a new connection."""
@@ -216,21 +218,22 @@ class _EmailWriter:
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """One mail after the other; those that cannot be sent do not keep the others."""
-        unwanted: list[WriteError] = []
+        unwanted: list[Failed] = []
         for number, (row, body) in enumerate(zip(event_rows(batch), self._mapper.events(batch), strict=True)):
             identity = "" if frame is None else idempotency_key(frame, number)
             try:
                 self._deliver(self._letters.letter(row, body.decode(), identity), stopping)
             except WriteError as error:
-                unwanted.append(error)
+                unwanted.append(Failed(batch.slice(number, 1), error.message))
                 self.problem = ""
             if stopping.is_set():
-                unwanted += [WriteError("the worker left before it was delivered", 1)] * (batch.num_rows - number - 1)
+                if number + 1 < batch.num_rows:
+                    unwanted.append(Failed(batch.slice(number + 1), "the worker left before it was delivered"))
                 break
         if not stopping.is_set():
             self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
         if unwanted:
-            raise WriteError(unwanted[-1].message, len(unwanted))
+            raise WriteError(unwanted[-1].reason, unwanted)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """Each mail stands by itself; its Message-ID tells whether it came before."""
@@ -254,16 +257,16 @@ class _EmailWriter:
             if not self.problem:
                 break
             self._server.hang_up()
-            if self._options.on_error == "LOG" and tries >= self._options.retry_count:
-                raise WriteError(f"given up after {tries + 1} tries: {self.problem}", 1)
+            if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
+                raise WriteError(f"given up after {tries + 1} tries: {self.problem}")
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
             logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, self.problem)
             if stopping.wait(wait_ms / 1_000):
-                raise WriteError(f"the worker left before it was delivered: {self.problem}", 1)
+                raise WriteError(f"the worker left before it was delivered: {self.problem}")
             tries += 1
         if refused:
             self._server.hang_up()
-            raise WriteError(f"refused: {refused}", 1)
+            raise WriteError(f"refused: {refused}")
 
     def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
         """What the server says about those for whom it has not taken the mail, or why it has not been asked."""
@@ -316,4 +319,5 @@ def email_sink(context: SinkContext) -> Sink:
         raise ConfigError(f"{context.where()}: username, password: other letters than ASCII ones cannot be sent")
     letters = _Letters(options, context)
     mapper = sink_mapper(context.connector, context.schema, default="text")
-    return ThreadedSink(context, _EmailWriter(options, letters, _MailServer(options, password), mapper))
+    writer = _EmailWriter(options, letters, _MailServer(options, password), mapper)
+    return ThreadedSink(context, writer, options.on_error)

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from cep_common.errors import ConfigError
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.writing import SinkMapper
 from cep_worker.options import read_options
@@ -46,7 +47,8 @@ _OPTION_NAMES = {
 
 class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
-    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries.
+    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE keeps
+    them in the error store then.
     `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false."""
 
     publisher_url: str
@@ -54,7 +56,7 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
     headers: str = ""
     batch_rows: Annotated[int, Meta(ge=1)] = 500
     timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
-    on_error: Literal["WAIT", "LOG"] = "WAIT"
+    on_error: Literal["WAIT", "LOG", "STORE"] = "WAIT"
     retry_count: Annotated[int, Meta(ge=0)] = 5
     basic_auth_enabled: Literal["true", "false"] = "true"
     basic_auth_username: str = ""
@@ -78,16 +80,17 @@ class _HttpWriter:
         self._session.headers.update(headers)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        unwanted: WriteError | None = None
+        unwanted: list[Failed] = []
         for start in range(0, batch.num_rows, self._options.batch_rows):
             headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, start)}
+            part = batch.slice(start, self._options.batch_rows)
             try:
-                self._deliver(self._mapper.joined(batch.slice(start, self._options.batch_rows)), headers, stopping)
+                self._deliver(self._mapper.joined(part), headers, stopping)
             except WriteError as error:
-                unwanted = error
+                unwanted.append(Failed(part, error.message))
                 self.problem = ""
-        if unwanted is not None:
-            raise unwanted
+        if unwanted:
+            raise WriteError(unwanted[-1].reason, unwanted)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """Each request stands by itself; its key tells whether it came before."""
@@ -101,7 +104,7 @@ class _HttpWriter:
             self.problem = problem = self._try(payload, headers)
             if not problem:
                 return
-            if self._options.on_error == "LOG" and tries >= self._options.retry_count:
+            if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
                 raise WriteError(f"given up after {tries + 1} tries: {problem}")
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
             logger.warning("web hook failed: url=%s retry_ms=%d reason=%s", self._shown_url(), wait_ms, problem)
@@ -145,7 +148,7 @@ def http_sink(context: SinkContext) -> Sink:
     headers = _headers(options.headers, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
     writer = _HttpWriter(options, headers, mapper)
-    return ThreadedSink(context, writer)
+    return ThreadedSink(context, writer, options.on_error)
 
 
 def idempotency_key(frame: FrameId, first_row: int) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, exc
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
@@ -33,16 +34,23 @@ T = TypeVar("T")
 class RdbmsOptions(
     msgspec.Struct,
     frozen=True,
-    rename={"table_name": "table.name", "password_file": "password.file", "timestamp_column": "timestamp.column"},
+    rename={
+        "table_name": "table.name",
+        "password_file": "password.file",
+        "timestamp_column": "timestamp.column",
+        "on_error": "on.error",
+    },
 ):
     """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
-    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times."""
+    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times. `on.error`
+    is for events that the database refuses: LOG drops them, STORE keeps them in the error store."""
 
     url: str
     table_name: str
     password_file: str = ""
     create: Literal["true", "false"] = "false"
     timestamp_column: str = ""
+    on_error: Literal["LOG", "STORE"] = "LOG"
 
 
 @dataclass(slots=True)
@@ -81,8 +89,12 @@ class _RdbmsWriter:
             self._stage(batch, frame, stopping)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        _say_refused(self._try(lambda connection: self._commit(connection, group), stopping))
+        try:
+            refused = self._try(lambda connection: self._commit(connection, group), stopping)
+        except WriteError as error:
+            raise WriteError(error.message, self._failed(group, error.message)) from error
         self._forget(group.log)
+        _say_refused(refused)
 
     def close(self) -> None:
         for log in list(self._staged):
@@ -119,19 +131,26 @@ class _RdbmsWriter:
         if staged is not None and staged.file is not None:
             staged.file.close()
 
-    def _commit(self, connection: Connection, group: GroupId) -> int:
+    def _failed(self, group: GroupId, reason: str) -> Iterator[Failed]:
+        """All events of the group, read from where they wait."""
+        staged = self._staged.get(group.log)
+        if staged is not None and staged.last.group == group:
+            for batch in staged.batches(self._schema):
+                yield Failed(batch, reason)
+
+    def _commit(self, connection: Connection, group: GroupId) -> list[Failed]:
         if was_committed(connection, self._table.name, self._stream, group):
-            return 0
-        refused = 0
+            return []
+        refused: list[Failed] = []
         staged = self._staged.get(group.log)
         if staged is not None and staged.last.group == group:
             refused = self._insert(connection, staged.batches(self._schema))
         note_commit(connection, self._table.name, self._stream, group)
         return refused
 
-    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> int:
-        """The events are inserted, but for those that the database refuses; gives the number of these."""
-        refused = 0
+    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[Failed]:
+        """The events are inserted, but for those that the database refuses, which it gives."""
+        refused: list[Failed] = []
         for batch in batches:
             rows = self._rows(batch)
             try:
@@ -140,10 +159,20 @@ class _RdbmsWriter:
             except exc.SQLAlchemyError as error:
                 if may_pass(error):
                     raise
-                refused += sum(not self._insert_one(connection, row) for row in rows)
+                refused += self._insert_each(connection, batch, rows)
         return refused
 
-    def _insert_one(self, connection: Connection, row: dict[str, Any]) -> bool:
+    def _insert_each(
+        self, connection: Connection, batch: pa.RecordBatch, rows: list[dict[str, Any]]
+    ) -> Iterator[Failed]:
+        """One after the other; gives those that are refused."""
+        for number, row in enumerate(rows):
+            reason = self._insert_one(connection, row)
+            if reason:
+                yield Failed(batch.slice(number, 1), f"refused by the database: {reason}")
+
+    def _insert_one(self, connection: Connection, row: dict[str, Any]) -> str:
+        """Why the event is refused, or nothing."""
         try:
             with connection.begin_nested():
                 connection.execute(self._table.insert(), [row])
@@ -151,8 +180,8 @@ class _RdbmsWriter:
             if may_pass(error):
                 raise
             logger.warning("event refused by the database: table=%s reason=%s", self._table.name, said_by(error))
-            return False
-        return True
+            return said_by(error)
+        return ""
 
     def _rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         column = self._options.timestamp_column
@@ -204,7 +233,7 @@ def rdbms_sink(context: SinkContext) -> Sink:
         raise ConfigError(f"{context.where()}: {error.option}: {error}") from error
     stream = StreamSchema(context.connector.stream, context.schema.attributes)
     table = event_table(options.table_name, stream.attributes, options.timestamp_column)
-    return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options))
+    return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options), options.on_error)
 
 
 def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
@@ -213,7 +242,7 @@ def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
         body = body[file.write(body) :]
 
 
-def _say_refused(events: int) -> None:
+def _say_refused(events: list[Failed]) -> None:
     """Raises WriteError when events were refused."""
     if events:
         raise WriteError("refused by the database", events)

@@ -12,6 +12,7 @@ from cep_worker.in_memory import InMemoryOptions
 from cep_worker.options import option_names
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.email import EmailOptions, email_sink
+from cep_worker.sinks.error_store import ErrorStoreOptions, error_store_sink
 from cep_worker.sinks.file import FileOptions, file_sink
 from cep_worker.sinks.http import HttpOptions, http_sink
 from cep_worker.sinks.in_memory import in_memory_sink
@@ -30,6 +31,11 @@ SINK_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]
 }
 """Each type's options and maker."""
 
+OF_COMPILER: dict[str, tuple[type[msgspec.Struct], Callable[[SinkContext], Sink]]] = {
+    "error-store": (ErrorStoreOptions, error_store_sink),
+}
+"""Those that the compiler adds to plans and that nobody writes."""
+
 VARYING = {"email": frozenset({"subject", "to", "cc", "bcc"})}
 """Options in which attributes of the event may stand."""
 
@@ -38,7 +44,7 @@ _TEMPLATE = re.compile(r"\{\{\s*\w+\s*\}\}")
 
 def make_sink(context: SinkContext) -> Sink:
     """The sink that `context.connector` declares, running. ConfigError for an unknown type or option."""
-    entry = SINK_TYPES.get(context.connector.type)
+    entry = SINK_TYPES.get(context.connector.type) or OF_COMPILER.get(context.connector.type)
     if entry is None:
         raise ConfigError(f"{context.where()}: unknown type of sink; known: {', '.join(SINK_TYPES)}")
     if any(name.split(".")[0].casefold() == "distribution" for name in context.connector.options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 import zmq
 
-from cep_common.errors import ConfigError
+from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.desk import Attempt, fitting
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
+from cep_worker.sinks.threaded import ThreadedSink
 from cep_worker.streams import column_order, reordered
 from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble
@@ -56,6 +60,13 @@ class _Running:
     declared: Declared
     sink: Sink | None
     error: str
+    label: str
+    """Its type, and a number where the stream has several of it."""
+
+    def stands_at(self, key: PlanKey, stream: str) -> bool:
+        """It is a sink of the plan's stream, as the error store knows these."""
+        declared = self.declared
+        return (declared.tenant(), declared.plan_name(), declared.connector.stream) == (key.tenant, key.plan, stream)
 
 
 class RunningSinks:
@@ -69,6 +80,7 @@ class RunningSinks:
         waiting_rows: int,
         room: Callable[[], None],
         topics: Topics,
+        errors: ErrorStore,
     ) -> None:
         self._reactor = reactor
         self._context = context
@@ -76,6 +88,7 @@ class RunningSinks:
         self._waiting_rows = waiting_rows
         self._room = room
         self._topics = topics
+        self._errors = errors
         self._running: list[_Running] = []
         self._ending: list[tuple[Sink, int]] = []
         self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
@@ -83,14 +96,21 @@ class RunningSinks:
     def apply(self, wanted: list[Declared], now_ms: int) -> None:
         """Exactly the sinks that `wanted` declares run; unchanged ones go on."""
         before, self._running = self._running, []
+        kept: list[_Running | None] = []
         for declaration in wanted:
             same = next((running for running in before if _alike(running.declared, declaration)), None)
             if same is not None:
                 before.remove(same)
                 same.declared = declaration
                 self._running.append(same)
-            else:
-                self._running.append(self._start(declaration))
+            kept.append(same)
+        in_order = []
+        for same, declaration in zip(kept, wanted, strict=True):
+            if same is None:
+                same = self._start(declaration)  # noqa: PLW2901 - now there is one
+                self._running.append(same)
+            in_order.append(same)
+        self._running = in_order
         for running in before:
             if running.sink is not None:
                 self._ending.append((running.sink, now_ms))
@@ -99,6 +119,26 @@ class RunningSinks:
     def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
         """The sinks of an exported stream."""
         return self._taps.get((key, stream), [])
+
+    def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The sink called `sink` of the plan's stream tries to deliver events that it once could not, and `attempt` is
+        told what came of it, or why it does not try."""
+        there = [running for running in self._running if running.stands_at(key, stream)]
+        found = next((running for running in there if running.label == sink), None)
+        if found is None:
+            names = ", ".join(running.label for running in there) or "none"
+            attempt.refuse(InputError("no-sink", f"{stream} of {key.plan} has no sink {sink} now; it has: {names}"))
+        elif not isinstance(found.sink, ThreadedSink):
+            attempt.refuse(InputError("no-sink", found.error or f"the sink {sink} of {stream} takes nothing again"))
+        elif not found.sink.has_room():
+            attempt.refuse(InputError("no-room", f"the sink {sink} of {stream} is busy; replay the entry again"))
+        else:
+            try:
+                events = fitting(batch, found.declared.stream.schema)
+            except InputError as error:
+                attempt.refuse(error)
+            else:
+                found.sink.replay(events, attempt)
 
     def error(self, key: PlanKey) -> str:
         """What is wrong with a sink that takes the plan's events, or nothing."""
@@ -153,7 +193,16 @@ class RunningSinks:
         running = [running.sink for running in self._running if running.sink is not None]
         return running + [sink for sink, _ in self._ending]
 
+    def _label(self, declaration: Declared) -> str:
+        """What tells the sink from others of its stream, the same after an edit of its options."""
+        key = PlanKey(declaration.tenant(), declaration.plan_name())
+        taken = {one.label for one in self._running if one.stands_at(key, declaration.connector.stream)}
+        kind = declaration.connector.type
+        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
+        return next(name for name in names if name not in taken)
+
     def _start(self, declaration: Declared) -> _Running:
+        label = self._label(declaration)
         context = SinkContext(
             connector=declaration.connector,
             plan=declaration.plan_name(),
@@ -166,12 +215,14 @@ class RunningSinks:
             room=self._room,
             tenant=declaration.tenant(),
             topics=self._topics,
+            errors=self._errors,
+            label=label,
         )
         try:
-            return _Running(declaration, make_sink(context), "")
+            return _Running(declaration, make_sink(context), "", label)
         except ConfigError as error:
             logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
-            return _Running(declaration, None, error.message)
+            return _Running(declaration, None, error.message, label)
 
     def _tap(self) -> None:
         self._taps = {}

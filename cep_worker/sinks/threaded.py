@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,20 +13,24 @@ import pyarrow as pa
 
 from cep_common.errors import CepError
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import SinkContext
 
 logger = logging.getLogger(__name__)
 
+KEPT_AT_ONCE = 10_000
+"""Events, about, that go into the error store in one go."""
+
 
 class WriteError(CepError):
-    """A write that failed for good: `rows` of its events, or all, are dropped, and counted."""
+    """A write that failed for good, for all of its events or for those that `failed`, which may be read once."""
 
     code = "sink-write"
 
-    def __init__(self, message: str, rows: int | None = None) -> None:
+    def __init__(self, message: str, failed: Iterable[Failed] | None = None) -> None:
         super().__init__(message)
-        self.rows = rows
+        self.failed = failed
 
 
 class Writer(Protocol):
@@ -40,29 +44,46 @@ class Writer(Protocol):
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """The group is delivered, as its frames were written since it came last; nothing happens when it was before.
-        Frames of groups of other logs may come in between. Raises WriteError when it cannot be."""
+        Frames of groups of other logs may come in between. Raises WriteError when it cannot be; events that it does
+        not name as failed cannot be kept."""
 
     def close(self) -> None:
         """Nothing more will be written; frames without their commit are forgotten."""
 
 
+class Attempt(Protocol):
+    """Whoever waits for events that are tried once more. Called on the sink's thread, where the first may be left
+    out."""
+
+    def failed(self, failed: Iterable[Failed]) -> None:
+        """These of the events could not be delivered."""
+
+    def end(self) -> None:
+        """Nothing more comes of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A batch, alone or as a frame of a group, or the commit of a group."""
+    """A batch, alone, as a frame of a group or for another `attempt`, or the commit of a group."""
 
     rows: int
     receipt: Receipt
     batch: pa.RecordBatch | None = None
     frame: FrameId | None = None
     group: GroupId | None = None
+    attempt: Attempt | None = None
 
 
 class ThreadedSink:
     """Batches in a queue of at most `waiting_rows` rows (and one batch), written by a thread."""
 
-    def __init__(self, context: SinkContext, writer: Writer) -> None:
+    def __init__(self, context: SinkContext, writer: Writer, on_error: str = "LOG") -> None:
+        """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE, kept in the error store as far as
+        it has room."""
         self._name = context.where()
         self._writer = writer
+        self._store = context.errors if on_error == "STORE" else None
+        self._origin = context.origin()
         self._most_rows = context.waiting_rows
         self._room = context.room
         self._post: Callable[[Callable[[], None]], None] = context.reactor.post
@@ -75,6 +96,7 @@ class ThreadedSink:
         self._group_rows: dict[str, tuple[FrameId, int]] = {}
         """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
         self._error = ""
+        self._stored_events = 0
         self.dropped_events = 0
         self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
         self._thread.start()
@@ -87,6 +109,10 @@ class ThreadedSink:
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         self._put(_Work(0, receipt, group=group))
+
+    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """`batch`, which failed before, is tried once more."""
+        self._put(_Work(batch.num_rows, Receipt(1, _ignore), batch, attempt=attempt))
 
     def tick(self, now_ms: int) -> None:
         """Nothing to do: the thread keeps its own time."""
@@ -137,12 +163,15 @@ class ThreadedSink:
             self._room()
 
     def _give_up(self, work: _Work) -> None:
-        if work.rows:
-            self._drop(work.rows, "the sink has ended")
+        """On the sink's thread, or, of what comes after its end, on the reactor's: better it waits than events go."""
+        if work.batch is not None:
+            self._lose(work, None, work.rows, "the sink has ended")
+        if work.attempt is not None:
+            work.attempt.end()
         self._done(work)
 
     def _do(self, work: _Work) -> None:
-        """Writes; what fails for good is dropped, a whole group when its commit does."""
+        """Writes; what fails for good is lost, a whole group when its commit does."""
         rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, (None, 0))[1]
         try:
             if work.batch is not None:
@@ -150,17 +179,69 @@ class ThreadedSink:
             elif work.group is not None:
                 self._writer.commit(work.group, self._stopping)
         except WriteError as error:
-            self._drop(rows if error.rows is None else error.rows, error.message)
+            self._lose(work, error.failed, rows, error.message)
         except Exception as error:  # noqa: BLE001 - the sink's own message loop: one bad batch does not end it
-            self._drop(rows, f"{type(error).__name__}: {error}")
+            self._lose(work, None, rows, f"{type(error).__name__}: {error}")
         else:
             self._error = ""
             if work.frame is not None:
                 former, before = self._group_rows.get(work.frame.group.log, (work.frame, 0))
                 before = before if work.frame.follows(former) else 0
                 self._group_rows[work.frame.group.log] = work.frame, before + rows
+        if work.attempt is not None:
+            work.attempt.end()
+
+    def _lose(self, work: _Work, failed: Iterable[Failed] | None, rows: int, reason: str) -> None:
+        """The events that `failed` (None: all `rows` of them) are kept where they shall be, or dropped."""
+        if failed is None and work.batch is not None:
+            failed = (Failed(work.batch, reason),)
+        if work.attempt is not None:
+            work.attempt.failed(failed or ())
+            self._error = f"{self._name}: events were replayed and failed again: {reason}"
+            return
+        handled = 0
+        try:
+            for some in _in_turns(failed or ()):
+                handled += sum(one.events.num_rows for one in some)
+                self._keep(some, reason)
+        except Exception as error:  # noqa: BLE001 - events that cannot be read again do not end the sink either
+            self._drop(rows - handled, f"{reason}; they cannot be read again: {error}")
+        if failed is None:
+            self._drop(rows, reason)
+
+    def _keep(self, failed: list[Failed], reason: str) -> None:
+        """In the error store if they shall be and there is room, else they are dropped."""
+        if self._store is None:
+            self._drop(sum(one.events.num_rows for one in failed), reason)
+            return
+        kept = self._store.keep(self._origin, failed)
+        if kept.events:
+            self._stored_events += kept.events
+            self._error = f"{self._name}: {self._stored_events} events kept (cep errors), the last because: {reason}"
+            logger.error("sink kept events in the error store: sink=%s events=%d reason=%s",
+                         self._name, kept.events, reason)  # fmt: skip
+        if kept.lost:
+            self._drop(kept.lost, f"{reason}; {kept.problem}")
 
     def _drop(self, rows: int, reason: str) -> None:
         self.dropped_events += rows
         self._error = f"{self._name}: {self.dropped_events} events dropped, the last because: {reason}"
         logger.error("sink dropped events: sink=%s events=%d reason=%s", self._name, rows, reason)
+
+
+def _in_turns(failed: Iterable[Failed]) -> Iterator[list[Failed]]:
+    """The same in lists of so many events that they may be in memory together."""
+    turn: list[Failed] = []
+    rows = 0
+    for one in failed:
+        turn.append(one)
+        rows += one.events.num_rows
+        if rows >= KEPT_AT_ONCE:
+            yield turn
+            turn, rows = [], 0
+    if turn:
+        yield turn
+
+
+def _ignore() -> None:
+    """Nobody but the attempt waits for it."""

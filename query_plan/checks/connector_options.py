@@ -31,7 +31,7 @@ CONNECTOR_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "inMemory": ("topic",),
         "log": ("priority", "prefix"),
-        "rdbms": ("url", "table.name", "password.file", "create", "timestamp.column"),
+        "rdbms": ("url", "table.name", "password.file", "create", "timestamp.column", "on.error"),
         "zeromq": ("endpoint", "stream"),
     },
 }  # fmt: skip

@@ -45,6 +45,7 @@ from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, T
 from cep_manager.events.streams import event_streams, find_stream
 from cep_manager.graph_model import TopologyGraph
 from cep_manager.instructions import Instruction
+from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptEntry, KeptErrors, ReplayedErrors
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
 from cep_manager.logs.asking import Ask, Silence
 from cep_manager.logs.insights import Insights
@@ -332,6 +333,19 @@ def insights_of(world: World, ask: Ask, own: Insight | None = None) -> Insights:
     return Insights(lambda: (manager, *known_processes(world.snapshot())), ask, manager.process.id, own)
 
 
+KEPT_ENTRY = KeptEntry(
+    id="3f9a21c07b5d",
+    worker="worker-1",
+    kind="stream",
+    stream="Departures",
+    sink="",
+    query="Delays",
+    reason="10 cannot be divided by 0",
+    time_ms=1_767_225_660_000,
+    events=({"_timestamp": 1_767_225_660_000, "origin": "ORD", "delay": 7},),
+)
+
+
 class FakeView:
     """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
 
@@ -403,6 +417,18 @@ class FakeView:
             raise EventsRefusedError("events do not fit", "bad-events", problems)
         self.sent.append((name, body, kind, authorization))
         return SentEvents(name, 1, "worker-1")
+
+    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+        self._record(key)
+        return KeptErrors(key.plan, key.tenant, 1, (KEPT_ENTRY,), ())
+
+    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+        self._record(key)
+        return ReplayedErrors(key.plan, key.tenant, 1, 1, (), 0, 0, ())
+
+    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+        self._record(key)
+        return DiscardedErrors(key.plan, key.tenant, 1, ())
 
     def validate(self, text: str) -> Validation:
         self._look()

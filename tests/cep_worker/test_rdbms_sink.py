@@ -13,8 +13,11 @@ import zmq
 from worker_world import KEY, alerts, now_ms, sink_context, until
 
 from cep_common.errors import ConfigError
+from cep_common.ids import PlanKey
 from cep_common.messages import Connector
+from cep_worker.config import ErrorsConfig
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink
@@ -30,6 +33,7 @@ class Desk:
     """Gives work to sinks of one database, and looks into that."""
 
     def __init__(self, path: Path, context: zmq.Context[Any]) -> None:
+        self.errors = ErrorStore(ErrorsConfig(str(path.parent / "errors")), "worker-1", lambda: 0)
         self.url = f"sqlite:///{path}"
         self._engine = sqlalchemy.create_engine(self.url, connect_args={"timeout": 0.05})
         self._reactor = Reactor()
@@ -39,7 +43,7 @@ class Desk:
 
     def sink(self, **options: str) -> Sink:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
-        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
+        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context, self.errors)))
         return self._sinks[-1]
 
     def offer(self, sink: Sink, *late: int, frame: FrameId | None = None) -> None:
@@ -67,6 +71,11 @@ class Desk:
             result = connection.execute(sqlalchemy.text(statement))
             return list(result.scalars()) if result.returns_rows else []
 
+    def kept(self) -> list[tuple[str, list[int]]]:
+        """Why and what is in the error store."""
+        entries = self.errors.entries(PlanKey(KEY.tenant, "Plan"), None, 100)
+        return [(one.failed.reason, one.failed.events.column("late").to_pylist()) for one in entries]
+
     def late(self) -> list[int]:
         return self.run("select late from alerts order by rowid")
 
@@ -82,6 +91,7 @@ class Desk:
             assert not thread.is_alive()
         self._engine.dispose()
         self._reactor.close()
+        self.errors.close()
 
 
 @pytest.fixture
@@ -190,3 +200,30 @@ def test_a_group_is_whole_although_the_database_fails_in_its_midst(desk: Desk) -
 def test_what_cannot_be_used_is_named(desk: Desk, options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         desk.sink(**options)
+
+
+def test_rows_that_are_refused_in_a_group_are_kept_and_the_others_of_it_stand(desk: Desk) -> None:
+    desk.run(TABLE)
+    sink = desk.sink(**{"on.error": "STORE"})
+    desk.give(sink, FIRST, [1, 200], [300, 4])
+    assert desk.late() == [1, 4]
+    ((reason, late),) = desk.kept()
+    assert reason.startswith("refused by the database: CHECK constraint failed")
+    assert late == [200, 300]
+    assert sink.dropped_events == 0
+    assert "2 events kept (cep errors)" in sink.last_error()
+
+
+def test_a_group_that_the_database_does_not_want_at_all_is_kept_as_a_whole(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.run(TABLE)
+    sink = desk.sink(**{"on.error": "STORE"})
+
+    def refuse(*_: Any) -> None:
+        raise sqlalchemy.exc.ArgumentError("no such thing")
+
+    monkeypatch.setattr("cep_worker.sinks.rdbms.note_commit", refuse)
+    desk.give(sink, FIRST, [1, 2], [3])
+    assert desk.kept() == [("no such thing", [1, 2, 3])]
+    assert desk.late() == []

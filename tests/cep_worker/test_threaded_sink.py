@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,11 @@ import pytest
 import zmq
 from worker_world import KEY, alerts, sink_context, until
 
+from cep_common.ids import PlanKey
 from cep_common.messages import Connector
+from cep_worker.config import ErrorsConfig
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
@@ -43,14 +47,14 @@ class Refusing:
 class Desk:
     """A sink and what is needed to give it work."""
 
-    def __init__(self, context: zmq.Context[Any]) -> None:
+    def __init__(self, context: zmq.Context[Any], errors: ErrorStore | None = None) -> None:
         self.writer = Refusing()
         self._reactor = Reactor()
         self._unsettled = 0
         connector = Connector("Alerts", "file", {}, "", {})
-        surroundings = sink_context(connector, self._reactor, context)
+        surroundings = sink_context(connector, self._reactor, context, errors)
         self.where = surroundings.where()
-        self.sink = ThreadedSink(surroundings, self.writer)
+        self.sink = ThreadedSink(surroundings, self.writer, "LOG" if errors is None else "STORE")
 
     def frame(self, group: GroupId, number: int, rows: int) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
@@ -113,3 +117,16 @@ def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(de
     desk.frame(FIRST, 2, 3)
     desk.writer.refused = {FIRST}
     assert desk.dropped_by(FIRST) == 5
+
+
+def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
+    context: zmq.Context[Any], tmp_path: Path
+) -> None:
+    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    desk = Desk(context, errors)
+    desk.close()
+    desk.sink.offer(alerts((1, "UA", 5)), None, Receipt(1, lambda: None))
+    (entry,) = errors.entries(PlanKey(KEY.tenant, "Plan"), None, 10)
+    assert (entry.failed.reason, entry.failed.events.num_rows) == ("the sink has ended", 1)
+    assert desk.sink.dropped_events == 0
+    errors.close()

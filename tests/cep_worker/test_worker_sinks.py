@@ -224,7 +224,11 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
         ("http", {"publisher.url": "http://x", "basic.auth.username": "a"}, "basic.auth.password go together"),
         ("http", {"publisher.url": "http://x", "basic.auth.enabled": "True"}, "enabled: needs basic.auth.username"),
         ("http", {"publisher.url": "http://x", "batch.rows": "0"}, "batch.rows: expected `int` >= 1"),
-        ("http", {"publisher.url": "http://x", "on.error": "STREAM"}, "on.error: must be WAIT or LOG, not 'STREAM'"),
+        (
+            "http",
+            {"publisher.url": "http://x", "on.error": "STREAM"},
+            "on.error: must be WAIT or LOG or STORE, not 'STREAM'",
+        ),
         ("http", {"publisher.url": "http://x/{{carrier}}"}, "publisher.url: {{carrier}} cannot differ from"),
         ("file", {"file.uri": "/var/cep/{{carrier}}.txt"}, "file.uri: {{carrier}} cannot differ from event to event"),
         ("file", {"file.uri": "/var/cep/x", "append": "false"}, "append: must be true, not 'false'"),

@@ -40,6 +40,7 @@ from cep_common.transport import ControlServer
 from cep_worker.client import EventSender
 from cep_worker.config import (
     EgressConfig,
+    ErrorsConfig,
     HttpConfig,
     InflowConfig,
     IngressConfig,
@@ -49,6 +50,7 @@ from cep_worker.config import (
     SpoolConfig,
     WorkerConfig,
 )
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.main import Worker
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
@@ -85,8 +87,13 @@ def lonely_topics() -> Topics:
     return Topics(lambda source, offered, _: Route(source, offered.attributes, (), RateLimit()), Upkeep(), now_ms)
 
 
-def sink_context(connector: Connector, reactor: Reactor, context: zmq.Context[Any]) -> SinkContext:
-    """What a sink of the stream `Alerts` gets that has no worker around it."""
+def sink_context(
+    connector: Connector, reactor: Reactor, context: zmq.Context[Any], errors: ErrorStore | None = None
+) -> SinkContext:
+    """What a sink of the stream `Alerts` gets that has no worker around it; without `errors` it can keep nothing."""
+    if errors is None:
+        errors = ErrorStore(ErrorsConfig(), "worker-1", lambda: 0)
+        errors.close()
     return SinkContext(
         connector=connector,
         plan="Plan",
@@ -99,6 +106,8 @@ def sink_context(connector: Connector, reactor: Reactor, context: zmq.Context[An
         room=lambda: None,
         tenant=KEY.tenant,
         topics=lonely_topics(),
+        errors=errors,
+        label=connector.type,
     )
 
 
@@ -311,6 +320,7 @@ class World:
             http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
             spool=SpoolConfig(path=str(folder / "spool")),
             results=ResultsConfig(path=str(folder / "results")),
+            errors=ErrorsConfig(path=str(folder / "errors")),
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 

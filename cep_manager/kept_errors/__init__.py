@@ -1,0 +1,1 @@
+"""Events that failed and that workers keep: seen, replayed and discarded through the manager."""

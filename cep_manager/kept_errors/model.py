@@ -1,0 +1,83 @@
+"""What the web sees of the error stores of workers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+MOST_IDS = 100
+LONGEST_ID = 24
+MOST_SHOWN = 100
+
+
+class ErrorChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The entries with these `ids`, or `all` of the plan."""
+
+    ids: Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_ID)], ...], Meta(max_length=MOST_IDS)] = ()
+    all: bool = False
+
+
+class KeptEntry(msgspec.Struct, frozen=True):
+    """Events that failed together, in a `query` that took them from `stream`, or in the `sink` of the stream. `worker`
+    keeps them since `time_ms`. An event's time is `_timestamp`."""
+
+    id: str
+    kind: Literal["stream", "sink"]
+    stream: str
+    sink: str
+    query: str
+    reason: str
+    time_ms: int
+    events: tuple[dict[str, Any], ...]
+    worker: str = ""
+
+
+class SilentWorker(msgspec.Struct, frozen=True):
+    """A worker that did not do what was asked, and why."""
+
+    worker: str
+    problem: str
+
+
+class KeptErrors(msgspec.Struct, frozen=True):
+    """The oldest `entries` of the `found` ones of all workers but the `silent` ones."""
+
+    plan: str
+    tenant: int
+    found: int
+    entries: tuple[KeptEntry, ...]
+    silent: tuple[SilentWorker, ...]
+
+
+class RefusedEntry(msgspec.Struct, frozen=True):
+    """An entry that stays, and why."""
+
+    id: str
+    worker: str
+    code: str
+    reason: str
+
+
+class ReplayedErrors(msgspec.Struct, frozen=True):
+    """`replayed` entries are gone, their `events` were taken; `refused` ones stay. The events of `under_way` are with
+    their sinks, which try yet. `left` were asked for and there was no time for them: ask again."""
+
+    plan: str
+    tenant: int
+    replayed: int
+    events: int
+    refused: tuple[RefusedEntry, ...]
+    under_way: int
+    left: int
+    silent: tuple[SilentWorker, ...]
+
+
+class DiscardedErrors(msgspec.Struct, frozen=True):
+    """So many entries are gone for good."""
+
+    plan: str
+    tenant: int
+    discarded: int
+    silent: tuple[SilentWorker, ...]

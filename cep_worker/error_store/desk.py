@@ -1,0 +1,229 @@
+"""What people do with kept events: look at them, send them where they failed again, discard them.
+
+An entry of a stream is replayed into the stream's inflow, as events from any source are; one of a sink is offered to
+that sink alone. An entry goes once its events were taken; what fails again stays, with the new reason.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
+from typing import Annotated, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
+
+from cep_common.errors import InputError
+from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
+from cep_worker.error_store.entries import Entry, Failed
+from cep_worker.error_store.store import ErrorStore
+from cep_worker.streams import EventStream, StreamDirectory
+from topology.frames import arrow_schema
+
+MOST_IDS = 100
+MOST_REPLAYED = 1_000
+"""So many entries a request replays."""
+MOST_SHOWN = 100
+AT_ONCE = 20
+"""So many entries are read for a replay at a time."""
+REPLAY_S = 5.0
+"""For so long a request replays; what it has not come to is left for the next one."""
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The entries of `plan` with these `ids`, or `all` of them."""
+
+    plan: str
+    ids: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
+    all: bool = False
+
+    def wanted(self) -> tuple[str, ...] | None:
+        """The ids, None for all. Raises InputError when both are asked for, or nothing is."""
+        if self.all == bool(self.ids):
+            raise InputError("bad-request", "name ids, or say that all are meant: true")
+        return None if self.all else self.ids
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An entry that stays, and why."""
+
+    id: str
+    code: str
+    reason: str
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """`replayed` entries are gone, their `events` were taken; `refused` stay. The events of `under_way` are with their
+    sink, which tries yet. `left` were asked for and not come to."""
+
+    replayed: int
+    events: int
+    refused: tuple[Refused, ...]
+    under_way: int
+    left: int
+
+
+class Offers(Protocol):
+    """Where events can be replayed; any thread may call."""
+
+    def imported(self) -> StreamDirectory:
+        """The event streams that take events now."""
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        """Offers `batch` to the stream's inflows."""
+
+    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The sink will try, and tell `attempt`; a sink that is not there, or has no room, is told of at once."""
+
+
+class Attempt:
+    """One try of a sink to deliver the events of an entry. `outcome` is set when it has ended: None, or why the entry
+    stays."""
+
+    def __init__(self, store: ErrorStore, entry: Entry, ended: Callable[[], None]) -> None:
+        self.outcome: Future[InputError | None] = Future()
+        self._store = store
+        self._entry = entry
+        self._ended = ended
+        self._problem: InputError | None = None
+
+    def failed(self, failed: Iterable[Failed]) -> None:
+        """These of the events could not be delivered: they stay in the store."""
+        found = list(failed)
+        self._problem = InputError("failed-again", found[-1].reason if found else "")
+        try:
+            self._store.replace(self._entry, found)
+        except InputError as error:
+            self._problem = error
+
+    def end(self) -> None:
+        """All that has not `failed` is delivered."""
+        try:
+            if self._problem is None:
+                self._store.discard(self._entry.origin.key, (self._entry.id,))
+        except InputError as error:
+            self._problem = error
+        self._finish()
+
+    def refuse(self, problem: InputError) -> None:
+        """No try was made: the entry is as it was."""
+        self._problem = problem
+        self._finish()
+
+    def _finish(self) -> None:
+        self._ended()
+        self.outcome.set_result(self._problem)
+
+
+class ErrorDesk:
+    """What the HTTP front may do with the store; any thread may call, and may have to wait."""
+
+    def __init__(self, store: ErrorStore, offers: Offers) -> None:
+        self._store = store
+        self._offers = offers
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+
+    def listed(self, key: PlanKey, limit: int) -> dict[str, Any]:
+        """The plan's oldest entries, and how many there are. Raises InputError `errors-unavailable`."""
+        entries = self._store.entries(key, None, limit)
+        return {"found": self._store.counts().get(key, 0), "entries": [entry.shown() for entry in entries]}
+
+    def discard(self, key: PlanKey, choice: Choice) -> int:
+        """The chosen entries are gone; gives how many there were. Raises InputError."""
+        return self._store.discard(key, choice.wanted())
+
+    def replay(self, key: PlanKey, choice: Choice) -> Replayed:
+        """The chosen entries are replayed, oldest first, as far as time allows. Raises InputError."""
+        deadline = time.monotonic() + REPLAY_S
+        wanted = choice.wanted()
+        ids = self._store.ids(key, wanted, MOST_REPLAYED)
+        asked = len(ids) if wanted is not None else self._store.counts().get(key, 0)
+        events = replayed = under_way = done = 0
+        refused: list[Refused] = []
+        for start in range(0, len(ids), AT_ONCE):
+            for entry in self._store.entries(key, ids[start : start + AT_ONCE], AT_ONCE):
+                if time.monotonic() >= deadline:
+                    break
+                done += 1
+                try:
+                    taken = self._replay(entry, deadline)
+                except InputError as error:
+                    refused.append(Refused(entry.id, error.reason_code, error.message))
+                    continue
+                replayed += taken
+                events += entry.failed.events.num_rows if taken else 0
+                under_way += not taken
+        return Replayed(replayed, events, tuple(refused), under_way, max(0, asked - done))
+
+    def _replay(self, entry: Entry, deadline: float) -> bool:
+        """True when the events were taken, False while a sink still tries. Raises InputError when they were not."""
+        with self._lock:
+            if entry.id in self._under_way:
+                return False
+            self._under_way.add(entry.id)
+        if entry.origin.kind == "sink":
+            return self._to_sink(entry, deadline)
+        try:
+            self._to_stream(entry, deadline)
+        finally:
+            self._ended(entry)
+        return True
+
+    def _to_sink(self, entry: Entry, deadline: float) -> bool:
+        origin = entry.origin
+        attempt = Attempt(self._store, entry, lambda: self._ended(entry))
+        self._offers.replay_to_sink(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
+        try:
+            problem = attempt.outcome.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        if problem is not None:
+            raise problem
+        return True
+
+    def _to_stream(self, entry: Entry, deadline: float) -> None:
+        origin = entry.origin
+        stream = _inflow(self._offers.imported(), origin.key, origin.stream)
+        batch = fitting(entry.failed.events, stream.schema)
+        source = ("replay", origin.key, origin.stream)
+        taken = self._offers.submit(source, stream, batch)
+        try:
+            taken.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            if taken.cancel():
+                raise InputError("no-room", f"{origin.stream} is busy; replay the entry again") from None
+            taken.result()
+        self._store.discard(origin.key, (entry.id,))
+
+    def _ended(self, entry: Entry) -> None:
+        with self._lock:
+            self._under_way.discard(entry.id)
+
+
+def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
+    """The events as the stream has them now. Raises InputError `schema-mismatch`: an edited plan may have given it
+    other attributes since they failed."""
+    wanted = arrow_schema(schema)
+    if sorted(events.schema.names) == sorted(wanted.names):
+        ordered = events.select(wanted.names)
+        if ordered.schema.equals(wanted):
+            return ordered
+    raise InputError("schema-mismatch", f"the attributes of {schema.stream} are others than when the events failed")
+
+
+def _inflow(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:
+    """The imported stream of the plan. Raises InputError."""
+    reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
+    nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")
+    try:
+        found = imported.resolve(f"{key.plan}/{stream}", key.tenant)
+    except InputError as error:
+        raise nowhere if error.reason_code == "unknown-stream" else error from error
+    if found.members[0].binding.stream != stream:  # another one that is called so outside
+        raise nowhere
+    return found

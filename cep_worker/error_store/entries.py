@@ -1,0 +1,134 @@
+"""What the error store keeps: who lost the events, why, and the events themselves. Data and its encoding alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.error_records import LONGEST_TEXT
+from cep_common.ids import PlanKey
+from topology.frames import concatenate, event_rows
+
+Kind = Literal["stream", "sink"]
+
+LARGEST_WHOLE = 2**53
+"""Greater whole numbers are shown as texts: not every reader of JSON has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where events failed: in a query that took them from `stream` of the plan, or in the stream's `sink` of that name
+    (empty for kind `stream`)."""
+
+    key: PlanKey
+    stream: str
+    kind: Kind
+    sink: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Events that could not be dealt with, why, and the query in which they failed (empty: in no query)."""
+
+    events: pa.RecordBatch
+    reason: str
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Failed events of one origin and reason, since `time_ms` (of the day) in the store. `id` is the same on no other
+    worker."""
+
+    id: str
+    origin: Origin
+    time_ms: int
+    failed: Failed
+
+    def shown(self) -> dict[str, Any]:
+        """The entry as JSON has it."""
+        return {
+            "id": self.id,
+            "kind": self.origin.kind,
+            "stream": self.origin.stream,
+            "sink": self.origin.sink,
+            "query": self.failed.query,
+            "reason": self.failed.reason,
+            "time_ms": self.time_ms,
+            "events": _shown_events(self.failed.events),
+        }
+
+
+def bounded(reason: str) -> str:
+    """The reason in as many characters as any error's text has."""
+    return reason if len(reason) <= LONGEST_TEXT else f"{reason[: LONGEST_TEXT - 1]}…"
+
+
+def joined(failed: Iterable[Failed]) -> Iterator[Failed]:
+    """The same events in order, those of one reason that follow each other together."""
+    alike: list[Failed] = []
+    for one in failed:
+        if alike and (one.reason, one.query, one.events.schema) != (
+            alike[0].reason,
+            alike[0].query,
+            alike[0].events.schema,
+        ):
+            yield _together(alike)
+            alike = []
+        alike.append(one)
+    if alike:
+        yield _together(alike)
+
+
+def pieces(events: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The events in batches of at most `most_bytes`, and single events that have more."""
+    if events.num_rows <= 1 or events.nbytes <= most_bytes:
+        yield events
+        return
+    half = events.num_rows // 2
+    yield from pieces(events.slice(0, half), most_bytes)
+    yield from pieces(events.slice(half), most_bytes)
+
+
+def encode_events(events: pa.RecordBatch) -> bytes:
+    """The batch with its schema, as `decode_events` reads it."""
+    written = pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, events.schema) as stream:
+        stream.write_batch(events)
+    text: bytes = written.getvalue().to_pybytes()
+    return text
+
+
+def decode_events(text: bytes) -> pa.RecordBatch:
+    """The batch that `encode_events` wrote. Raises pa.ArrowException, OSError or EOFError for other bytes."""
+    with pa.ipc.open_stream(text) as stream:
+        batch = stream.read_next_batch()
+    batch.validate(full=True)
+    return batch
+
+
+def _together(alike: list[Failed]) -> Failed:
+    return Failed(concatenate([one.events for one in alike]), alike[0].reason, alike[0].query)
+
+
+def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The events by attribute; numbers that JSON cannot hold are texts, objects what they stand for."""
+    return [{name: _shown(value) for name, value in row.items()} for row in event_rows(events)]
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return value.decode("utf-8", "replace")
+    return value

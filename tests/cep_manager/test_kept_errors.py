@@ -1,0 +1,148 @@
+"""Failed events that workers keep, through the manager: it asks all workers, and tells who did not answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+from free_ports import free_port
+from manager_world import KEY, LEASE_MS, FakeView, World, worker
+
+from cep_common.messages import RegisterWorker
+from cep_manager.errors import NoWorkerError, WorkerFailedError
+from cep_manager.kept_errors.asking import ErrorStores, live_workers
+from cep_manager.kept_errors.model import ErrorChoice
+from cep_manager.web import create_app
+
+
+def entry(number: int) -> dict[str, Any]:
+    return {
+        "id": f"e{number}", "kind": "sink", "stream": "KnockOns", "sink": "http", "query": "", "reason": "status 500",
+        "time_ms": number, "events": [{"_timestamp": number, "tailnum": "N1"}],
+    }  # fmt: skip
+
+
+class FakeWorker:
+    """The HTTP interface of a worker that keeps `entries`."""
+
+    def __init__(self, name: str, *entries: dict[str, Any]) -> None:
+        self.asked: list[tuple[str, dict[str, Any], dict[str, str], Any]] = []
+        self.answers: dict[str, Any] = {
+            "/errors": {"found": len(entries) + 5, "entries": entries},
+            "/errors/replay": {"replayed": 1, "events": 2, "refused": [], "under_way": 0, "left": 3},
+            "/errors/discard": {"discarded": 1},
+        }
+        self.status = 200
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+        address = f"http://127.0.0.1:{self._server.server_port}"
+        self.registered: RegisterWorker = msgspec.structs.replace(worker(), worker=name, http_address=address)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        mine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                said = json.loads(body) if body else None
+                mine.asked.append((parts.path, parse_qs(parts.query), dict(self.headers), said))
+                self.send_response(mine.status)
+                self.end_headers()
+                self.wfile.write(json.dumps(mine.answers[parts.path]).encode())
+
+            do_POST = do_GET  # noqa: N815 - the base class calls it so
+
+            def log_message(self, *arguments: Any) -> None:
+                """Tests need no access log."""
+
+        return Handler
+
+
+@pytest.fixture
+def workers() -> Iterator[tuple[FakeWorker, FakeWorker]]:
+    made = FakeWorker("a", entry(1), entry(4)), FakeWorker("b", entry(2), entry(3))
+    yield made
+    for one in made:
+        one.close()
+
+
+def stores(*workers: RegisterWorker) -> ErrorStores:
+    return ErrorStores(workers, KEY, "Bearer secret")
+
+
+def test_the_oldest_entries_of_all_workers_come_first(workers: tuple[FakeWorker, FakeWorker]) -> None:
+    told = stores(*(one.registered for one in workers)).listed(3)
+    assert [(one.id, one.worker) for one in told.entries] == [("e1", "a"), ("e2", "b"), ("e3", "b")]
+    assert (told.found, told.silent) == (14, ())
+    path, parameters, headers, _ = workers[0].asked[0]
+    assert (path, parameters) == ("/errors", {"plan": [KEY.plan], "limit": ["3"]})
+    assert (headers["tenant"], headers["Authorization"]) == (str(KEY.tenant), "Bearer secret")
+
+
+def test_every_worker_replays_and_discards_what_it_has(workers: tuple[FakeWorker, FakeWorker]) -> None:
+    refused = {"id": "e2", "code": "no-inflow", "reason": "why"}
+    workers[1].answers["/errors/replay"]["refused"] = [refused]
+    asked = stores(*(one.registered for one in workers))
+    told = asked.replay(ErrorChoice(("e1", "e2")))
+    assert (told.replayed, told.events, told.left) == (2, 4, 6)
+    assert [msgspec.to_builtins(one) for one in told.refused] == [{**refused, "worker": "b"}]
+    assert workers[0].asked[-1][3] == {"plan": KEY.plan, "ids": ["e1", "e2"], "all": False}
+    assert asked.discard(ErrorChoice(all=True)).discarded == 2
+    assert workers[1].asked[-1][3] == {"plan": KEY.plan, "ids": [], "all": True}
+
+
+def test_a_worker_that_does_not_answer_keeps_nobody_from_the_others(workers: tuple[FakeWorker, FakeWorker]) -> None:
+    gone = msgspec.structs.replace(worker(), worker="gone", http_address=f"http://127.0.0.1:{free_port()}")
+    workers[1].status = 403
+    workers[1].answers["/errors"] = {"code": "not-authorised", "message": "may not", "details": []}
+    told = stores(*(one.registered for one in workers), gone).listed(10)
+    assert [one.id for one in told.entries] == ["e1", "e4"]
+    assert [one.worker for one in told.silent] == ["b", "gone"]
+    assert told.silent[0].problem == "may not [not-authorised]"
+    with pytest.raises(WorkerFailedError, match="gone: no answer at"):
+        stores(gone).listed(10)
+
+
+def test_an_answer_that_is_none_is_a_silence(workers: tuple[FakeWorker, FakeWorker]) -> None:
+    workers[0].answers["/errors"] = ["?"]
+    workers[1].answers["/errors"] = {"found": 1, "entries": [{"id": 3}]}
+    with pytest.raises(WorkerFailedError, match="a: no answer"):
+        stores(*(one.registered for one in workers)).listed(10)
+
+
+def test_workers_that_are_gone_are_not_asked() -> None:
+    world = World()
+    world.active()
+    assert [one.worker for one in live_workers(world.snapshot())] == ["worker-1"]
+    world.tick(LEASE_MS)
+    with pytest.raises(NoWorkerError):
+        live_workers(world.snapshot())
+
+
+def test_rest_gives_them_and_refuses_what_says_nothing_clear() -> None:
+    world = World()
+    world.active()
+    client = create_app(FakeView(world), 10_000).test_client()
+    told = client.get(f"/api/v1/plans/{KEY.plan}/errors?limit=1").get_json()
+    assert (told["plan"], told["found"], len(told["entries"])) == (KEY.plan, 1, 1)
+    assert client.get(f"/api/v1/plans/{KEY.plan}/errors?limit=0").status_code == 400
+    assert client.get("/api/v1/plans/Nobody/errors").status_code == 404
+    for action, counted in (("replay", "replayed"), ("discard", "discarded")):
+        address = f"/api/v1/plans/{KEY.plan}/errors/{action}"
+        assert client.post(address, json={"ids": ["e1"]}).get_json()[counted] == 1
+        assert client.post(address, json={"all": True}).get_json()[counted] == 1
+        for unclear in ({}, {"ids": ["e1"], "all": True}, {"id": "e1"}, []):
+            assert client.post(address, json=unclear).status_code == 400
