@@ -10,7 +10,7 @@ from dataclasses import replace
 from cep_common.messages import StreamBinding
 from cep_manager.authoring.scope import scope_of
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, PlanProblem
-from cep_manager.connectors import read_connectors
+from cep_manager.connectors import read_connectors, stores_of_errors
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
@@ -104,7 +104,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         trace=header.trace,
         statistics=statistics_of(header.statistics) or "basic",
         sources=read_connectors(app, "source"),
-        sinks=read_connectors(app, "sink"),
+        sinks=(*read_connectors(app, "sink"), *stores_of_errors(app)),
         cores=plan.resources.cores,
         memory_bytes=plan.resources.memory_bytes,
         labels=plan.resources.labels,

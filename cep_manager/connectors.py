@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from cep_common.messages import Connector
+from query_plan.error_streams import SINK_TYPE, STREAM_OPTION, error_streams
 from siddhi.analysis.model import AnalysedApp
 from siddhi.language import ast
 
@@ -25,6 +26,11 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
         if analysed.syntax is not None
         for annotation in _named(analysed.syntax.annotations, kind)
     )
+
+
+def stores_of_errors(app: AnalysedApp) -> tuple[Connector, ...]:
+    """The sinks that the plan's streams with `@OnError(action='STORE')` have."""
+    return tuple(Connector(one.stream.id, SINK_TYPE, {STREAM_OPTION: one.of}, "", {}) for one in error_streams(app))
 
 
 def _connector(stream: str, annotation: ast.Annotation) -> Connector:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from query_plan.annotations import EXPORTING, IMPORTING, first, named, read_header
+from query_plan.error_streams import error_streams
 from query_plan.members import members
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -29,7 +30,7 @@ class StreamBinding:
 
 
 class PlanBindings(NamedTuple):
-    """Both in order of definition."""
+    """Both in order of definition; last come the streams of events that failed and are to be stored."""
 
     imported: tuple[StreamBinding, ...]
     exported: tuple[StreamBinding, ...]
@@ -39,7 +40,8 @@ def plan_bindings(app: model.AnalysedApp) -> PlanBindings:
     """What workers send into the plan and get out of it."""
     imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app)}
     exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app)}
-    return PlanBindings(_bindings(app, imported), _bindings(app, exported))
+    failed = tuple(StreamBinding(one.stream, one.stream.id) for one in error_streams(app))
+    return PlanBindings(_bindings(app, imported), _bindings(app, exported) + failed)
 
 
 def binds_by_default(app: model.AnalysedApp) -> bool:

@@ -64,7 +64,7 @@ def _build(plan: Survey) -> QueryPlan:
 
 def _processor(plan: Survey, group: Group) -> ProcessingStage:
     app = plan.app
-    inputs, outputs = plan.inputs(group), plan.outputs(group)
+    inputs, outputs, errors = plan.inputs(group), plan.outputs(group), plan.errors(group)
     touched = group.streams_read | group.streams_written
     used = {name for member in group.members for name in member.state}
     functions = {name for member in group.members for name in member.functions}
@@ -73,11 +73,14 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         parallel=group.parallel,
         enforce_parallel=any(True for _ in obstacles(plan, group)),
         inputs=tuple(StageInput(definition_of(app, name), grouping_of(group, name)) for name in inputs),
-        outputs=tuple(definition_of(app, name) for name in outputs),
-        elements=tuple(
-            _with_name(member, member.element)
-            for member in group.members
-            if not isinstance(member.element, model.AnalysedAggregation)
+        outputs=(*(definition_of(app, name) for name in outputs), *(one.stream for one in errors)),
+        elements=(
+            *(
+                _with_name(member, member.element)
+                for member in group.members
+                if not isinstance(member.element, model.AnalysedAggregation)
+            ),
+            *(one.query() for one in errors),
         ),
         internal=tuple(
             definition_of(app, name)

@@ -33,7 +33,7 @@ class ElementName:
 
 def element_names(app: model.AnalysedApp) -> tuple[ElementName, ...]:
     """The names of `app.elements`, in their order. No name that is made here equals a name that the plan gives."""
-    free = _Free(_given(app))
+    free = _Free(given_names(app))
     return tuple(
         _partition_name(element, free) if isinstance(element, model.AnalysedPartition) else _query_name(element, free)
         for element in app.elements
@@ -56,7 +56,8 @@ class _Free:
         return name
 
 
-def _given(app: model.AnalysedApp) -> Iterator[str]:
+def given_names(app: model.AnalysedApp) -> Iterator[str]:
+    """All names of stages, queries and partitions that the plan itself gives, and those that every plan has."""
     yield from (RECEIVER_NAME, PUBLISHER_NAME, *app.triggers, *app.aggregations)
     for element in app.syntax.elements:
         group = read_distribution(element.annotations).group

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from query_plan.annotations import Header, read_header
 from query_plan.bindings import PlanBindings, plan_bindings
+from query_plan.error_streams import ErrorStream, error_streams
 from query_plan.groups import Group, execution_groups
 from query_plan.members import Member, members
 from siddhi.analysis.model import AnalysedApp
@@ -46,6 +47,10 @@ class Survey:
         return tuple(
             name for name in self.app.streams if name in group.streams_read and self.comes_from_outside(name, group)
         )
+
+    def errors(self, group: Group) -> tuple[ErrorStream, ...]:
+        """What `group` gives out of events that fail in it."""
+        return tuple(one for one in error_streams(self.app) if one.of in group.streams_read)
 
     def outputs(self, group: Group) -> tuple[str, ...]:
         """The streams that `group` writes and others need, in order of definition."""

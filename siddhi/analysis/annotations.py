@@ -11,7 +11,7 @@ from siddhi.errors import SiddhiParseError, did_you_mean
 from siddhi.language import ast
 from siddhi.language.parser import parse_time
 
-_ON_ERROR_ACTIONS = ("LOG", "STREAM")
+_ON_ERROR_ACTIONS = ("LOG", "STREAM", "STORE")
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -107,18 +107,14 @@ def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
 
 
 def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems) -> str:
-    """What a stream does with events that fail: `LOG` or `STREAM`."""
+    """What a stream does with events that fail: `LOG`; `STREAM`, they go to its fault stream; `STORE`, they go there
+    and from there into the error store of workers."""
     annotation = find_only(annotations, "OnError", problems)
     if annotation is None:
         return "LOG"
     action = annotation.value("action")
     if action is None:
         problems.add("missing-option", "@OnError needs an action", annotation.span, "write action='STREAM'")
-        return "LOG"
-    if action.upper() == "STORE":
-        message = "there is no error store, so @OnError(action='STORE') would lose the events that fail"
-        hint = "write action='STREAM' and send the fault stream where it is kept: from !S select … insert into …"
-        problems.add("no-error-store", message, annotation.span, hint)
         return "LOG"
     if action.upper() not in _ON_ERROR_ACTIONS:
         hint = f"use {', '.join(_ON_ERROR_ACTIONS)}"

@@ -78,10 +78,10 @@ def _define_stream(context: Context, definition: ast.StreamDefinition) -> None:
     action = on_error_action(definition.annotations, context.problems)
     check_async(definition.annotations, context.problems)
     fault = None
-    if action == "STREAM" and FAULT_ATTRIBUTE in schema:
+    if action != "LOG" and FAULT_ATTRIBUTE in schema:
         message = f"a stream with a fault stream cannot have an attribute '{FAULT_ATTRIBUTE}' of its own"
         context.problems.add("duplicate-attribute", message, definition.span)
-    elif action == "STREAM":
+    elif action != "LOG":
         fault = Schema(f"!{definition.id}", (*schema.attributes, (FAULT_ATTRIBUTE, AttributeType.OBJECT)))
     context.symbols.streams[definition.id] = AnalysedStream(
         schema, defined=True, on_error=action, fault=fault, syntax=definition

@@ -97,7 +97,7 @@ class Symbols:
                 "unknown-stream",
                 f"stream '{source.source}' has no fault stream",
                 source.span,
-                "define the stream with @OnError(action='STREAM')",
+                "define the stream with @OnError(action='STREAM'), or 'STORE'",
             )
             return None
         return SourceKind.FAULT_STREAM, source.source, stream.fault

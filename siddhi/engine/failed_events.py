@@ -67,9 +67,8 @@ class FailureBook:
         """Counts and tells of failed events of stream `key`; returns what its fault stream gets, if it has one."""
         junction = self._junctions[key]
         junction.failures += failed.size
-        redirected = junction.on_error == "STREAM"
-        self.tell(FailedEvents(query, key, failed.size, message, redirected))
-        if redirected:
+        self.tell(FailedEvents(query, key, failed.size, message, junction.redirects))
+        if junction.redirects:
             pool = junction.pool
             error = Column.of(AttributeType.OBJECT, pool, [{"query": query, "message": message}] * failed.size)
             return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]

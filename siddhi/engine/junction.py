@@ -26,7 +26,8 @@ class Junction:
         self.pool = pool
         self.schema = schema
         self.types = dict(schema.attributes)
-        self.on_error = on_error
+        self.redirects = on_error != "LOG"
+        """Events that fail go to the fault stream."""
         self.listeners: list[Listener] = []
         self.events = 0
         self.failures = 0

@@ -88,7 +88,7 @@ class StepRunner:
     def _with_faults(self, place: Place) -> Place:
         """`place` that also feeds the fault streams of the streams it reads."""
         read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
-        faults = tuple(f"!{key}" for key in read if self._junctions[key].on_error == "STREAM")
+        faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
         return Place(place.inputs, place.outputs + faults, place.splits, place.timed, place.reads, place.writes)
 
     def stage(self, query: str) -> Stage:

@@ -183,7 +183,6 @@ def test_each_mistake_has_its_code_and_a_way_out(query: str, code: str, words: s
         ("@IndexBy('k') define table U (k string)", "unknown-annotation"),
         ("@store(type='mongodb') @PrimaryKey('z') define table U (k string)", "unknown-attribute"),
         ("@OnError(action='SHOUT') define stream U (a int)", "unknown-option"),
-        ("@OnError(action='STORE') define stream U (a int)", "no-error-store"),
         ("@async(workers='0') define stream U (a int)", "wrong-option"),
         ("define function f[cobol] return int { 1 }", "unknown-script-language"),
         ("define aggregation B from S select stdDev(a) as d aggregate every sec", "not-incremental"),

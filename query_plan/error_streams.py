@@ -1,0 +1,59 @@
+"""Streams with `@OnError(action='STORE')`: how events that fail in a stage get to the workers' error stores.
+
+    stage ── !S ──▶ query S_errors ──▶ stream S_errors ──▶ publisher ──▶ worker: sink error-store
+
+Each stage that takes `S` in has such a query at its end, and the publisher gives its stream out as any other, so that
+failed events are acknowledged, and belong to checkpoints, as results are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from query_plan.members import Member, members
+from query_plan.names import given_names
+from siddhi.analysis import model
+from siddhi.language import ast
+
+SINK_TYPE = "error-store"
+"""What workers call the sink."""
+STREAM_OPTION = "stream"
+"""Its option that names the stream in which the events failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStream:
+    """`stream` carries the failed events of the stream `of`, with its attributes and `_error`."""
+
+    of: str
+    stream: ast.StreamDefinition
+
+    def query(self) -> ast.Query:
+        """What fills it, in every stage that takes `of` in."""
+        name = ast.Annotation("info", (ast.AnnotationElement("name", self.stream.id),))
+        return ast.Query(ast.SingleInput(self.of, fault=True), ast.InsertInto(self.stream.id), annotations=(name,))
+
+
+def error_streams(app: model.AnalysedApp) -> tuple[ErrorStream, ...]:
+    """One for each stream whose failed events are to be stored and from which any query takes some, in order of
+    definition."""
+    return tuple(_error_streams(app, members(app)))
+
+
+def _error_streams(app: model.AnalysedApp, found: tuple[Member, ...]) -> Iterator[ErrorStream]:
+    read = {one.stream for member in found for one in member.reads}
+    taken = {*app.streams, *app.tables, *app.windows, *app.aggregations, *app.triggers, *app.functions}
+    taken |= {*given_names(app), *(name for member in found for name in (member.name, *member.inside))}
+    for name, stream in app.streams.items():
+        if stream.on_error == "STORE" and stream.fault is not None and name in read:
+            attributes = tuple(ast.AttributeDefinition(*attribute) for attribute in stream.fault.attributes)
+            yield ErrorStream(name, ast.StreamDefinition(_free_name(f"{name}_errors", taken), attributes))
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    name = wanted
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
