@@ -214,7 +214,8 @@ class DataPlane:
         reports = tuple(snapshot.report for snapshot in snapshots)
         spools = tuple((snapshot.report.key, spool) for snapshot in snapshots for spool in snapshot.spools)
         held = tuple((snapshot.report.key, snapshot.held) for snapshot in snapshots if snapshot.held is not None)
-        return WorkerFigures(reports, spools, held, self._connectors, self._taken, self._leaving)
+        kept = tuple(self._errors.counts().items())
+        return WorkerFigures(reports, spools, held, self._connectors, self._taken, self._leaving, kept)
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 

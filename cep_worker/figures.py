@@ -106,7 +106,7 @@ class WorkerParts:
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
     """`spools` is told of plans that keep logs, `held` of plans that deliver exactly once. `taken` are the events that
-    were taken in for each tenant since the worker started."""
+    were taken in for each tenant since the worker started; `kept` are the entries of its error store."""
 
     plans: tuple[WorkerPlanReport, ...]
     spools: tuple[tuple[PlanKey, SpoolFigures], ...]
@@ -114,6 +114,7 @@ class WorkerFigures:
     connectors: tuple[ConnectorFigures, ...]
     taken: tuple[tuple[int, int], ...]
     leaving: bool
+    kept: tuple[tuple[PlanKey, int], ...] = ()
 
 
 def figures_of(

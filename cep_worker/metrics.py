@@ -35,6 +35,9 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     yield from _outflows(figures)
     yield from told(_SPOOLS, STREAM, (((*_of(key), one.stream), one) for key, one in figures.spools))
     yield from told(_HELD, PLAN, ((_of(key), one) for key, one in figures.held))
+    yield gauge(
+        "cep_kept_errors", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
+    )
     yield from _connectors(figures.connectors)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,8 @@ def test_what_a_web_hook_refuses_is_kept_with_the_reason_and_delivered_by_a_repl
         {"_timestamp": 5, "carrier": "UA", "late": 3}, {"_timestamp": 6, "carrier": "AA", "late": 4}
     ]  # fmt: skip
     assert all(not plan["last_error"] or "2 events kept" in plan["last_error"] for plan in world.health()["plans"])
+    metrics = requests.get(world.url("/metrics"), timeout=5).text
+    assert re.search(r"^cep_kept_errors\{[^}]*\} 1.0$", metrics, re.MULTILINE)
     hook.bodies.clear()
     told = act(world, "replay", all=True)
     assert told["replayed"] == 0

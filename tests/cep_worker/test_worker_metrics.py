@@ -90,7 +90,7 @@ def test_names_and_labels_follow_prometheus_and_are_not_those_of_the_manager() -
     held = ((KEY, HeldFigures(5, 1_000, 1_500)),)
     spools = ((KEY, SpoolFigures("In", 1_000, 0, full=True)),)
     connectors = (connector("sink"), connector("source"))
-    figures = WorkerFigures((report,), spools, held, connectors, ((-1234, 1),), leaving=False)
+    figures = WorkerFigures((report,), spools, held, connectors, ((-1234, 1),), leaving=False, kept=((KEY, 3),))
     for family in worker_metrics(figures):
         assert family.documentation
         assert re.fullmatch(r"cep_(?!worker_)[a-z]+(_[a-z]+)*", family.name), family.name
