@@ -24,15 +24,18 @@ STREAM_OPTION = "stream"
 
 @dataclass(frozen=True, slots=True)
 class ErrorStream:
-    """`stream` carries the failed events of the stream `of`, with its attributes and `_error`."""
+    """`stream` carries the failed events of the stream `of`, which is defined at `span`, with its attributes and
+    `_error`."""
 
     of: str
     stream: ast.StreamDefinition
+    span: ast.Span
 
     def query(self) -> ast.Query:
         """What fills it, in every stage that takes `of` in."""
         name = ast.Annotation("info", (ast.AnnotationElement("name", self.stream.id),))
-        return ast.Query(ast.SingleInput(self.of, fault=True), ast.InsertInto(self.stream.id), annotations=(name,))
+        source, target = ast.SingleInput(self.of, fault=True), ast.InsertInto(self.stream.id)
+        return ast.Query(source, target, annotations=(name,), span=self.span)
 
 
 def error_streams(app: model.AnalysedApp) -> tuple[ErrorStream, ...]:
@@ -48,7 +51,8 @@ def _error_streams(app: model.AnalysedApp, found: tuple[Member, ...]) -> Iterato
     for name, stream in app.streams.items():
         if stream.on_error == "STORE" and stream.fault is not None and name in read:
             attributes = tuple(ast.AttributeDefinition(*attribute) for attribute in stream.fault.attributes)
-            yield ErrorStream(name, ast.StreamDefinition(_free_name(f"{name}_errors", taken), attributes))
+            made = ast.StreamDefinition(_free_name(f"{name}_errors", taken), attributes)
+            yield ErrorStream(name, made, stream.syntax.span if stream.syntax is not None else ast.NOWHERE)
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:

@@ -155,8 +155,7 @@ class ErrorStore:
         self._run(put, None)
 
     def keep_only(self, plans: Collection[PlanKey]) -> None:
-        """Entries of plans that are not deployed any more go with them; what is kept from now on stays. Does not
-        wait."""
+        """Entries of plans that are not deployed any more go with them, in a while. Does not wait."""
         gone = [key for key in self.counts() if key not in plans]
         if gone:
             threading.Thread(target=self._forget, args=(gone,), name="error store", daemon=True).start()

@@ -118,7 +118,8 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
     """A plan without bindings gets them by rule, as does an app without some; its author should know which."""
     if plan.members and binds_by_default(plan.app):
         imported = ", ".join(binding.stream.id for binding in plan.bindings.imported) or "nothing"
-        exported = ", ".join(binding.stream.id for binding in plan.bindings.exported) or "nothing"
+        written = (binding.stream.id for binding in plan.bindings.exported)
+        exported = ", ".join(name for name in written if name in plan.app.streams) or "nothing"
         yield DEFAULT_BINDINGS.broken(
             f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
             "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",

@@ -112,3 +112,13 @@ def test_the_engine_of_the_stage_gives_failed_events_with_query_and_message() ->
     assert (row["_timestamp"], row["a"], row["b"]) == (2, 2, "x")
     assert json.loads(row["_error"])["query"] == "Sums"
     assert json.loads(row["_error"])["message"]
+
+
+def test_the_query_stands_where_the_stream_is_defined_and_bindings_by_rule_do_not_speak_of_it() -> None:
+    text = HEADER + TEXT.replace("@Import('In:1.0.0')", "\n").replace("@Export('Out:1.0.0')", "\n")
+    examined = examine(text)
+    assert examined.compiled is not None
+    (component,) = [one for one in compiled_plan(examined.compiled).components if one.kind == "processor"]
+    assert [(query.name, query.line) for query in component.queries][-1] == ("In_errors", 2)
+    (said,) = [one.problem.message for one in examined.findings if one.problem.code == "bindings-by-default"]
+    assert said.endswith("the plan takes in In and gives out Out")
