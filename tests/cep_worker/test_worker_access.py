@@ -70,3 +70,20 @@ def test_a_source_takes_events_of_its_own_tenant_only(
     headers = {"Authorization": f"Bearer {token}", **({"tenant": str(tenant)} if tenant else {})}
     answer = client.post("/in", headers=headers, environ_base={"cep.address": "127.0.0.1:1"})
     assert (answer.status_code, answer.get_json()["code"]) == (status, "leaving" if status == 503 else "not-authorised")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/errors"), ("POST", "/errors/replay"), ("POST", "/errors/discard")]
+)
+def test_events_that_failed_are_for_those_who_operate_plans_of_their_own_tenant(
+    client: FlaskClient, file: TokenFile, method: str, path: str
+) -> None:
+    def status(role: AccessRole, tenant: int | None = None) -> int:
+        token = file.create(f"{role.value} {tenant}", role, tenant, 0)
+        headers = {"Authorization": f"Bearer {token}", "tenant": "7"}
+        return client.open(path, method=method, headers=headers, query_string={"unknown": "x"}).status_code
+
+    assert client.open(path, method=method).status_code == 401
+    assert [status(role) for role in (AccessRole.SENDER, AccessRole.VIEWER)] == [403, 403]
+    assert status(AccessRole.OPERATOR, 8) == 403
+    assert status(AccessRole.OPERATOR, 7) == 400, "from behind the gate"

@@ -19,6 +19,7 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, until
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ErrorsConfig
+from cep_worker.main import Worker
 from topology.frames import arrow_schema
 
 FAULTS = (*DEPARTURES, ("_error", "object"))
@@ -125,6 +126,19 @@ def test_of_a_batch_only_the_requests_that_failed_are_kept(
     until(lambda: len(hook.bodies) == 3 and listed(world)["found"])
     (entry,) = listed(world)["entries"]
     assert [event["carrier"] for event in entry["events"]] == ["AA"]
+
+
+def test_entries_outlive_the_worker(world: World, hook: Hook) -> None:
+    entry = refused_by(world, hook)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = Worker(world.config)
+    world.worker.start()
+    until(world.reports)
+    assert listed(world)["entries"] == [entry]
+    hook.status = 200
+    until(lambda: act(world, "replay", ids=[entry["id"]])["replayed"] == 1)
+    assert listed(world)["found"] == 0
 
 
 def test_without_store_nothing_is_kept(world: World, hook: Hook) -> None:
