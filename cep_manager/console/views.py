@@ -20,6 +20,7 @@ from cep_manager.console.cluster_pages import cluster_pages
 from cep_manager.console.configuration_pages import configuration_pages
 from cep_manager.console.exception_pages import exception_pages
 from cep_manager.console.highlight import xml_lines
+from cep_manager.console.kept_error_pages import kept_error_pages
 from cep_manager.console.log_pages import log_pages
 from cep_manager.console.overview_pages import overview_pages
 from cep_manager.console.pages import Page, fragment, link, page
@@ -83,6 +84,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     configuration_pages(console, view)
     checkpoint_pages(console, view)
     exception_pages(console, view)
+    kept_error_pages(console, view)
     state_pages(console, view)
     worker_pages(console, view)
     return console

@@ -367,6 +367,7 @@ class FakeView:
         self.sent: list[tuple[str, bytes, str, str]] = []
         self.asked: Ask = lambda questions: [Silence("nobody answers here") for _ in questions]
         self.own: Insight | None = None
+        self.chosen: list[ErrorChoice] = []
 
     def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -424,10 +425,12 @@ class FakeView:
 
     def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
         self._record(key)
+        self.chosen.append(choice)
         return ReplayedErrors(key.plan, key.tenant, 1, 1, (), 0, 0, ())
 
     def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
         self._record(key)
+        self.chosen.append(choice)
         return DiscardedErrors(key.plan, key.tenant, 1, ())
 
     def validate(self, text: str) -> Validation:

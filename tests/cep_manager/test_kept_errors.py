@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +15,12 @@ import pytest
 from free_ports import free_port
 from manager_world import KEY, LEASE_MS, FakeView, World, worker
 
+from cep_common.clock import ManualClock
 from cep_common.messages import RegisterWorker
+from cep_common.security.access import AccessRole
+from cep_common.security.config import ServerSecurity
+from cep_common.security.tokens import TokenFile
+from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 from cep_manager.kept_errors.asking import ErrorStores, live_workers
 from cep_manager.kept_errors.model import ErrorChoice
@@ -146,3 +152,38 @@ def test_rest_gives_them_and_refuses_what_says_nothing_clear() -> None:
         assert client.post(address, json={"all": True}).get_json()[counted] == 1
         for unclear in ({}, {"ids": ["e1"], "all": True}, {"id": "e1"}, []):
             assert client.post(address, json=unclear).status_code == 400
+
+
+def test_the_page_shows_replays_and_discards_them() -> None:
+    world = World()
+    world.active()
+    view = FakeView(world)
+    client = create_app(view, 10_000).test_client()
+    page = client.get(f"/plans/{KEY.plan}/errors").text
+    assert "stream Departures, query Delays" in page
+    assert "10 cannot be divided by 0" in page
+    assert "&#34;origin&#34;:&#34;ORD&#34;" in page
+    for action, said in (("replay", "1 entries were replayed (1 events)."), ("discard", "1 entries were discarded.")):
+        address = f"/plans/{KEY.plan}/errors/{action}"
+        assert said in client.post(address, data={"entry": "3f9a21c07b5d"}).text
+        assert said in client.post(address).text
+    every = ErrorChoice(all=True)
+    one = ErrorChoice(("3f9a21c07b5d",))
+    assert view.chosen == [one, every, one, every]
+    assert client.get("/plans/Nobody/errors").status_code == 404
+    assert f'href="/plans/{KEY.plan}/errors"' in client.get(f"/plans/{KEY.plan}").text
+
+
+def test_the_page_is_for_those_who_operate(tmp_path: Path) -> None:
+    world = World()
+    world.active()
+    tokens = TokenFile(tmp_path / "tokens.json")
+    shown_by = {role: tokens.create(role.value, role, None, 0) for role in (AccessRole.VIEWER, AccessRole.OPERATOR)}
+    gate = Gate(ServerSecurity(tokens=str(tmp_path / "tokens.json")), "127.0.0.1", ManualClock())
+    for role, status in ((AccessRole.VIEWER, 403), (AccessRole.OPERATOR, 200)):
+        shown = {"Authorization": f"Bearer {shown_by[role]}"}
+        client = create_app(FakeView(world), 10_000, gate).test_client()
+        assert client.get(f"/plans/{KEY.plan}/errors", headers=shown).status_code == status
+        assert client.post(f"/plans/{KEY.plan}/errors/discard", headers=shown).status_code == status
+        offered = f"/plans/{KEY.plan}/errors" in client.get(f"/plans/{KEY.plan}", headers=shown).text
+        assert offered == (status == 200)

@@ -28,6 +28,7 @@ PAGES = (
     "/plans/Storms/components/lateness",
     "/plans/Storms/checkpoints",
     "/plans/Storms/exceptions",
+    "/plans/Storms/errors",
     "/plans/Storms/state?query=from Airports select *",
     "/exceptions",
     "/checkpoints",

@@ -1,0 +1,91 @@
+"""The console's page of a plan's events that failed and that workers keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from flask import Blueprint, render_template, request
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_manager.api.failures import status_of
+from cep_manager.api.requests import read_tenant, shown_to_workers
+from cep_manager.console.pages import Page, page
+from cep_manager.console.text import count
+from cep_manager.kept_errors.model import LONGEST_ID, DiscardedErrors, ErrorChoice, KeptEntry, ReplayedErrors
+from cep_manager.manager_view import ManagerView
+
+SHOWN_ENTRIES = 50
+SHOWN_EVENTS = 5
+"""So many events of an entry are shown."""
+LONGEST_EVENT = 500
+"""Longer ones are cut."""
+
+
+def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
+    """Adds the page, and what replays and discards one entry or all."""
+
+    def rendered(key: PlanKey, notice: str = "", refused: tuple[str, ...] = ()) -> str:
+        told = view.kept_errors(key, SHOWN_ENTRIES, shown_to_workers(request))
+        silent = tuple(f"{one.worker}: {one.problem}" for one in told.silent)
+        return render_template(
+            "plan_errors.html", plan=key.plan, found=told.found, notice=notice, problems=(*refused, *silent),
+            entries=[_entry(one) for one in told.entries],
+        )  # fmt: skip
+
+    @console.get("/plans/<name>/errors")
+    @page
+    def show_plan_errors(name: str) -> Page:
+        return rendered(_key(name))
+
+    @console.post("/plans/<name>/errors/replay")
+    @page
+    def replay_plan_errors(name: str) -> Page:
+        key = _key(name)
+        try:
+            told = view.replay_errors(key, _choice(), shown_to_workers(request))
+        except CepError as error:
+            return rendered(key, refused=(error.message,)), status_of(error)
+        return rendered(key, _replayed(told), tuple(f"{one.id} stays: {one.reason}" for one in told.refused))
+
+    @console.post("/plans/<name>/errors/discard")
+    @page
+    def discard_plan_errors(name: str) -> Page:
+        key = _key(name)
+        told = view.discard_errors(key, _choice(), shown_to_workers(request))
+        return rendered(key, _discarded(told))
+
+
+def _key(name: str) -> PlanKey:
+    return PlanKey(read_tenant(request), name)
+
+
+def _choice() -> ErrorChoice:
+    """The entry that the form names, or all."""
+    named = request.form.get("entry", "")[:LONGEST_ID]
+    return ErrorChoice(ids=(named,)) if named else ErrorChoice(all=True)
+
+
+def _entry(entry: KeptEntry) -> dict[str, Any]:
+    where = f"sink {entry.sink} of {entry.stream}" if entry.kind == "sink" else f"stream {entry.stream}"
+    events = [msgspec.json.encode(event).decode() for event in entry.events[:SHOWN_EVENTS]]
+    return {
+        "told": entry,
+        "where": f"{where}, query {entry.query}" if entry.query else where,
+        "events": [event if len(event) <= LONGEST_EVENT else f"{event[:LONGEST_EVENT]}…" for event in events],
+        "more": len(entry.events) - len(events),
+    }
+
+
+def _replayed(told: ReplayedErrors) -> str:
+    parts = [f"{count(told.replayed)} entries were replayed ({count(told.events)} events)."]
+    if told.under_way:
+        parts.append(f"{count(told.under_way)} are with their sinks, which try yet.")
+    if told.left:
+        parts.append(f"There was no time for {count(told.left)}: replay again.")
+    return " ".join(parts)
+
+
+def _discarded(told: DiscardedErrors) -> str:
+    return f"{count(told.discarded)} entries were discarded."
