@@ -6,6 +6,7 @@ that sink alone. An entry goes once its events were taken; what fails again stay
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
@@ -28,8 +29,6 @@ MOST_IDS = 100
 MOST_REPLAYED = 1_000
 """So many entries a request replays."""
 MOST_SHOWN = 100
-AT_ONCE = 20
-"""So many entries are read for a replay at a time."""
 REPLAY_S = 5.0
 """For so long a request replays; what it has not come to is left for the next one."""
 
@@ -143,40 +142,47 @@ class ErrorDesk:
         wanted = choice.wanted()
         ids = self._store.ids(key, wanted, MOST_REPLAYED)
         asked = len(ids) if wanted is not None else self._store.counts().get(key, 0)
-        events = replayed = under_way = done = 0
+        done = 0
+        taken: list[int] = []
         refused: list[Refused] = []
-        for start in range(0, len(ids), AT_ONCE):
-            for entry in self._store.entries(key, ids[start : start + AT_ONCE], AT_ONCE):
-                if time.monotonic() >= deadline:
-                    break
-                done += 1
-                try:
-                    taken = self._replay(entry, deadline)
-                except InputError as error:
-                    refused.append(Refused(entry.id, error.reason_code, error.message))
-                    continue
-                replayed += taken
-                events += entry.failed.events.num_rows if taken else 0
-                under_way += not taken
-        return Replayed(replayed, events, tuple(refused), under_way, max(0, asked - done))
+        under_way = 0
+        for id_ in ids:
+            if time.monotonic() >= deadline:
+                break
+            done += 1
+            try:
+                events = self._replay(key, id_, deadline)
+            except InputError as error:
+                refused.append(Refused(id_, error.reason_code, error.message))
+            else:
+                under_way += events is None
+                taken += [events] if events else []
+        return Replayed(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
 
-    def _replay(self, entry: Entry, deadline: float) -> bool:
-        """True when the events were taken, False while a sink still tries. Raises InputError when they were not."""
+    def _replay(self, key: PlanKey, id_: str, deadline: float) -> int | None:
+        """How many events were taken, 0 when the entry is gone, None while a sink still tries. Raises InputError when
+        they were not."""
         with self._lock:
-            if entry.id in self._under_way:
-                return False
-            self._under_way.add(entry.id)
-        if entry.origin.kind == "sink":
-            return self._to_sink(entry, deadline)
-        try:
-            self._to_stream(entry, deadline)
-        finally:
-            self._ended(entry)
-        return True
+            if id_ in self._under_way:
+                return None
+            self._under_way.add(id_)
+        with contextlib.ExitStack() as last:
+            last.callback(self._ended, id_)
+            entry = next(iter(self._store.entries(key, (id_,), 1)), None)
+            if entry is None:  # somebody else was first
+                return 0
+            if entry.origin.kind == "sink":
+                last.pop_all()  # from now on the attempt says when it has ended
+                if not self._to_sink(entry, deadline):
+                    return None
+            else:
+                self._to_stream(entry, deadline)
+            return entry.failed.events.num_rows
 
     def _to_sink(self, entry: Entry, deadline: float) -> bool:
+        """True when the sink has delivered the events, False while it tries."""
         origin = entry.origin
-        attempt = Attempt(self._store, entry, lambda: self._ended(entry))
+        attempt = Attempt(self._store, entry, lambda: self._ended(entry.id))
         self._offers.replay_to_sink(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
         try:
             problem = attempt.outcome.result(max(0.0, deadline - time.monotonic()))
@@ -200,9 +206,9 @@ class ErrorDesk:
             taken.result()
         self._store.discard(origin.key, (entry.id,))
 
-    def _ended(self, entry: Entry) -> None:
+    def _ended(self, id_: str) -> None:
         with self._lock:
-            self._under_way.discard(entry.id)
+            self._under_way.discard(id_)
 
 
 def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:

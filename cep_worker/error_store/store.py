@@ -122,10 +122,7 @@ class ErrorStore:
         wanted = sqlalchemy.select(_ENTRIES).where(self._chosen(key, ids)).order_by(_ENTRIES.c.number).limit(limit)
         nothing: list[Any] = []
         rows = self._run(lambda connection: list(connection.execute(wanted)), nothing)
-        try:
-            return [_entry(row) for row in rows]
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise InputError(UNAVAILABLE, f"{self._file} has an entry that cannot be read: {error}") from error
+        return [self._entry(row) for row in rows]
 
     def ids(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[str]:
         """Which of `ids`, or of all, the plan's entries have: those of the oldest `limit`. Raises InputError
@@ -244,6 +241,15 @@ class ErrorStore:
         except (SQLAlchemyError, OSError) as error:
             raise InputError(UNAVAILABLE, f"the error store {self._file} cannot be used: {_said(error)}") from error
 
+    def _entry(self, row: Any) -> Entry:
+        try:
+            events = decode_events(row.events)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            problem = f"the entry {row.id} of {self._file} cannot be read, discard it: {error}"
+            raise InputError(UNAVAILABLE, problem) from error
+        origin = Origin(PlanKey(row.tenant, row.plan), row.stream, row.kind, row.sink)
+        return Entry(row.id, origin, row.time_ms, Failed(events, row.reason, row.query))
+
     def _begun(self) -> Any:
         return self._opened().begin()
 
@@ -275,11 +281,6 @@ def _prepare(connection: Any, _record: Any) -> None:
     """What is committed outlives the machine, what is deleted gives its room back, and nobody else comes in."""
     for pragma in ("auto_vacuum=FULL", "locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _entry(row: Any) -> Entry:
-    origin = Origin(PlanKey(row.tenant, row.plan), row.stream, row.kind, row.sink)
-    return Entry(row.id, origin, row.time_ms, Failed(decode_events(row.events), row.reason, row.query))
 
 
 def _rows(parts: Iterable[Failed]) -> int:

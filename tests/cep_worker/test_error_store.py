@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -166,3 +167,18 @@ def test_after_its_end_a_store_keeps_nothing(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.close()
     assert store.keep(SINK, [failed(1)]).lost == 1
+
+
+def test_an_entry_that_cannot_be_read_is_named_so_that_it_can_be_discarded(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.keep(SINK, [failed(1)])
+    (entry,) = store.entries(KEY, None, 10)
+    store.close()
+    with sqlite3.connect(tmp_path / "worker-1" / "errors.db") as database:
+        database.execute("update entries set events = x'00112233'")
+    database.close()
+    again = opened(tmp_path)
+    with pytest.raises(InputError, match=f"the entry {entry.id} of .* cannot be read"):
+        again.entries(KEY, None, 10)
+    assert again.discard(KEY, [entry.id]) == 1
+    again.close()
