@@ -19,6 +19,7 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, until
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ErrorsConfig
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.main import Worker
 from topology.frames import arrow_schema
 
@@ -139,6 +140,20 @@ def test_entries_outlive_the_worker(world: World, hook: Hook) -> None:
     hook.status = 200
     until(lambda: act(world, "replay", ids=[entry["id"]])["replayed"] == 1)
     assert listed(world)["found"] == 0
+
+
+def test_what_a_leaving_worker_gives_up_is_not_kept_for_it_comes_again(world: World, hook: Hook) -> None:
+    hook.status = 503
+    world.start(with_sink("http", {"publisher.url": hook.url, "on.error": "STORE", "retry.count": "1000"}))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: hook.bodies)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    store = ErrorStore(world.config.errors, "worker-1", lambda: 0)
+    store.open_existing()
+    assert store.counts() == {}
+    store.close()
 
 
 def test_without_store_nothing_is_kept(world: World, hook: Hook) -> None:

@@ -81,6 +81,15 @@ def test_events_flow_between_those_who_have_keys_and_tokens(
     assert answer.status_code == 202
 
 
+def test_operators_reach_the_error_stores_of_workers_through_the_manager(
+    secured: LocalSystem, tokens: dict[AccessRole, str]
+) -> None:
+    told = ManagerClient(secured.client.url, token=tokens[AccessRole.OPERATOR]).kept_errors(PLAN, 5)
+    assert (told["found"], told["silent"]) == (0, [])
+    with pytest.raises(RefusedError, match="not-authorised"):
+        ManagerClient(secured.client.url, token=tokens[AccessRole.VIEWER]).kept_errors(PLAN, 5)
+
+
 def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secret(
     secured: LocalSystem, folder: Path, tokens: dict[AccessRole, str], tmp_path: Path
 ) -> None:

@@ -111,9 +111,10 @@ def test_a_failing_event_is_dropped_counted_and_kept_from_later_queries_but_not_
     assert runtime.statistics().failures["S"] == 1
 
 
-def test_failing_events_of_a_stream_with_on_error_stream_arrive_in_its_fault_stream() -> None:
+@pytest.mark.parametrize("action", ["STREAM", "STORE", "store"])
+def test_failing_events_of_a_stream_with_on_error_arrive_in_its_fault_stream(action: str) -> None:
     runtime = started(
-        "@app:playback @OnError(action='STREAM') define stream S (a int, b string);"
+        f"@app:playback @OnError(action='{action}') define stream S (a int, b string);"  # noqa: S608 - SiddhiQL
         "from S select a + b as c insert into O; from !S select a, b insert into E;"
     )
     failed = rows_of(runtime, "E")
