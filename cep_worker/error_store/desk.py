@@ -177,7 +177,8 @@ class ErrorDesk:
                     return None
             else:
                 self._to_stream(entry, deadline)
-            return entry.failed.events.num_rows
+            rows: int = entry.failed.events.num_rows
+            return rows
 
     def _to_sink(self, entry: Entry, deadline: float) -> bool:
         """True when the sink has delivered the events, False while it tries."""
