@@ -259,6 +259,7 @@ class ErrorStore:
             raise OSError("the worker leaves")
         if self._engine is None:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file.touch(mode=0o600)  # SQLite's other files are made alike
             url = URL.create("sqlite", database=str(self._file))
             engine = sqlalchemy.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
             sqlalchemy.event.listen(engine, "connect", _prepare)
@@ -271,7 +272,6 @@ class ErrorStore:
             except BaseException:
                 engine.dispose()
                 raise
-            self._file.chmod(0o600)
             self._counts = Counter({PlanKey(tenant, plan): count for tenant, plan, count in found})
             self._engine = engine
         return self._engine
