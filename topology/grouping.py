@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from query_plan.model import Grouping, GroupingKind
 from siddhi.column_names import column_name
-from siddhi.engine.record_shares import share_by_owner, text_hashes
+from siddhi.engine.record_shares import UInt32Array, share_by_owner, text_hashes
 from topology.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")
@@ -90,19 +90,19 @@ def share_rows(
     return [(index, batch.filter(pa.array(mask))) for index, mask in masks if mask.any()]
 
 
-def key_hashes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def key_hashes(column: pa.Array) -> UInt32Array:
     """A stable hash of each value (CRC-32 of its text): equal values have equal hashes on every host and at every time.
 
     `column` is of any type but binary (objects). Numbers are hashed by the text of their value in the column's own
     type, so that a whole number and its text meet; 0.0 and -0.0 meet, as do all NaN; null is a key like any other.
     """
-    if pa.types.is_string(column.type):
-        return text_hashes(column, NULL_HASH)
+    if pa.types.is_string(column.type) and (hashed := text_hashes(column, NULL_HASH)) is not None:
+        return hashed
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 + 0.0 is 0.0
     encoded = column.dictionary_encode()
     texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
     hashes = np.array([zlib.crc32(text.encode()) for text in texts] + [NULL_HASH], dtype=np.uint32)
     codes = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
-    hashed: np.ndarray[tuple[int], np.dtype[np.uint32]] = hashes[codes]
-    return hashed
+    taken: UInt32Array = hashes[codes]
+    return taken

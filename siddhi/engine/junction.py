@@ -36,9 +36,8 @@ class Junction:
         if partitioned:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))
 
-    def tell_written(self, events: int, records: pa.RecordBatch) -> None:
-        """As `tell`, where the batch of so many events is written already."""
-        self.events += events
+    def tell_written(self, records: pa.RecordBatch) -> None:
+        """As `tell`, where the batch is written, and counted, already."""
         for listener in self.listeners:
             listener(records)
 

@@ -37,6 +37,8 @@ from siddhi.engine.record_kernels import (
 
 MOST_ROWS = 8_192
 """Arrow itself is faster with larger batches."""
+_SHORT_BYTES = 65_536
+"""Of longer texts it is faster to find equal ones first, and hash them once."""
 _FORMS = {pa.bool_(): BITS, pa.utf8(): STRINGS, pa.binary(): STRINGS}
 _WIDTHS = (1, 4, 8)
 _UINT32 = np.dtype(np.uint32)
@@ -71,10 +73,12 @@ def _hash_texts(offsets_at, data_at, valid_at, first, table, null_hash, hashes):
         hashes[row] = crc ^ _ALL_BITS
 
 
-def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array:
-    """The CRC-32 of each text of `column`, a utf8 array."""
+def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
+    """The CRC-32 of each text of `column`, a utf8 array, `null_hash` for null; None when the texts are long."""
     hashes: UInt32Array = np.empty(len(column), _UINT32)
     valid, offsets, data = column.buffers()
+    if data is not None and data.size > _SHORT_BYTES:
+        return None
     if offsets is not None and len(column):
         _hash_texts(
             offsets.address, 0 if data is None else data.address, 0 if valid is None else valid.address,
@@ -120,10 +124,9 @@ def _write_shares(array_at, owners, plan, places, positions, counts, release_at,
 
 
 class _Loop:
-    """The loop over batches of `schema`, whose columns have the forms and widths `columns`."""
+    """The loop over batches whose columns have the forms and widths `columns`."""
 
-    def __init__(self, schema: pa.Schema, columns: list[tuple[int, int]]) -> None:
-        self._schema = schema
+    def __init__(self, columns: list[tuple[int, int]]) -> None:
         self._plan: Int64Array = np.zeros((len(columns), PLAN_FIELDS), INT64)
         for line, column in zip(self._plan, columns, strict=True):
             line[[FORM, WIDTH]] = column
@@ -139,7 +142,7 @@ class _Loop:
             RELEASE_AT, written,
         )  # fmt: skip
         found = [
-            (share, pa.RecordBatch._import_from_c(written_at + 8 * ARROW_ARRAY_FIELDS * share, self._schema))
+            (share, pa.RecordBatch._import_from_c(written_at + 8 * ARROW_ARRAY_FIELDS * share, batch.schema))
             for share in range(done)
             if counts[share]
         ]
@@ -160,7 +163,7 @@ def _loop_over(schema: pa.Schema) -> Callable[[pa.RecordBatch, Int64Array, int],
             columns.append((NUMBERS, type_.byte_width))
         else:
             return _shared_by_arrow
-    return _Loop(schema, columns)
+    return _Loop(columns)
 
 
 def _shared_by_arrow(batch: pa.RecordBatch, owners: Int64Array, shares: int) -> list[tuple[int, pa.RecordBatch]]:

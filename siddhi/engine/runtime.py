@@ -33,7 +33,7 @@ from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
 from siddhi.engine.recode import StringCompaction
 from siddhi.engine.seal import fingerprint, unusable
-from siddhi.engine.shortcuts.short_cut import FEW, ShortCut
+from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.stage import Stage
 from siddhi.engine.state import Buffer
@@ -235,12 +235,13 @@ class AppRuntime:
     def _went_short(self, inlet: Inlet, records: pa.RecordBatch, now: int) -> bool:
         """True when `records` has run through the app by a short cut; nothing has happened else."""
         rows, short_cut = records.num_rows, self._short_cuts[inlet.stream]
-        if rows > FEW or not self._clock_is_set or self._awaits_clock or not short_cut.is_open():
+        if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
             return False
-        latest = short_cut.send(records, rows, inlet.layout_of(records.schema), self._steps.watch)
-        if latest is None:
+        passed = short_cut.run(records, rows, inlet.layout_of(records.schema), self._steps.watch)
+        if passed is None:
             return False
-        self._clock = max(self._clock, latest) if self.app.playback else now
+        self._clock = max(self._clock, passed.latest) if self.app.playback else now
+        short_cut.tell(passed)
         return True
 
     def _now(self, now_ms: int | None) -> int:

@@ -119,8 +119,8 @@ class StepRunner:
         stages = [stage for _, stage in route.stages]
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
-        if not stages or len(set(targets)) < len(stages):
-            return None
+        if not stages or len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
+            return None  # streams that several feed have an order of their own
         return ShortCut(self._junctions[stream], stages, [self._junctions[target] for target in targets])
 
     def _route(self, roots: tuple[str, ...]) -> _Route | None:

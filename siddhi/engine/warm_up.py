@@ -110,7 +110,8 @@ def warm_up() -> None:
             runtime.send("S", _events(start_ms))
         runtime.advance_time(10_000)
     events = _events(1_000)
-    share_by_owner(events, text_hashes(events.column("key"), 0).astype(np.int64) % 2, 2)
+    text_hashes(events.column("key"), 0)
+    share_by_owner(events, np.arange(events.num_rows) % 2, 2)
 
 
 def _drop(records: pa.RecordBatch) -> None:

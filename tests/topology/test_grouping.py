@@ -43,6 +43,12 @@ def test_the_hash_of_a_key_is_the_same_for_ever(column: pa.Array, hashes: list[i
     assert key_hashes(column).tolist() == hashes
 
 
+def test_long_texts_are_hashed_as_short_ones() -> None:
+    texts = ["x" * 40_000, "", "y", "x" * 40_000]
+    whole = key_hashes(pa.array([*texts, None])).tolist()
+    assert whole == [*(key_hashes(pa.array([text])).tolist()[0] for text in texts), NULL_HASH]
+
+
 @given(ROWS, st.integers(1, 5))
 @settings(deadline=None)
 def test_by_key_every_row_is_in_exactly_one_share_in_order_and_a_key_is_never_split(

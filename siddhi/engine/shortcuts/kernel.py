@@ -115,8 +115,9 @@ def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, rele
 
     Line i of `plan` is made of the column in place `columns[i]` (-1: it is as the plan says); line 0 has the
     timestamps. `positions` has room for `rows` numbers, `texts_at` is where the strings lie that tests compare with.
-    Returns (rows that passed, the latest timestamp); nothing is written when none did. (`REFUSED`, …) when timestamps
-    may be null, there is no memory, or too much text for a column.
+    Returns (rows that passed, the latest timestamp); nothing is written when none did, or `release_at`, the address of
+    what frees the block, is 0. (`REFUSED`, …) when timestamps may be null, there is no memory, or too much text for a
+    column.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     base = np.int64(word_at(array_at + 8 * OFFSET))
@@ -129,7 +130,7 @@ def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, rele
         for number in range(len(tests)):
             child = np.int64(word_at(children + 8 * tests[number, COLUMN]))
             count = _left_by(tests[number], child, base, texts_at, positions, count)
-        if count > 0:
+        if count > 0 and release_at != 0:
             positions_at = np.int64(positions.ctypes.data) if count < rows else np.int64(0)
             for line in range(len(plan)):
                 if columns[line] >= 0:

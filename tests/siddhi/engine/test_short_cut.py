@@ -90,7 +90,9 @@ def answers(text: str, sent: Sequence[pa.RecordBatch], targets: str, *, the_long
         runtime.add_stream_callback("S", lambda _: None)  # whoever listens to S has to be told
     told: list[object] = []
     for target in targets:
-        runtime.add_stream_callback(target, lambda records, to=target: told.append((to, written(records))))
+        runtime.add_stream_callback(
+            target, lambda records, to=target: told.append((to, written(records), runtime.saved().clock))
+        )
     for records in sent:
         runtime.send("S", records, 50)
         told.append("sent")
@@ -117,9 +119,9 @@ def shortcut_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     run = PlainLoop.run
 
-    def counted(loop: PlainLoop, records: pa.RecordBatch, rows: int) -> Any:
+    def counted(loop: PlainLoop, records: pa.RecordBatch, rows: int, *given: Any, **named: Any) -> Any:
         calls.append(rows)
-        return run(loop, records, rows)
+        return run(loop, records, rows, *given, **named)
 
     monkeypatch.setattr(PlainLoop, "run", counted)
     return calls
@@ -159,6 +161,7 @@ PLAIN = "from S[i > 2] select s, i insert into A;"
         ("from S[i > 2] select i insert expired events into A;", False),
         ("from S[l > 0.1f] select i insert into A;", False),
         ("define trigger Beat at every 1 sec; from S select i insert into A;", False),
+        ("define stream T (i int); from S select i insert into A; from T select i insert into A;", False),
     ],
 )
 def test_only_plain_queries_alone_make_a_short_cut(text: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +187,37 @@ def test_many_rows_and_whoever_listens_on_the_way_take_the_long_way(monkeypatch:
     runtime.add_query_callback("q", lambda records: told.append(records.num_rows))
     runtime.send("S", events(5))
     assert (calls, told) == ([FEW], [2])
+
+
+def test_many_values_and_many_columns_for_many_queries_take_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = shortcut_calls(monkeypatch)
+    queries = " ".join(f"from S select i insert into A{number};" for number in range(40))
+    for text in ("from S select * insert into A;", queries):
+        runtime = AppRuntime(analyse(parse(f"@app:playback {STREAM} {text}")))
+        runtime.start(1)
+        runtime.send("S", events(2_049) if text != queries else events(1))
+    assert calls == []
+
+
+def test_results_for_nobody_are_counted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = shortcut_calls(monkeypatch)
+    runtime = AppRuntime(analyse(parse(f"@app:playback {STREAM} {PLAIN}")))
+    runtime.start(1)
+    runtime.send("S", events(5))
+    assert (calls, runtime.statistics().events) == ([5], {"S": 5, "A": 2})
+
+
+def test_the_clock_stands_at_the_batch_though_a_listener_fails() -> None:
+    runtime = AppRuntime(analyse(parse(f"@app:playback {STREAM} {PLAIN}")))
+    runtime.start(1)
+
+    def fail(records: pa.RecordBatch) -> None:
+        raise ValueError(records.num_rows)
+
+    runtime.add_stream_callback("A", fail)
+    with pytest.raises(ValueError, match="2"):
+        runtime.send("S", events(5))
+    assert (runtime.saved().clock, runtime.statistics().events) == (5, {"S": 5, "A": 2})
 
 
 def test_batches_of_another_schema_are_laid_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
