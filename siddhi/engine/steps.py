@@ -72,6 +72,7 @@ class StepRunner:
         of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
         self._timer_ranks = {key: ranks for key, ranks in of_timers.items() if ranks != self._ranks[key]}
         self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
+        self._first_producers = {key: min(self._graph.producers.get(key, ()), default=-1) for key in junctions}
         self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
         self._routes: dict[tuple[str, ...], _Route | None] = {}
         self._timed = [stage for stage in self._stages if stage.node.timed]
@@ -202,12 +203,12 @@ class StepRunner:
                 arrived[target] = stage.deliver(out)
 
     def _tell(self, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
-        """Who listens to streams has what they carry in this step."""
+        """Who listens to streams has what they carry in this step, those first that are fed first."""
         for key in sent:
             self._arrived(key, sent, arrived)
-        for key, batch in arrived.items():
-            if batch.size:
-                self._junctions[key].tell(batch)
+        for key in sorted(arrived, key=self._first_producers.__getitem__) if sent else arrived:
+            if arrived[key].size:
+                self._junctions[key].tell(arrived[key])
 
     def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
         """What comes from outside: for streams that others feed as well, and what streams carry that nobody else

@@ -184,3 +184,17 @@ def test_a_timer_that_is_set_for_the_present_keeps_no_later_one_from_firing(
     text = """from X#window.time(10) select '1' as way insert expired events into M;
         from A#window.timeBatch(10) insert into X; from X#window.timeBatch(10) select '3' as way insert into M;"""
     assert let_out(text, 40, ("A", "")) == ["1", "3"]
+
+
+def test_streams_are_told_in_text_order_of_the_queries_that_feed_them() -> None:
+    text = (
+        "@app:playback define stream S (i int); define stream T (i int);"
+        " from S select i insert into A; from S select i insert into B; from T select i insert into A;"
+    )
+    runtime = AppRuntime(analyse(parse(text)))
+    runtime.start(1)
+    told: list[str] = []
+    for stream in "BA":
+        runtime.add_stream_callback(stream, lambda _, stream=stream: told.append(stream))
+    runtime.send("S", pa.record_batch({"_timestamp": pa.array([2], pa.int64()), "i": pa.array([1], pa.int32())}))
+    assert told == ["A", "B"]
