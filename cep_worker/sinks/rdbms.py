@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+REFUSED = "refused by the database"
+
 
 class RdbmsOptions(
     msgspec.Struct,
@@ -69,6 +71,17 @@ class _Staged:
             yield pa.ipc.read_record_batch(pa.py_buffer(self.file.read(length)), schema)
 
 
+@dataclass(slots=True)
+class _Refused:
+    """`rows` events from `first` of the batch of that `number`, which the database refused for one `reason`: not the
+    events, so that those of a group stay in their file."""
+
+    number: int
+    first: int
+    rows: int
+    reason: str
+
+
 class _RdbmsWriter:
     """Inserts. What the database cannot take now is tried again for ever, what it refuses is dropped."""
 
@@ -84,7 +97,9 @@ class _RdbmsWriter:
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         if frame is None:
-            _say_refused(self._try(lambda connection: self._insert(connection, [batch]), stopping))
+            refused = self._try(lambda connection: self._insert(connection, [batch]), stopping)
+            if refused:
+                raise WriteError(REFUSED, _events([batch], refused))
         else:
             self._stage(batch, frame, stopping)
 
@@ -93,8 +108,9 @@ class _RdbmsWriter:
             refused = self._try(lambda connection: self._commit(connection, group), stopping)
         except WriteError as error:
             raise WriteError(error.message, self._failed(group, error.message)) from error
+        if refused:
+            raise WriteError(REFUSED, self._refused(group, refused))
         self._forget(group.log)
-        _say_refused(refused)
 
     def close(self) -> None:
         for log in list(self._staged):
@@ -138,20 +154,27 @@ class _RdbmsWriter:
             for batch in staged.batches(self._schema):
                 yield Failed(batch, reason)
 
-    def _commit(self, connection: Connection, group: GroupId) -> list[Failed]:
+    def _refused(self, group: GroupId, refused: list[_Refused]) -> Iterator[Failed]:
+        """These events of the group, read from where they wait; it is forgotten then."""
+        try:
+            yield from _events(self._staged[group.log].batches(self._schema), refused)
+        finally:
+            self._forget(group.log)
+
+    def _commit(self, connection: Connection, group: GroupId) -> list[_Refused]:
         if was_committed(connection, self._table.name, self._stream, group):
             return []
-        refused: list[Failed] = []
+        refused: list[_Refused] = []
         staged = self._staged.get(group.log)
         if staged is not None and staged.last.group == group:
             refused = self._insert(connection, staged.batches(self._schema))
         note_commit(connection, self._table.name, self._stream, group)
         return refused
 
-    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[Failed]:
-        """The events are inserted, but for those that the database refuses, which it gives."""
-        refused: list[Failed] = []
-        for batch in batches:
+    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[_Refused]:
+        """The events are inserted, but for those that the database refuses: gives which these are."""
+        refused: list[_Refused] = []
+        for number, batch in enumerate(batches):
             rows = self._rows(batch)
             try:
                 with connection.begin_nested():
@@ -159,17 +182,20 @@ class _RdbmsWriter:
             except exc.SQLAlchemyError as error:
                 if may_pass(error):
                     raise
-                refused += self._insert_each(connection, batch, rows)
+                refused += self._insert_each(connection, number, rows)
         return refused
 
-    def _insert_each(
-        self, connection: Connection, batch: pa.RecordBatch, rows: list[dict[str, Any]]
-    ) -> Iterator[Failed]:
-        """One after the other; gives those that are refused."""
-        for number, row in enumerate(rows):
+    def _insert_each(self, connection: Connection, number: int, rows: list[dict[str, Any]]) -> list[_Refused]:
+        """One after the other; gives those of the batch of that `number` that are refused."""
+        refused: list[_Refused] = []
+        for place, row in enumerate(rows):
             reason = self._insert_one(connection, row)
-            if reason:
-                yield Failed(batch.slice(number, 1), f"refused by the database: {reason}")
+            last = refused[-1] if refused else None
+            if reason and last is not None and (last.first + last.rows, last.reason) == (place, reason):
+                last.rows += 1
+            elif reason:
+                refused.append(_Refused(number, place, 1, reason))
+        return refused
 
     def _insert_one(self, connection: Connection, row: dict[str, Any]) -> str:
         """Why the event is refused, or nothing."""
@@ -242,7 +268,11 @@ def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
         body = body[file.write(body) :]
 
 
-def _say_refused(events: list[Failed]) -> None:
-    """Raises WriteError when events were refused."""
-    if events:
-        raise WriteError("refused by the database", events)
+def _events(batches: Iterable[pa.RecordBatch], refused: list[_Refused]) -> Iterator[Failed]:
+    """The events that were refused of `batches`, in order."""
+    left = iter(refused)
+    one = next(left, None)
+    for number, batch in enumerate(batches):
+        while one is not None and one.number == number:
+            yield Failed(batch.slice(one.first, one.rows), f"{REFUSED}: {one.reason}")
+            one = next(left, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,12 @@ from cep_common.ids import PlanKey
 from cep_common.messages import Connector
 from cep_worker.config import ErrorsConfig
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.error_store.store import ErrorStore
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink
+from cep_worker.sinks.rdbms_tables import note_commit
 from cep_worker.sinks.registry import make_sink
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
@@ -227,3 +230,20 @@ def test_a_group_that_the_database_does_not_want_at_all_is_kept_as_a_whole(
     desk.give(sink, FIRST, [1, 2], [3])
     assert desk.kept() == [("no such thing", [1, 2, 3])]
     assert desk.late() == []
+
+
+def test_events_that_are_refused_in_a_group_are_not_held_in_memory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.run(TABLE)
+    held: list[int] = []
+
+    def look(*arguments: Any) -> None:
+        held.append(sum(isinstance(one, Failed) for one in gc.get_objects()))
+        note_commit(*arguments)
+
+    monkeypatch.setattr("cep_worker.sinks.rdbms.note_commit", look)
+    sink = desk.sink()
+    desk.give(sink, FIRST, *[[200 + place % 2 for place in range(100)] for _ in range(5)])
+    assert sink.dropped_events == 500
+    assert held == [0]
+    desk.give(sink, SECOND, [1])
+    assert desk.late() == [1], "the group before is forgotten"
