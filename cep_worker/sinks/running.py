@@ -16,6 +16,7 @@ from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.desk import Attempt, fitting
+from cep_worker.error_store.entries import Origin
 from cep_worker.error_store.store import ErrorStore
 from cep_worker.figures import ConnectorFigures, figures_of
 from cep_worker.reactor import Reactor
@@ -63,6 +64,13 @@ class _Running:
     label: str
     """Its type, and a number where the stream has several of it."""
 
+    def change_to(self, declaration: Declared) -> None:
+        """It is declared so from now on: an artefact's stream may be of other plans than before."""
+        self.declared = declaration
+        if isinstance(self.sink, ThreadedSink):
+            key = PlanKey(declaration.tenant(), declaration.plan_name())
+            self.sink.keep_as(Origin(key, declaration.connector.stream, "sink", self.label))
+
     def stands_at(self, key: PlanKey, stream: str) -> bool:
         """It is a sink of the plan's stream, as the error store knows these."""
         declared = self.declared
@@ -101,7 +109,7 @@ class RunningSinks:
             same = next((running for running in before if _alike(running.declared, declaration)), None)
             if same is not None:
                 before.remove(same)
-                same.declared = declaration
+                same.change_to(declaration)
                 self._running.append(same)
             kept.append(same)
         in_order = []

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cep_common.errors import CepError
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed
+from cep_worker.error_store.entries import Failed, Origin
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import SinkContext
 
@@ -113,6 +113,10 @@ class ThreadedSink:
     def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
         """`batch`, which failed before, is tried once more."""
         self._put(_Work(batch.num_rows, Receipt(1, _ignore), batch, attempt=attempt))
+
+    def keep_as(self, origin: Origin) -> None:
+        """Events that go into the error store from now on come from `origin`. Any thread may call."""
+        self._origin = origin
 
     def tick(self, now_ms: int) -> None:
         """Nothing to do: the thread keeps its own time."""

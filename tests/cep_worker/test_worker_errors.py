@@ -16,9 +16,10 @@ import sqlalchemy
 from worker_hook import Hook
 from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, until
 
+from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
-from cep_worker.config import ErrorsConfig
+from cep_worker.config import ArtefactConfig, ErrorsConfig
 from cep_worker.error_store.store import ErrorStore
 from cep_worker.main import Worker
 from topology.frames import arrow_schema
@@ -285,6 +286,24 @@ def test_an_undeployed_plan_leaves_no_entries_behind(world: World, hook: Hook) -
     world.closing.pop().close()  # its topology has ended
     world.manager.deploy()
     until(lambda: listed(world)["found"] == 0)
+
+
+def test_what_a_sink_of_several_plans_keeps_stays_when_the_first_of_them_is_undeployed(
+    make_world: Callable[..., World], hook: Hook, tmp_path: Path
+) -> None:
+    options = f"{{publisher.url: '{hook.url}', on.error: STORE}}"
+    (tmp_path / "all.yaml").write_text(f"stream: Alerts\ntype: http\noptions: {options}\n")
+    world = make_world(artefacts=ArtefactConfig(sinks=str(tmp_path)))
+    hook.status = 400
+    other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=())
+    world.start(PLAN, other)
+    publisher = world.publisher(other).open()
+    world.manager.deploy(other)
+    until(lambda: [plan["plan"] for plan in world.health()["plans"]] == ["Other"], publisher)
+    publisher.send("Alerts", TWO)
+    until(lambda: listed(world, plan="Other")["found"], publisher)
+    hook.status = 200
+    assert act(world, "replay", plan="Other", all=True)["events"] == 2
 
 
 @pytest.mark.parametrize(
