@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1_048_576
 """NDJSON is read in pieces of about this size."""
+LONGEST_LIMIT = len(str(MOST_SHOWN))
 
 NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 STATUS = {
@@ -260,9 +261,10 @@ def _choice() -> Choice:
 
 def _limit() -> int:
     written = request.args.get("limit", str(MOST_SHOWN))
-    if not written.isascii() or not written.isdecimal() or not 1 <= int(written[:9]) <= MOST_SHOWN:
+    limit = int(written) if written.isascii() and written.isdecimal() and len(written) <= LONGEST_LIMIT else 0
+    if not 1 <= limit <= MOST_SHOWN:
         raise InputError("bad-request", f"limit must be a number from 1 to {MOST_SHOWN}")
-    return int(written)
+    return limit
 
 
 def _known_parameters(*known: str) -> None:

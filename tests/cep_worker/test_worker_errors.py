@@ -311,6 +311,8 @@ def test_what_a_sink_of_several_plans_keeps_stays_when_the_first_of_them_is_unde
     [
         ("GET", "/errors?plan=P&limit=0", None),
         ("GET", "/errors?plan=P&limit=x", None),
+        ("GET", "/errors?plan=P&limit=000000001000", None),
+        ("GET", f"/errors?plan=P&limit={'0' * 8}{'1' * 5_000}", None),
         ("GET", "/errors?plan=P&limt=3", None),
         ("POST", "/errors/replay", {"plan": "P"}),
         ("POST", "/errors/replay", {"plan": "P", "ids": ["a"], "all": True}),
