@@ -13,7 +13,14 @@ from cep_manager.api.failures import status_of
 from cep_manager.api.requests import read_tenant, shown_to_workers
 from cep_manager.console.pages import Page, page
 from cep_manager.console.text import count
-from cep_manager.kept_errors.model import LONGEST_ID, DiscardedErrors, ErrorChoice, KeptEntry, ReplayedErrors
+from cep_manager.kept_errors.model import (
+    LONGEST_ID,
+    DiscardedErrors,
+    ErrorChoice,
+    KeptEntry,
+    ReplayedErrors,
+    SilentWorker,
+)
 from cep_manager.manager_view import ManagerView
 
 SHOWN_ENTRIES = 50
@@ -26,11 +33,11 @@ LONGEST_EVENT = 500
 def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
     """Adds the page, and what replays and discards one entry or all."""
 
-    def rendered(key: PlanKey, notice: str = "", refused: tuple[str, ...] = ()) -> str:
+    def rendered(key: PlanKey, notice: str = "", problems: tuple[str, ...] = ()) -> str:
         told = view.kept_errors(key, SHOWN_ENTRIES, shown_to_workers(request))
-        silent = tuple(f"{one.worker}: {one.problem}" for one in told.silent)
         return render_template(
-            "plan_errors.html", plan=key.plan, found=told.found, notice=notice, problems=(*refused, *silent),
+            "plan_errors.html", plan=key.plan, found=told.found, notice=notice,
+            problems=tuple(dict.fromkeys((*problems, *_silent(told.silent)))),
             entries=[_entry(one) for one in told.entries],
         )  # fmt: skip
 
@@ -46,15 +53,16 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
         try:
             told = view.replay_errors(key, _choice(), shown_to_workers(request))
         except CepError as error:
-            return rendered(key, refused=(error.message,)), status_of(error)
-        return rendered(key, _replayed(told), tuple(f"{one.id} stays: {one.reason}" for one in told.refused))
+            return rendered(key, problems=(error.message,)), status_of(error)
+        refused = tuple(f"{one.id} stays: {one.reason}" for one in told.refused)
+        return rendered(key, _replayed(told), (*refused, *_silent(told.silent)))
 
     @console.post("/plans/<name>/errors/discard")
     @page
     def discard_plan_errors(name: str) -> Page:
         key = _key(name)
         told = view.discard_errors(key, _choice(), shown_to_workers(request))
-        return rendered(key, _discarded(told))
+        return rendered(key, _discarded(told), _silent(told.silent))
 
 
 def _key(name: str) -> PlanKey:
@@ -76,6 +84,10 @@ def _entry(entry: KeptEntry) -> dict[str, Any]:
         "events": [event if len(event) <= LONGEST_EVENT else f"{event[:LONGEST_EVENT]}…" for event in events],
         "more": len(entry.events) - len(events),
     }
+
+
+def _silent(workers: tuple[SilentWorker, ...]) -> tuple[str, ...]:
+    return tuple(f"{one.worker}: {one.problem}" for one in workers)
 
 
 def _replayed(told: ReplayedErrors) -> str:

@@ -23,7 +23,7 @@ from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 from cep_manager.kept_errors.asking import ErrorStores, live_workers
-from cep_manager.kept_errors.model import ErrorChoice
+from cep_manager.kept_errors.model import ErrorChoice, SilentWorker
 from cep_manager.web import create_app
 
 
@@ -172,6 +172,22 @@ def test_the_page_shows_replays_and_discards_them() -> None:
     assert view.chosen == [one, every, one, every]
     assert client.get("/plans/Nobody/errors").status_code == 404
     assert f'href="/plans/{KEY.plan}/errors"' in client.get(f"/plans/{KEY.plan}").text
+
+
+def test_the_page_says_who_did_not_do_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.active()
+    view = FakeView(world)
+    silent = (SilentWorker("worker-1", "no answer at http://host: ReadTimeout"),)
+    for kind in ("replay", "discard"):
+        act = getattr(view, f"{kind}_errors")
+        monkeypatch.setattr(
+            view, f"{kind}_errors", lambda *of, act=act: msgspec.structs.replace(act(*of), silent=silent)
+        )
+    client = create_app(view, 10_000).test_client()
+    for kind in ("replay", "discard"):
+        page = client.post(f"/plans/{KEY.plan}/errors/{kind}", data={"entry": "3f9a21c07b5d"}).text
+        assert "worker-1: no answer at http://host: ReadTimeout" in page
 
 
 def test_the_page_is_for_those_who_operate(tmp_path: Path) -> None:
