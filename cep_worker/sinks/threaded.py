@@ -206,10 +206,10 @@ class ThreadedSink:
         handled = 0
         try:
             for some in _in_turns(failed or ()):
-                handled += sum(one.events.num_rows for one in some)
                 self._keep(some, reason)
-        except Exception as error:  # noqa: BLE001 - events that cannot be read again do not end the sink either
-            self._drop(rows - handled, f"{reason}; they cannot be read again: {error}")
+                handled += sum(one.events.num_rows for one in some)
+        except Exception as error:  # noqa: BLE001 - what cannot be read again or kept does not end the sink either
+            self._drop(rows - handled, f"{reason}; they are lost: {error}")
         if failed is None:
             self._drop(rows, reason)
 

@@ -130,3 +130,25 @@ def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
     assert (entry.failed.reason, entry.failed.events.num_rows) == ("the sink has ended", 1)
     assert desk.sink.dropped_events == 0
     errors.close()
+
+
+def test_events_that_can_be_neither_read_nor_kept_are_counted_as_dropped(
+    context: zmq.Context[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    desk = Desk(context, errors)
+
+    def refuse(*_: Any) -> None:
+        raise WriteError("no")
+
+    def fail(*_: Any) -> None:
+        raise pa.ArrowInvalid("offset overflow")
+
+    monkeypatch.setattr(desk.writer, "write", refuse)
+    monkeypatch.setattr(errors, "keep", fail)
+    desk.frame(FIRST, 1, 2)
+    until(desk.sink.drained, desk)
+    assert desk.sink.dropped_events == 2
+    assert "they are lost: offset overflow" in desk.sink.last_error()
+    desk.close()
+    errors.close()
