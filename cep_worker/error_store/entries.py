@@ -65,7 +65,8 @@ class Entry:
 
 
 def bounded(reason: str) -> str:
-    """The reason in as many characters as any error's text has."""
+    """The reason in as many characters as any error's text has, all of which can be stored."""
+    reason = reason.encode(errors="replace").decode()
     return reason if len(reason) <= LONGEST_TEXT else f"{reason[: LONGEST_TEXT - 1]}…"
 
 

@@ -64,6 +64,14 @@ def test_a_store_that_nothing_was_put_into_makes_no_file(tmp_path: Path) -> None
     assert not (tmp_path / "none").exists()
 
 
+def test_a_reason_that_is_no_proper_text_is_kept_as_far_as_it_is_one(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    assert store.keep(SINK, [failed(1, reason="bad \ud800 letter")]).events == 1
+    (entry,) = store.entries(KEY, None, 10)
+    assert entry.failed.reason == "bad ? letter"
+    store.close()
+
+
 def test_events_that_fail_alike_one_after_the_other_are_one_entry(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.keep(SINK, [failed(1), failed(2), failed(3, reason="other"), failed(4)])
