@@ -45,6 +45,7 @@ NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/j
 STATUS = {
     "unknown-stream": 404,
     "unknown-path": 404,
+    "cross-site": 403,
     "too-large": 413,
     "over-limit": 429,
     "no-room": 503,
@@ -252,6 +253,8 @@ def _tenant() -> int:
 
 def _choice() -> Choice:
     _known_parameters("tenant")
+    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
+        raise InputError("cross-site", "pages in browsers do not replay or discard here; the manager's console does")
     try:
         return msgspec.json.decode(request.get_data(cache=False), type=Choice)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -328,6 +328,16 @@ def test_requests_that_say_nothing_clear_are_refused(world: World, method: str, 
     assert answer.json()["code"] in ("bad-request", "unknown-parameter")
 
 
+@pytest.mark.parametrize("header", [("Origin", "http://elsewhere.example"), ("Sec-Fetch-Site", "cross-site")])
+def test_a_page_in_a_browser_discards_nothing(world: World, hook: Hook, header: tuple[str, str]) -> None:
+    refused_by(world, hook)
+    body = json.dumps({"plan": KEY.plan, "all": True})
+    for action in ("discard", "replay"):
+        answer = requests.post(world.url(f"/errors/{action}"), data=body, headers=dict([header]), timeout=15)
+        assert (answer.status_code, answer.json()["code"]) == (403, "cross-site")
+    assert listed(world)["found"] == 1
+
+
 def test_another_tenant_sees_nothing(world: World, hook: Hook) -> None:
     entry = refused_by(world, hook)
     assert listed(world, tenant=7)["found"] == 0
