@@ -8,7 +8,7 @@ failed events are acknowledged, and belong to checkpoints, as results are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from query_plan.members import Member, members
@@ -41,15 +41,18 @@ class ErrorStream:
 def error_streams(app: model.AnalysedApp) -> tuple[ErrorStream, ...]:
     """One for each stream whose failed events are to be stored and from which any query takes some, in order of
     definition."""
-    return tuple(_error_streams(app, members(app)))
+    stored = {name: stream for name, stream in app.streams.items() if stream.on_error == "STORE"}
+    return tuple(_error_streams(app, stored, members(app))) if stored else ()
 
 
-def _error_streams(app: model.AnalysedApp, found: tuple[Member, ...]) -> Iterator[ErrorStream]:
+def _error_streams(
+    app: model.AnalysedApp, stored: Mapping[str, model.AnalysedStream], found: tuple[Member, ...]
+) -> Iterator[ErrorStream]:
     read = {one.stream for member in found for one in member.reads}
     taken = {*app.streams, *app.tables, *app.windows, *app.aggregations, *app.triggers, *app.functions}
     taken |= {*given_names(app), *(name for member in found for name in (member.name, *member.inside))}
-    for name, stream in app.streams.items():
-        if stream.on_error == "STORE" and stream.fault is not None and name in read:
+    for name, stream in stored.items():
+        if stream.fault is not None and name in read:
             attributes = tuple(ast.AttributeDefinition(*attribute) for attribute in stream.fault.attributes)
             made = ast.StreamDefinition(_free_name(f"{name}_errors", taken), attributes)
             yield ErrorStream(name, made, stream.syntax.span if stream.syntax is not None else ast.NOWHERE)

@@ -19,6 +19,7 @@ class Survey:
     bindings: PlanBindings
     members: tuple[Member, ...]
     groups: tuple[Group, ...]
+    error_streams: tuple[ErrorStream, ...]
 
     @property
     def imported(self) -> frozenset[str]:
@@ -50,7 +51,7 @@ class Survey:
 
     def errors(self, group: Group) -> tuple[ErrorStream, ...]:
         """What `group` gives out of events that fail in it."""
-        return tuple(one for one in error_streams(self.app) if one.of in group.streams_read)
+        return tuple(one for one in self.error_streams if one.of in group.streams_read)
 
     def outputs(self, group: Group) -> tuple[str, ...]:
         """The streams that `group` writes and others need, in order of definition."""
@@ -62,4 +63,5 @@ class Survey:
 def survey(app: AnalysedApp) -> Survey:
     header = read_header(app.syntax)
     found = members(app)
-    return Survey(app, header, plan_bindings(app), found, execution_groups(header.name or "", found))
+    groups = execution_groups(header.name or "", found)
+    return Survey(app, header, plan_bindings(app), found, groups, error_streams(app))

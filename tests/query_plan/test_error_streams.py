@@ -13,10 +13,12 @@ from cep_worker.sinks.error_store import ERROR_COLUMN, ErrorStoreOptions
 from cep_worker.sinks.registry import OF_COMPILER
 from query_plan.error_streams import SINK_TYPE, STREAM_OPTION
 from query_plan.examination import Compiled, examine
+from query_plan.members import Member, members
 from query_plan.model import stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.definitions import FAULT_ATTRIBUTE
+from siddhi.analysis.model import AnalysedApp
 from siddhi.engine.runtime import AppRuntime
 from topology.frames import event_rows
 from topology.model import Topology
@@ -122,3 +124,24 @@ def test_the_query_stands_where_the_stream_is_defined_and_bindings_by_rule_do_no
     assert [(query.name, query.line) for query in component.queries][-1] == ("In_errors", 2)
     (said,) = [one.problem.message for one in examined.findings if one.problem.code == "bindings-by-default"]
     assert said.endswith("the plan takes in In and gives out Out")
+
+
+def test_plans_are_looked_through_for_them_as_often_however_many_stages_they_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+
+    def counted(app: AnalysedApp) -> tuple[Member, ...]:
+        looked.append(1)
+        return members(app)
+
+    monkeypatch.setattr("query_plan.error_streams.members", counted)
+
+    def looks(stages: int, stored: str) -> int:
+        looked.clear()
+        queries = (f"@dist(execGroup='g{one}') from In select 1L as c insert into Out;" for one in range(stages))
+        compiled(f"{stored} {OUT} {' '.join(queries)}")
+        return len(looked)
+
+    assert 0 < looks(2, STORED) == looks(12, STORED)
+    assert looks(2, STORED.replace("STORE", "STREAM")) == 0
