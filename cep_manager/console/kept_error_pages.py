@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from flask import Blueprint, render_template, request
+from flask import Blueprint, redirect, render_template, request
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.api.failures import status_of
 from cep_manager.api.requests import read_tenant, shown_to_workers
-from cep_manager.console.pages import Page, page
+from cep_manager.console.pages import Page, link, page
 from cep_manager.console.text import count
+from cep_manager.errors import BadRequestError
 from cep_manager.kept_errors.model import (
     LONGEST_ID,
-    DiscardedErrors,
     ErrorChoice,
     KeptEntry,
     ReplayedErrors,
@@ -44,7 +44,8 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>/errors")
     @page
     def show_plan_errors(name: str) -> Page:
-        return rendered(_key(name))
+        discarded = request.args.get("discarded", "")
+        return rendered(_key(name), _discarded(int(discarded)) if discarded.isdecimal() and len(discarded) < 10 else "")
 
     @console.post("/plans/<name>/errors/replay")
     @page
@@ -62,7 +63,10 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
     def discard_plan_errors(name: str) -> Page:
         key = _key(name)
         told = view.discard_errors(key, _choice(), shown_to_workers(request))
-        return rendered(key, _discarded(told), _silent(told.silent))
+        if told.silent:
+            return rendered(key, _discarded(told.discarded), _silent(told.silent))
+        # A page that is loaded again is not to discard again what nobody has seen yet.
+        return redirect(link("console.show_plan_errors", name=name, discarded=told.discarded), code=303)
 
 
 def _key(name: str) -> PlanKey:
@@ -70,8 +74,10 @@ def _key(name: str) -> PlanKey:
 
 
 def _choice() -> ErrorChoice:
-    """The entry that the form names, or all."""
+    """The entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
     named = request.form.get("entry", "")[:LONGEST_ID]
+    if bool(named) == (request.args.get("all") == "1"):
+        raise BadRequestError("name an entry, or say that all are meant: all=1", {"form": ["entry"], "query": ["all"]})
     return ErrorChoice(ids=(named,)) if named else ErrorChoice(all=True)
 
 
@@ -99,5 +105,5 @@ def _replayed(told: ReplayedErrors) -> str:
     return " ".join(parts)
 
 
-def _discarded(told: DiscardedErrors) -> str:
-    return f"{count(told.discarded)} entries were discarded."
+def _discarded(entries: int) -> str:
+    return f"{count(entries)} entries were discarded."
