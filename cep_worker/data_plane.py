@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,14 +17,13 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
 from cep_common.security.web import Gate
-from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
 from cep_worker.error_store.desk import Attempt, ErrorDesk
 from cep_worker.error_store.store import ErrorStore
-from cep_worker.figures import ConnectorFigures, WorkerFigures, WorkerParts
+from cep_worker.figures import WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
 from cep_worker.http_fronts import HttpFronts
@@ -42,11 +40,11 @@ from cep_worker.sources.base import SourceContext
 from cep_worker.sources.running import RunningSources
 from cep_worker.spool.folder import Spool
 from cep_worker.spool.upkeep import open_upkeep
+from cep_worker.standing import Standing
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.surroundings import Surroundings
 from cep_worker.tenant_limits import RateLimit, TenantLimits
 from cep_worker.topics import Topics
-from cep_worker.troubles import Trouble, Troubles
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +81,6 @@ class DataPlane:
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
         self._connector_problems: dict[PlanKey, str] = {}
-        self._snapshots: tuple[PlanSnapshot, ...] = ()
-        self._connectors: tuple[ConnectorFigures, ...] = ()
-        self._listeners: tuple[ListenerReport, ...] = ()
-        self._troubles = Troubles()
-        self._taken: tuple[tuple[int, int], ...] = ()
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
@@ -111,6 +104,9 @@ class DataPlane:
             self._errors,
         )  # fmt: skip
         self._sources = RunningSources(self._source_context)
+        self._standing = Standing(
+            self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
+        )
 
     def open(self) -> None:
         """The built-in services listen. Raises PortInUseError, with nothing left open."""
@@ -158,7 +154,7 @@ class DataPlane:
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
         """How the plans stand, not older than a tick."""
-        return self._snapshots
+        return self._standing.plans
 
     def imported(self) -> StreamDirectory:
         return self._imported
@@ -186,36 +182,16 @@ class DataPlane:
         return self._leaving
 
     def health(self) -> dict[str, Any]:
-        plans = [
-            {
-                "tenant": snapshot.report.key.tenant,
-                "plan": snapshot.report.key.plan,
-                "epoch": snapshot.report.epoch,
-                "inflows": len(snapshot.report.inflow),
-                "inflows_connected": sum(inflow.connected for inflow in snapshot.report.inflow),
-                "publishers": len(snapshot.report.publishers),
-                "spool": [dataclasses.asdict(spool) for spool in snapshot.spools],
-                "held": None if snapshot.held is None else dataclasses.asdict(snapshot.held),
-                "last_error": snapshot.report.last_error,
-            }
-            for snapshot in self._snapshots
-        ]
         status = "leaving" if self._leaving else "ok"
         insecure = self._config.security.insecure
-        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": plans}
+        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": self._standing.health()}
 
     def parts(self) -> WorkerParts:
         """What there is beside plans, not older than a tick."""
-        connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
-        return WorkerParts(connectors, self._listeners, self._leaving)
+        return self._standing.parts(leaving=self._leaving)
 
     def figures(self) -> WorkerFigures:
-        snapshots = self._snapshots
-        reports = tuple(snapshot.report for snapshot in snapshots)
-        spools = tuple((snapshot.report.key, spool) for snapshot in snapshots for spool in snapshot.spools)
-        held = tuple((snapshot.report.key, snapshot.held) for snapshot in snapshots if snapshot.held is not None)
-        kept = tuple(self._errors.counts().items())
-        return WorkerFigures(reports, spools, held, self._connectors, self._taken, self._leaving, kept)
+        return self._standing.figures(leaving=self._leaving)
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
@@ -250,7 +226,7 @@ class DataPlane:
         now_ms = self._clock.monotonic_ms()
         self._served.apply(plans, now_ms)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
-        self._troubles.keep(self._served.keys())
+        self._standing.keep(self._served.keys())
         self._errors.keep_only(self._served.keys())
         self._reroute(now_ms)
         self._changed()
@@ -395,28 +371,4 @@ class DataPlane:
         self._tell()
 
     def _snapshot(self, now_ms: int) -> None:
-        self._connectors = (*self._sources.figures(), *self._sinks.figures())
-        self._listeners = self._egress.reports(now_ms)
-        self._taken = self._limits.taken()
-        self._troubles.look(self._found_troubles(), self._clock.now_ms())
-        fed = self._topics.problems()
-        self._snapshots = tuple(
-            flow.snapshot(
-                self._connector_problems.get(key)
-                or self._sources.error(key)
-                or self._sinks.error(key)
-                or fed.get(key, ""),
-                self._troubles.of(key),
-            )
-            for key, flow in self._served.flows.items()
-        )
-
-    def _found_troubles(self) -> Iterator[Trouble]:
-        yield from self._sources.troubles()
-        yield from self._sinks.troubles()
-        yield from self._topics.troubles()
-        for key, problem in self._connector_problems.items():
-            yield Trouble(key, "declarations", "connector", problem)
-        for key, flow in self._served.flows.items():
-            for part, code, text in flow.troubles():
-                yield Trouble(key, part, code, text)
+        self._standing.look(self._connector_problems, now_ms, self._clock.now_ms())

@@ -114,10 +114,7 @@ class RunningSinks:
             kept.append(same)
         in_order = []
         for same, declaration in zip(kept, wanted, strict=True):
-            if same is None:
-                same = self._start(declaration)  # noqa: PLW2901 - now there is one
-                self._running.append(same)
-            in_order.append(same)
+            in_order.append(self._started(declaration) if same is None else same)
         self._running = in_order
         for running in before:
             if running.sink is not None:
@@ -208,6 +205,12 @@ class RunningSinks:
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
+
+    def _started(self, declaration: Declared) -> _Running:
+        """A new one among those that run: no other that is started gets its label."""
+        running = self._start(declaration)
+        self._running.append(running)
+        return running
 
     def _start(self, declaration: Declared) -> _Running:
         label = self._label(declaration)
