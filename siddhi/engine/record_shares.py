@@ -75,10 +75,10 @@ def _hash_texts(offsets_at, data_at, valid_at, first, table, null_hash, hashes):
 
 def text_hashes(column: pa.Array, null_hash: int) -> UInt32Array | None:
     """The CRC-32 of each text of `column`, a utf8 array, `null_hash` for null; None when the texts are long."""
-    hashes: UInt32Array = np.empty(len(column), _UINT32)
     valid, offsets, data = column.buffers()
     if data is not None and data.size > _SHORT_BYTES:
         return None
+    hashes: UInt32Array = np.empty(len(column), _UINT32)
     if offsets is not None and len(column):
         _hash_texts(
             offsets.address, 0 if data is None else data.address, 0 if valid is None else valid.address,

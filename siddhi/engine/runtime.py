@@ -191,7 +191,8 @@ class AppRuntime:
         if count == 0:
             return
         inlet = self._inlets.get(stream) or self._inlet(stream)
-        if stream in self._short_cuts and not as_chunk and self._went_short(inlet, records, now):
+        short_cut = self._short_cuts.get(stream)
+        if short_cut is not None and not as_chunk and self._went_short(short_cut, inlet, records, now):
             return
         columns, stamps = inlet.read(records, now)
         if as_chunk:
@@ -232,9 +233,9 @@ class AppRuntime:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._upkeep.run(roots, clocks, floor)
 
-    def _went_short(self, inlet: Inlet, records: pa.RecordBatch, now: int) -> bool:
-        """True when `records` has run through the app by a short cut; nothing has happened else."""
-        rows, short_cut = records.num_rows, self._short_cuts[inlet.stream]
+    def _went_short(self, short_cut: ShortCut, inlet: Inlet, records: pa.RecordBatch, now: int) -> bool:
+        """True when `records` has run through the app by the short cut; nothing has happened else."""
+        rows = records.num_rows
         if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
             return False
         passed = short_cut.run(records, rows, inlet.layout_of(records.schema), self._steps.watch)
