@@ -42,7 +42,7 @@ from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, ro
 from siddhi.engine.fused.group_table import BY_CODE, HOW, give_back, group_of
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import grown, kernel_part, state_kernel
-from siddhi.engine.memory import set_word, word_at
+from siddhi.engine.memory import fetch, set_word, word_at
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -61,6 +61,8 @@ OPEN, ROW, CUT, FLUSHED, WRITTEN, PLANNED, STATE_SIZE = range(7)
 """Lines of the state: groups in the batch in progress; of the call that runs, rows and cuts that are done, groups of a
 cut that are written, rows written in all, moves planned."""
 NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
+_AHEAD = 64
+"""So many rows are on their way into the cache at a time; a processor keeps track of no more lines of memory."""
 
 
 @kernel_part
@@ -70,6 +72,15 @@ def _keep(lines, kept_lines, row, values, valid, place):  # type: ignore[no-unty
         line = kept_lines[number]
         values[number, place] = value_at(lines[line, FORM], lines[line, VALUES], row)
         valid[number, place] = not is_null(lines[line, MASK], row)
+
+
+@kernel_part
+def _fetch(lines, row, stop):  # type: ignore[no-untyped-def]
+    """The values of the rows from `row` up to `stop` come from memory while nobody waits for them."""
+    for line in range(len(lines)):
+        values_at = np.int64(lines[line, VALUES])
+        for other in range(row, stop, 8):
+            fetch(values_at + 8 * other)
 
 
 @kernel_part
@@ -142,15 +153,16 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
             break
         stop = cuts[ROWS, state[CUT]] if state[CUT] < cuts.shape[1] else count
         while row < stop:
-            if by_code:
-                enough = min(stop, row + room - planned)
-                known = _add_known(keys, row, enough, index, cells_at, width, moves_at, planned)
-                planned, row = planned + known - row, known
-                if row == stop:
-                    break
             if planned == room:
                 lack = np.int64(NO_MOVE_LEFT)
                 break
+            if by_code:
+                enough = min(stop, row + room - planned, row + _AHEAD)
+                _fetch(lines, row, enough)
+                known = _add_known(keys, row, enough, index, cells_at, width, moves_at, planned)
+                planned, row = planned + known - row, known
+                if row == enough:
+                    continue
             group = group_of(keys, row, count, group_state, index, group_keys, unused)
             if group < 0:
                 lack = group

@@ -20,7 +20,7 @@ from siddhi.engine.bits import address_of
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode, scalar_or_none
 from siddhi.engine.filters import with_value
-from siddhi.engine.kernels import state_kernel
+from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.memory import word_at
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
@@ -33,8 +33,20 @@ _NOBODY = -1
 """The slot of no row."""
 _TIME = "the time of 'externalTimeBatch'"
 
-_END, _NEWEST, _START = 0, 1, 2
-"""Lines of the state: the end of the batch in progress, the newest time seen, what ends are counted from."""
+_END, _START = 0, 1
+"""Lines of the state: the end of the batch in progress, which lies behind all times seen, and what ends are counted
+from."""
+_BLOCK = 256
+"""So many rows are looked at as one: mostly none of them ends a batch."""
+
+
+@kernel_part
+def _latest(times_at, row, rows):  # type: ignore[no-untyped-def]
+    """The latest of the times from `row` up to `rows`, found without a branch."""
+    latest = np.int64(word_at(times_at + 8 * row))
+    for other in range(row + 1, rows):
+        latest = max(latest, np.int64(word_at(times_at + 8 * other)))
+    return latest
 
 
 @state_kernel
@@ -42,25 +54,28 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
     """Returns the number of cuts; the int64 of `rows` rows begin at the two addresses.
 
     The first batch begins at a start that the event brings, however far ahead; a constant one (`aligned`) aligns its
-    end.
+    end. What cuts is the newest event of all.
     """
     count = 0
-    end, newest, start = state[_END], state[_NEWEST], state[_START]
-    for row in range(rows):
-        time = np.int64(word_at(times_at + 8 * row))
-        if end == _UNSET:
-            if start == _UNSET:
-                start = np.int64(word_at(starts_at + 8 * row))
-            end = start + duration
-            if aligned or time >= start:
+    end, start = state[_END], state[_START]
+    for block in range(0, rows, _BLOCK):
+        stop = min(block + _BLOCK, rows)
+        if end != _UNSET and _latest(times_at, block, stop) < end:
+            continue
+        for row in range(block, stop):
+            time = np.int64(word_at(times_at + 8 * row))
+            if end == _UNSET:
+                if start == _UNSET:
+                    start = np.int64(word_at(starts_at + 8 * row))
+                end = start + duration
+                if aligned or time >= start:
+                    end = batch_end(time, start, duration)
+            if time >= end:
+                cuts[ROWS, count] = row
+                cuts[STAMP, count] = time
+                count += 1
                 end = batch_end(time, start, duration)
-        newest = max(newest, time)
-        if time >= end:
-            cuts[ROWS, count] = row
-            cuts[STAMP, count] = newest
-            count += 1
-            end = batch_end(newest, start, duration)
-    state[_END], state[_NEWEST], state[_START] = end, newest, start
+    state[_END], state[_START] = end, start
     return count
 
 
@@ -82,7 +97,7 @@ class ExternalTimeCutter(Cutter):
         self.aligned = bool(start) and scalar_or_none(self.start_at) is not None
         self.duration = int(str(scalar_or_none(duration)))
         self.expired = context.expired
-        self.lines = np.full(3, _UNSET, dtype=np.int64)
+        self.lines = np.full(2, _UNSET, dtype=np.int64)
         self._cuts: Int64Array = np.empty((4, 0), dtype=np.int64)
 
     def accepted(self, batch: EventBatch, step: Step) -> EventBatch:
@@ -106,7 +121,7 @@ class ExternalTimeCutter(Cutter):
         return self.lines.copy()
 
     def restore(self, state: State) -> None:
-        self.lines = state
+        self.lines = state[[0, -1]]  # snapshots of old have a third line in between
 
 
 class TimedExternalTimeBatchWindow(RowWindow):

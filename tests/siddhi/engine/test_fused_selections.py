@@ -125,6 +125,26 @@ def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_a
     assert answers(text, parts, saved=len(parts) // 2) == answers(text, [records])
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        "externalTimeBatch(ts, 5)",
+        "externalTimeBatch(ts, 700)",
+        "externalTimeBatch(ts, 700, 3)",
+        "externalTimeBatch(ts, 700, l + 1900L)",
+        "externalTimeBatch(ts, 10 min)",
+        "timeBatch(700)",
+        "lengthBatch(300)",
+    ],
+)
+def test_many_events_at_one_go_are_cut_as_one_by_one(window: str, one_after_the_other: Any) -> None:
+    records = events(1_500, seed=11)
+    text = f"from S#window.{window} select k, i, sum(l) as s, avg(d) as a, max(f) as x group by k insert into O;"
+    alone = [records.slice(row, 1) for row in range(records.num_rows)]
+    assert answers(text, [records]) == answers(text, alone) == one_after_the_other(text, [records])
+    assert bool(answers(text, [records])) == ("10 min" not in window)
+
+
 @pytest.mark.parametrize("text", [text for text in QUERIES if "forever" not in text.lower()][::3])
 def test_chunks_give_one_row_for_each_of_their_groups(text: str, one_after_the_other: Any) -> None:
     parts = cut(events(160, seed=5), seed=6)
