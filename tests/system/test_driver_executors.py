@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import requests
 from driver_desk import Desk, driver_at_desk, lives
-from standalone_cluster import StandaloneCluster
+from standalone_cluster import StandaloneCluster, parent_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -91,6 +92,22 @@ def test_stages_end_within_the_lease_when_their_driver_hangs(cluster: Standalone
     for process in driver_processes(desk):
         os.kill(process, signal.SIGCONT)
     desk.until_started("Plan", workers=2)
+
+
+def test_a_stage_that_hangs_is_ended_on_its_host_whatever_spark_does(desk: Desk) -> None:
+    desk.submit("Hung")
+    desk.until_started("Hung")
+    (stage,) = desk.until_started("Hung")  # it registers once more when it has met its driver
+    executor = parent_of(parent_of(stage))
+    os.kill(executor, signal.SIGSTOP)
+    try:
+        os.kill(stage, signal.SIGSTOP)
+        desk.until(lambda: not lives(stage), within_s=LEASE_S - 2)  # before Spark gives the executor up
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(executor, signal.SIGCONT)
+
+    assert desk.until_started("Hung") != [stage]
 
 
 def test_python_starts_on_an_executor_that_joins_before_any_topology_is_put_there(

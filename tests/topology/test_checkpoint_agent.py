@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,16 +68,47 @@ Watched = Callable[..., tuple[Logged, CheckpointAgent]]
 def watched(launch: Launch, coordinator: Coordinator, zmq_context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Watched]:
     agents: list[CheckpointAgent] = []
 
-    def start(store: CheckpointStore | None) -> tuple[Logged, CheckpointAgent]:
+    def start(store: CheckpointStore | None, *beat: Callable[[int], None]) -> tuple[Logged, CheckpointAgent]:
         running = launch()
         writer = PartWriter(store, KEY, EPOCH, 0, 0, None) if store is not None else None
-        agents.append(CheckpointAgent(running.tasks[0], coordinator.endpoint, zmq_context, SystemClock(), writer))
+        agents.append(
+            CheckpointAgent(running.tasks[0], coordinator.endpoint, zmq_context, SystemClock(), writer, *beat)
+        )
         agents[-1].start()
         return running, agents[-1]
 
     yield start
     for agent in agents:
         agent.close()
+
+
+def test_its_host_is_told_for_how_long_the_task_may_be_silent_and_when_it_leaves(
+    watched: Watched, coordinator: Coordinator
+) -> None:
+    beats: queue.SimpleQueue[int] = queue.SimpleQueue()
+    running, agent = watched(None, beats.put)
+    for _ in range(2):
+        coordinator.next(JoinTopology)
+    assert beats.empty(), "the driver has not said anything yet"
+    listens = running.tasks[0].exchange.server.endpoint
+    coordinator.say(TopologyJoined(heartbeat_ms=20, lease_ms=3_000, exchanges=(listens,)))
+    assert [beats.get(timeout=20), beats.get(timeout=20)] == [3_000, 3_000]
+    agent.close()
+    last = [beats.get_nowait() for _ in range(beats.qsize())]
+    assert last[-1] == 0
+    assert 0 not in last[:-1]
+
+
+def test_an_agent_with_a_defect_leaves_too(watched: Watched, coordinator: Coordinator) -> None:
+    beats: queue.SimpleQueue[int] = queue.SimpleQueue()
+    running, agent = watched(None, beats.put)
+    coordinator.next(JoinTopology)
+    agent._join = None  # type: ignore[assignment,method-assign]
+    assert beats.get(timeout=20) == 0
+    for thread in running.threads:
+        thread.join()
+    assert "checkpoints: TypeError" in str(running.failures[0])
+    running.failures.clear()
 
 
 def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from siddhi.engine.warm_up import warm_up
+from topology.spark.watchman import WATCHMAN
 
 SHARED = ("pyspark.worker", "topology.spark.task_entry", "topology.spark.task")
 """Loaded once here, shared by all forked workers."""
@@ -32,11 +32,12 @@ def without_archives(path: list[str]) -> list[str]:
 
 def main() -> None:
     """Serves Spark's executor until that closes it."""
+    WATCHMAN.hire()  # first, while nothing is loaded that it does not need
     sys.path[:] = without_archives(sys.path)
     daemon = import_module("pyspark.daemon")
     for name in SHARED:
         import_module(name)
-    warm_up()
+    import_module("siddhi.engine.warm_up").warm_up()
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, all that it shares with this process
     daemon.manager()

@@ -31,6 +31,7 @@ from topology.errors import TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
 from topology.spark.reasons import describe_place, describe_unfit
+from topology.spark.watchman import WATCHMAN
 from topology.stages import stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
@@ -88,7 +89,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     except (SiddhiError, TopologyError, ConfigError) as failure:
         raise UnfitPlanError(describe_unfit(failure)) from failure
     control = TaskControl(task, settings, context, door.address if door is not None else None)
-    agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer)
+    agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat)
     opened.callback(agent.close)
     agent.start()
     guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import zmq
@@ -41,9 +42,14 @@ LOOK_MS = 20
 """How often the thread looks whether a part is ready, or written."""
 
 
+def _nobody_listens(_lease_ms: int) -> None:
+    """What is told of a task's life where nobody on its host wants to know."""
+
+
 class CheckpointAgent(threading.Thread):
     """Runs until `close`. A refusal of the driver stops the task: another run has taken its place. `writer` is None
-    where no checkpoints are taken; then the driver is only told that the task lives."""
+    where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called with each
+    heartbeat once the driver has said for how many milliseconds the task may be silent, and told that; at the end 0."""
 
     def __init__(
         self,
@@ -52,12 +58,14 @@ class CheckpointAgent(threading.Thread):
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         writer: PartWriter | None,
+        beat: Callable[[int], None] = _nobody_listens,
     ) -> None:
         super().__init__(name=f"checkpoints of task {task.index}", daemon=True)
         self._task = task
         self._clock = clock
         self._writer = writer
-        self._heartbeat_ms = JOIN_EACH_MS
+        self._beat = beat
+        self._heartbeat_ms, self._lease_ms = JOIN_EACH_MS, 0
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
@@ -80,6 +88,8 @@ class CheckpointAgent(threading.Thread):
         except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
             logger.exception("the thread for checkpoints has ended")
             self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
+        finally:
+            self._beat(0)
 
     def _speak(self) -> None:
         next_beat_ms = 0
@@ -88,6 +98,8 @@ class CheckpointAgent(threading.Thread):
             if now_ms >= next_beat_ms:
                 next_beat_ms = now_ms + self._heartbeat_ms
                 self._join()
+                if self._lease_ms:
+                    self._beat(self._lease_ms)
             if self._socket.poll(LOOK_MS):
                 self._receive()
             self._store_what_is_ready()
@@ -110,8 +122,8 @@ class CheckpointAgent(threading.Thread):
         match message:
             case TopologyJoined(exchanges=()):
                 pass  # others are still to come
-            case TopologyJoined(heartbeat_ms=heartbeat_ms, exchanges=exchanges):
-                self._heartbeat_ms = heartbeat_ms
+            case TopologyJoined(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, exchanges=exchanges):
+                self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
                 self._task.meet(exchanges)
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
                 self._begin(checkpoint, final=final)

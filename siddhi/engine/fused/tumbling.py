@@ -62,7 +62,7 @@ OPEN, ROW, CUT, FLUSHED, WRITTEN, PLANNED, STATE_SIZE = range(7)
 cut that are written, rows written in all, moves planned."""
 NO_MOVE_LEFT, NO_OPEN_ROOM = -3, -4
 _AHEAD = 64
-"""So many rows are on their way into the cache at a time; a processor keeps track of no more lines of memory."""
+"""The values of so many rows are on their way into the cache at a time: eight lines of memory for each attribute."""
 
 
 @kernel_part
@@ -152,13 +152,15 @@ def tumble(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one
         if row == count:
             break
         stop = cuts[ROWS, state[CUT]] if state[CUT] < cuts.shape[1] else count
+        fetched = row
         while row < stop:
             if planned == room:
                 lack = np.int64(NO_MOVE_LEFT)
                 break
             if by_code:
                 enough = min(stop, row + room - planned, row + _AHEAD)
-                _fetch(lines, row, enough)
+                _fetch(lines, max(row, fetched), enough)
+                fetched = max(fetched, enough)
                 known = _add_known(keys, row, enough, index, cells_at, width, moves_at, planned)
                 planned, row = planned + known - row, known
                 if row == enough:

@@ -34,8 +34,7 @@ _NOBODY = -1
 _TIME = "the time of 'externalTimeBatch'"
 
 _END, _START = 0, 1
-"""Lines of the state: the end of the batch in progress, which lies behind all times seen, and what ends are counted
-from."""
+"""Lines of the state: the end of the batch in progress, behind all times seen, and what ends are counted from."""
 _BLOCK = 256
 """So many rows are looked at as one: mostly none of them ends a batch."""
 

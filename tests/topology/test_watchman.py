@@ -1,0 +1,110 @@
+"""Who ends stages that stand still: the rule, and the real process that follows it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from topology.spark.watchman import GRACE_MS, LOOK_MS, Watch, Watchman
+
+LEASE_MS = 1_000
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch(now_ms=0)
+
+
+def silent_until(watch: Watch, end_ms: int) -> list[int]:
+    """Who turns out to be silent when somebody looks as often as may be, up to `end_ms`, and nobody beats."""
+    return [one for now_ms in range(watch.now_ms, end_ms + 1, LOOK_MS) for one in watch.look(now_ms, [])]
+
+
+def test_who_beats_in_time_is_left_alone_and_who_is_silent_for_longer_is_told_once(watch: Watch) -> None:
+    assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
+    assert silent_until(watch, LEASE_MS) == []
+    assert watch.look(LEASE_MS, [(8, LEASE_MS)]) == []
+    assert silent_until(watch, LEASE_MS + GRACE_MS) == []
+    assert silent_until(watch, LEASE_MS + GRACE_MS + LOOK_MS) == [7]
+    assert silent_until(watch, 4 * LEASE_MS) == [8]
+    assert silent_until(watch, 9 * LEASE_MS) == []
+
+
+def test_who_leaves_may_be_silent(watch: Watch) -> None:
+    assert watch.look(0, [(7, LEASE_MS), (7, 0), (9, 0)]) == []
+    assert silent_until(watch, 9 * LEASE_MS) == []
+
+
+def test_who_looks_late_ends_nobody_until_they_have_beaten_again(watch: Watch) -> None:
+    """The whole host may have stood still; and what waited in the pipe is old."""
+    assert watch.look(0, [(7, LEASE_MS)]) == []
+    assert watch.look(60_000, [(7, 1), (8, 1)]) == []
+    assert silent_until(watch, 65_000) == []
+    assert watch.look(65_000, [(7, LEASE_MS)]) == []
+    assert silent_until(watch, 65_000 + LEASE_MS + GRACE_MS + LOOK_MS) == [7]
+
+
+def test_without_a_watchman_a_beat_is_nothing() -> None:
+    Watchman().beat(LEASE_MS)
+
+
+FAMILY = """
+import os, signal
+from topology.spark.watchman import WATCHMAN
+
+def child(*leases_ms):
+    process_id = os.fork()
+    if not process_id:
+        for lease_ms in leases_ms:
+            WATCHMAN.beat(lease_ms)
+        signal.pause()
+    return process_id
+
+WATCHMAN.hire()
+lives, leaves, hangs = child(60_000), child(60_000, 1, 0), child(1)
+ended, status = os.waitpid(-1, 0)
+print("the hung one" if ended == hangs else "another", "ended by signal", os.WTERMSIG(status))
+for one in (lives, leaves):
+    print("ended meanwhile", os.waitpid(one, os.WNOHANG) != (0, 0))
+    os.kill(one, signal.SIGTERM)
+    os.waitpid(one, 0)
+os.close(WATCHMAN._beats)
+os.wait()
+print("the watchman has ended as the last")
+"""
+
+
+def test_the_process_that_hangs_is_ended_and_no_other() -> None:
+    assert lines_of(FAMILY) == [
+        "the hung one ended by signal 9",
+        "ended meanwhile False",
+        "ended meanwhile False",
+        "the watchman has ended as the last",
+    ]
+
+
+def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:
+    text = """
+import os, signal
+from topology.spark.watchman import WATCHMAN
+
+WATCHMAN.hire()
+(guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+os.kill(guard, signal.SIGSTOP)
+for _ in range(10_000):
+    WATCHMAN.beat(60_000)
+os.kill(guard, signal.SIGKILL)
+os.waitpid(guard, 0)
+WATCHMAN.beat(60_000)
+WATCHMAN.beat(60_000)
+print("done")
+"""
+    assert lines_of(text) == ["done"]
+
+
+def lines_of(text: str) -> list[str]:
+    """What a process prints that does what `text` says, in which nothing else runs."""
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - its own text
+    return ran.stdout.splitlines()

@@ -1,0 +1,166 @@
+"""Ends stages that stand still, on the host where they run.
+
+    daemon ──forks──▶ watchman ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
+       └─────forks──▶ stage, stage, …
+
+The driver takes a silent task for lost and has its topology start anew. But Spark looks only every other second whether
+the job of a task was cancelled, and as long as a process that hangs is there, its slot is taken: where no other is
+free, the topology waits. The watchman is a small process of each daemon of an executor; it reads beats, and nothing can
+keep it but what keeps the whole host.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LOOK_MS = 100
+"""How often the watchman looks who is silent."""
+GRACE_MS = 500
+"""So much longer than the driver the watchman waits: what happened is for the driver to tell."""
+_BEAT = struct.Struct("=qq")
+"""Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
+_PIPE_BYTES = 65_536
+"""As much as waits in a pipe, so that one look reads it all."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """Until when each process has to beat again, by its id. `now_ms` is the time of the last look."""
+
+    now_ms: int
+    due_ms: dict[int, int] = field(default_factory=dict)
+
+    def look(self, now_ms: int, beats: Iterable[tuple[int, int]]) -> list[int]:
+        """The processes that have been silent for too long at `now_ms`, which are watched no more. `beats` came since
+        the last look: process ids, each with the milliseconds for which it may be silent, or 0.
+
+        Who looks late knows nothing any more: the whole host may have stood still, and beats may have been dropped.
+        Whoever lives beats again.
+        """
+        late = now_ms > self.now_ms + LOOK_MS + GRACE_MS
+        self.now_ms = now_ms
+        if late:
+            self.due_ms.clear()
+            return []
+        for process_id, lease_ms in beats:
+            if lease_ms:
+                self.due_ms[process_id] = now_ms + lease_ms + GRACE_MS
+            else:
+                self.due_ms.pop(process_id, None)
+        silent = [process_id for process_id, due_ms in self.due_ms.items() if due_ms < now_ms]
+        for process_id in silent:
+            del self.due_ms[process_id]
+        return silent
+
+
+class Watchman:
+    """A process's way to its watchman."""
+
+    def __init__(self) -> None:
+        self._beats = -1
+        """The end of the pipe in which the watchman reads; -1 when there is none."""
+
+    def hire(self) -> None:
+        """From now on a watchman watches the processes that this one forks, until the last of them and this one have
+        ended. Where there can be none, that is logged."""
+        daemon = os.getpid()
+        try:
+            reading, writing = os.pipe()
+            os.set_blocking(writing, False)
+            watchman = os.fork()
+        except OSError as error:
+            logger.warning("nobody watches the stages, one that hangs is ended by Spark alone: %s", error)
+            return
+        if watchman:
+            os.close(reading)
+            self._beats = writing
+            return
+        try:
+            os.close(writing)
+            Path("/proc/self/comm").write_text("cep-watchman", encoding="ascii")
+            _Guard(daemon).stand(reading)
+        except Exception:
+            logger.exception("nobody watches the stages any more, one that hangs is ended by Spark alone")
+        finally:
+            os._exit(0)
+
+    def beat(self, lease_ms: int) -> None:
+        """This process lives and may be silent for `lease_ms`; 0: it is not watched any more. Nothing where there is
+        no watchman."""
+        if self._beats < 0:
+            return
+        try:
+            os.write(self._beats, _BEAT.pack(os.getpid(), lease_ms))
+        except BlockingIOError:
+            pass  # the watchman stands still: it forgets everybody before it ends anybody
+        except OSError as error:
+            logger.warning("nobody watches this process any more: %s", error)
+            self._beats = -1
+
+
+WATCHMAN = Watchman()
+"""That of this process; what it forks inherits it."""
+
+
+class _Guard:
+    """The watchman's own side: handles of the processes that it watches, which are children of `daemon`."""
+
+    def __init__(self, daemon: int) -> None:
+        self._daemon = daemon
+        self._handles: dict[int, int] = {}
+
+    def stand(self, beats: int) -> None:
+        """Reads `beats` until nobody is left who could write there."""
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
+        os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
+        watch = Watch(_now_ms())
+        poller = select.poll()
+        poller.register(beats, select.POLLIN)
+        while True:
+            read = b""
+            if poller.poll(LOOK_MS) and not (read := os.read(beats, _PIPE_BYTES)):
+                return
+            silent = watch.look(_now_ms(), _BEAT.iter_unpack(read))
+            self._hold(watch.due_ms.keys() | silent)
+            for process_id in silent:
+                self._end(process_id)
+
+    def _hold(self, process_ids: set[int]) -> None:
+        """There is a handle for each of `process_ids` that is a stage, and for no other: a number alone may be another
+        process's by the time it is used."""
+        for process_id in self._handles.keys() - process_ids:
+            os.close(self._handles.pop(process_id))
+        for process_id in process_ids - self._handles.keys():
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended meanwhile
+                handle = os.pidfd_open(process_id)
+                if _parent_of(process_id) == self._daemon:
+                    self._handles[process_id] = handle
+                else:
+                    os.close(handle)
+
+    def _end(self, process_id: int) -> None:
+        if process_id in self._handles:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handles[process_id], signal.SIGKILL)
+                logger.warning("a stage hangs and is killed: process=%d", process_id)
+
+
+def _parent_of(process_id: int) -> int:
+    stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
