@@ -34,9 +34,6 @@ from enum import Enum
 from cep_common.driver_messages import RunState, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
 
-STABLE_MS = 60_000
-"""After running for so long a topology's restarts are forgotten when the next delay is chosen."""
-
 SETTLES_MS = 200
 """So long after a job has ended Spark's list of executors tells whether one was lost with it."""
 
@@ -141,8 +138,9 @@ RunId = tuple[PlanKey, int]
 @dataclass(slots=True)
 class TopologyRuns:
     """All topologies of a driver whose executors have `executors` slots each. Delays between restarts double up to the
-    longest; tasks have `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are
-    known without looking."""
+    longest, and begin anew for one that ran for as long as that: at worst it starts no more often. Tasks have
+    `start_timeout_ms` to start. `seen_ms` is when the executors were looked up, None when they are known without
+    looking."""
 
     executors: tuple[int, ...]
     first_backoff_ms: int
@@ -213,7 +211,7 @@ class TopologyRuns:
         if run is None:
             return []
         if run.state in ("starting", "running"):
-            stable = run.state == "running" and now_ms - run.running_since_ms >= STABLE_MS
+            stable = run.state == "running" and now_ms - run.running_since_ms >= self.longest_backoff_ms
             run.backoff_ms = self.first_backoff_ms if stable or not run.backoff_ms else 2 * run.backoff_ms
             run.backoff_ms = min(run.backoff_ms, self.longest_backoff_ms)
             run.due_ms = now_ms + run.backoff_ms

@@ -17,7 +17,6 @@ from topology.lifecycle import (
     OVERBOOKED_MS,
     SETTLES_MS,
     SLOW_STORE_MS,
-    STABLE_MS,
     TRANSITIONS,
     Action,
     Instruction,
@@ -385,14 +384,15 @@ def test_the_delay_before_a_restart_doubles_up_to_the_longest() -> None:
     assert delays == [500, 1_000, 2_000, 4_000, 4_000, 4_000]
 
 
-def test_after_a_stable_run_the_delay_begins_anew() -> None:
+@pytest.mark.parametrize(("ran_ms", "delay_ms"), [(LONGEST_MS - 1, 4_000), (LONGEST_MS, FIRST_MS)])
+def test_one_that_ran_for_as_long_as_the_longest_delay_is_given_the_first_again(ran_ms: int, delay_ms: int) -> None:
     topologies = running("a")
     for _ in range(3):
         topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=0)
         topologies.on_time(LONGEST_MS)
         topologies.job_running(key("a"), 1, 0)
-    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=STABLE_MS)
-    assert topologies.runs[key("a"), 1].due_ms == STABLE_MS + FIRST_MS
+    topologies.job_ended(key("a"), 1, "died", unfit=False, now_ms=ran_ms)
+    assert topologies.runs[key("a"), 1].due_ms == ran_ms + delay_ms
 
 
 def test_the_reason_of_a_restart_is_told_until_it_runs_again() -> None:
