@@ -37,13 +37,21 @@ def test_who_leaves_may_be_silent(watch: Watch) -> None:
     assert silent_until(watch, 9 * LEASE_MS) == []
 
 
-def test_who_looks_late_ends_nobody_until_they_have_beaten_again(watch: Watch) -> None:
-    """The whole host may have stood still; and what waited in the pipe is old."""
+def test_time_in_which_nobody_looked_counts_for_nobody(watch: Watch) -> None:
+    """The whole host may have stood still."""
+    assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
+    assert watch.look(60_000, [(8, 0), (9, LEASE_MS)]) == []
+    assert silent_until(watch, 60_000 + LEASE_MS + GRACE_MS - LOOK_MS) == []
+    assert silent_until(watch, 60_000 + LEASE_MS + GRACE_MS + LOOK_MS) == [7, 9]
+
+
+def test_when_beats_were_dropped_nobody_is_ended_until_they_have_beaten_again(watch: Watch) -> None:
+    """Among what was dropped may have been that somebody leaves."""
     assert watch.look(0, [(7, LEASE_MS)]) == []
-    assert watch.look(60_000, [(7, 1), (8, 1)]) == []
-    assert silent_until(watch, 65_000) == []
-    assert watch.look(65_000, [(7, LEASE_MS)]) == []
-    assert silent_until(watch, 65_000 + LEASE_MS + GRACE_MS + LOOK_MS) == [7]
+    assert watch.look(LOOK_MS, [(8, 1)], dropped=True) == []
+    assert silent_until(watch, 9 * LEASE_MS) == []
+    assert watch.look(9 * LEASE_MS, [(7, LEASE_MS)]) == []
+    assert silent_until(watch, 10 * LEASE_MS + GRACE_MS + LOOK_MS) == [7]
 
 
 def test_without_a_watchman_a_beat_is_nothing() -> None:
@@ -83,6 +91,36 @@ def test_the_process_that_hangs_is_ended_and_no_other() -> None:
         "ended meanwhile False",
         "the watchman has ended as the last",
     ]
+
+
+def test_a_watchman_that_stood_still_ends_nobody_who_has_left_meanwhile() -> None:
+    text = """
+import os, signal
+from topology.spark.watchman import WATCHMAN
+
+WATCHMAN.hire()
+(guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+told, tells = os.pipe()
+leaves = os.fork()
+if not leaves:
+    os.kill(guard, signal.SIGSTOP)
+    for _ in range(10_000):
+        WATCHMAN.beat(1)
+    WATCHMAN.beat(0)  # there is no room for it any more
+    os.write(tells, b".")
+    signal.pause()
+os.read(told, 1)
+os.kill(guard, signal.SIGCONT)
+hangs = os.fork()
+if not hangs:
+    signal.signal(signal.SIGALRM, lambda *_: WATCHMAN.beat(1))
+    signal.setitimer(signal.ITIMER_REAL, 1, 2)
+    while True:
+        signal.pause()
+print(os.waitpid(-1, 0) == (hangs, signal.SIGKILL))
+os.kill(leaves, signal.SIGTERM)
+"""
+    assert lines_of(text) == ["True"]
 
 
 def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:

@@ -11,6 +11,7 @@ keep it but what keeps the whole host.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import select
@@ -30,8 +31,6 @@ GRACE_MS = 500
 """So much longer than the driver the watchman waits: what happened is for the driver to tell."""
 _BEAT = struct.Struct("=qq")
 """Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
-_PIPE_BYTES = 65_536
-"""As much as waits in a pipe, so that one look reads it all."""
 
 
 @dataclass(slots=True)
@@ -41,18 +40,20 @@ class Watch:
     now_ms: int
     due_ms: dict[int, int] = field(default_factory=dict)
 
-    def look(self, now_ms: int, beats: Iterable[tuple[int, int]]) -> list[int]:
+    def look(self, now_ms: int, beats: Iterable[tuple[int, int]], *, dropped: bool = False) -> list[int]:
         """The processes that have been silent for too long at `now_ms`, which are watched no more. `beats` came since
         the last look: process ids, each with the milliseconds for which it may be silent, or 0.
 
-        Who looks late knows nothing any more: the whole host may have stood still, and beats may have been dropped.
-        Whoever lives beats again.
+        Time in which nobody looked counts for nobody, as the whole host may have stood still. When beats were `dropped`
+        nothing is known any more of who has left: all are forgotten, and who lives beats again.
         """
-        late = now_ms > self.now_ms + LOOK_MS + GRACE_MS
+        late_ms = max(0, now_ms - self.now_ms - LOOK_MS)
         self.now_ms = now_ms
-        if late:
+        if dropped:
             self.due_ms.clear()
             return []
+        for process_id in self.due_ms if late_ms else ():
+            self.due_ms[process_id] += late_ms
         for process_id, lease_ms in beats:
             if lease_ms:
                 self.due_ms[process_id] = now_ms + lease_ms + GRACE_MS
@@ -75,12 +76,14 @@ class Watchman:
         """From now on a watchman watches the processes that this one forks, until the last of them and this one have
         ended. Where there can be none, that is logged."""
         daemon = os.getpid()
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
         try:
-            reading, writing = os.pipe()
-            os.set_blocking(writing, False)
             watchman = os.fork()
         except OSError as error:
             logger.warning("nobody watches the stages, one that hangs is ended by Spark alone: %s", error)
+            os.close(reading)
+            os.close(writing)
             return
         if watchman:
             os.close(reading)
@@ -103,7 +106,7 @@ class Watchman:
         try:
             os.write(self._beats, _BEAT.pack(os.getpid(), lease_ms))
         except BlockingIOError:
-            pass  # the watchman stands still: it forgets everybody before it ends anybody
+            pass  # the watchman stands still: it will see that the pipe was full
         except OSError as error:
             logger.warning("nobody watches this process any more: %s", error)
             self._beats = -1
@@ -126,13 +129,14 @@ class _Guard:
             signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
         os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
         watch = Watch(_now_ms())
+        room = fcntl.fcntl(beats, fcntl.F_GETPIPE_SZ)
         poller = select.poll()
         poller.register(beats, select.POLLIN)
         while True:
             read = b""
-            if poller.poll(LOOK_MS) and not (read := os.read(beats, _PIPE_BYTES)):
+            if poller.poll(LOOK_MS) and not (read := os.read(beats, room)):
                 return
-            silent = watch.look(_now_ms(), _BEAT.iter_unpack(read))
+            silent = watch.look(_now_ms(), _BEAT.iter_unpack(read), dropped=len(read) == room)
             self._hold(watch.due_ms.keys() | silent)
             for process_id in silent:
                 self._end(process_id)
@@ -143,7 +147,7 @@ class _Guard:
         for process_id in self._handles.keys() - process_ids:
             os.close(self._handles.pop(process_id))
         for process_id in process_ids - self._handles.keys():
-            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended meanwhile
+            with suppress(ProcessLookupError):  # it has ended meanwhile
                 handle = os.pidfd_open(process_id)
                 if _parent_of(process_id) == self._daemon:
                     self._handles[process_id] = handle
@@ -158,7 +162,11 @@ class _Guard:
 
 
 def _parent_of(process_id: int) -> int:
-    stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
+    """0 when there is no such process any more."""
+    try:
+        stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
     return int(stat.rpartition(")")[2].split()[1])
 
 

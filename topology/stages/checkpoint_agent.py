@@ -123,6 +123,8 @@ class CheckpointAgent(threading.Thread):
             case TopologyJoined(exchanges=()):
                 pass  # others are still to come
             case TopologyJoined(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, exchanges=exchanges):
+                if not self._lease_ms:
+                    self._beat(lease_ms)  # the task is watched before it works
                 self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
                 self._task.meet(exchanges)
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
