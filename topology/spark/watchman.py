@@ -91,7 +91,8 @@ class Watchman:
             return
         try:
             os.close(writing)
-            Path("/proc/self/comm").write_text("cep-watchman", encoding="ascii")
+            with suppress(OSError):  # its name in lists of processes; some containers do not let it be written
+                Path("/proc/self/comm").write_text("cep-watchman", encoding="ascii")
             _Guard(daemon).stand(reading)
         except Exception:
             logger.exception("nobody watches the stages any more, one that hangs is ended by Spark alone")
