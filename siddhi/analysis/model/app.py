@@ -1,0 +1,123 @@
+"""The whole app: queries and partitions, and all that they read and feed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from siddhi.analysis.model.expressions import AnalysedFunction, AttributeValue, TypedExpression
+from siddhi.analysis.model.inputs import HandlerCall, SourceInput, SourceKind
+from siddhi.analysis.model.queries import AnalysedOutput, AnalysedQuery, AnalysedSelection
+from siddhi.analysis.model.schema import Schema
+from siddhi.language import ast
+from siddhi.language.ast import EventType
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """How one stream's events find their partition: the value of `expression`, or each label whose condition holds."""
+
+    stream: str
+    expression: TypedExpression | None = None
+    ranges: tuple[tuple[TypedExpression, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedPartition:
+    name: str
+    keys: tuple[PartitionKey, ...]
+    queries: tuple[AnalysedQuery, ...]
+    inner_streams: tuple[Schema, ...]
+    purge_interval_ms: int | None = None
+    purge_idle_ms: int | None = None
+    syntax: ast.Partition | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedStream:
+    """A stream of the app. `defined` is False when its schema was inferred from the first query that inserts into
+    it."""
+
+    schema: Schema
+    defined: bool
+    on_error: str = "LOG"
+    fault: Schema | None = None
+    syntax: ast.StreamDefinition | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedTable:
+    """`replaces` says that a row which is inserted takes the place of the one that has its key."""
+
+    schema: Schema
+    primary_key: tuple[str, ...]
+    indexes: tuple[str, ...]
+    replaces: bool = False
+    syntax: ast.TableDefinition = field(kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedWindow:
+    schema: Schema
+    window: HandlerCall
+    output: EventType
+    syntax: ast.WindowDefinition = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedRetention:
+    """Every `interval_ms` buckets that are older than `kept_ms` (one for each duration; None: all stay) are given up;
+    never when not `enabled`."""
+
+    kept_ms: tuple[int | None, ...]
+    interval_ms: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedAggregation:
+    """An incremental aggregation. `schema` is what reading it gives: `AGG_TIMESTAMP` first, then what it selects.
+    `durations` are all that are kept, finest first, ranges filled in; `by` None means the event's own timestamp."""
+
+    schema: Schema
+    input: SourceInput
+    selection: AnalysedSelection
+    by: AttributeValue | None
+    durations: tuple[str, ...]
+    retention: AnalysedRetention
+    syntax: ast.AggregationDefinition = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedApp:
+    """A whole app after analysis. `streams` holds defined, inferred and trigger streams by id, in order of appearance;
+    `elements` queries and partitions in text order. `playback` says that event time drives the clock."""
+
+    name: str | None
+    playback: bool
+    streams: dict[str, AnalysedStream]
+    tables: dict[str, AnalysedTable]
+    windows: dict[str, AnalysedWindow]
+    triggers: dict[str, ast.TriggerDefinition]
+    functions: dict[str, AnalysedFunction]
+    aggregations: dict[str, AnalysedAggregation]
+    elements: tuple[AnalysedQuery | AnalysedPartition, ...]
+    playback_idle_ms: int | None = None
+    playback_increment_ms: int | None = None
+    syntax: ast.App = field(default_factory=ast.App, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedOnDemandQuery:
+    """A query from outside. A read has `source`, in slot 0, and a selection; a write has `output`, and a selection of
+    constants unless it needs none (`delete T on …`). `schema` is what comes out of the selection, or else the table's.
+    """
+
+    source: str | None
+    kind: SourceKind | None
+    selection: AnalysedSelection | None
+    schema: Schema
+    on: TypedExpression | None = None
+    within: tuple[TypedExpression, ...] = ()
+    per: TypedExpression | None = None
+    output: AnalysedOutput | None = None
+    syntax: ast.OnDemandQuery | None = field(default=None, compare=False, repr=False)

@@ -1,0 +1,170 @@
+"""Expressions of which every name is resolved and every type is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType
+from siddhi.scripts.language import Script
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantValue:
+    """A literal; a time literal is a long in milliseconds."""
+
+    value: bool | int | float | str
+    type: AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeValue:
+    """Attribute `name` of the input in slot `slot`.
+
+    Slot 0 is the only input of a single-stream query, 0 and 1 the left and right of a join, and a pattern's elements
+    are numbered in text order from 0. `index` is set for a counted element's `e[k]`, and where the selection
+    means its first event; without it a counted element gives the last event, or (`all_events`) a list.
+    """
+
+    slot: int
+    name: str
+    type: AttributeType
+    index: ast.EventIndex | None = None
+    all_events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputValue:
+    """Attribute `name` of the query's own output (in having, order by, `on` and `set`)."""
+
+    name: str
+    type: AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class TableValue:
+    """Attribute `name` of a row of table `table` (in `in`, `on` and `set`)."""
+
+    table: str
+    name: str
+    type: AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class EventReference:
+    """A whole event handed to a function, as in `eventTimestamp(e1)`."""
+
+    slot: int
+    index: ast.EventIndex | None = None
+    type: AttributeType = AttributeType.OBJECT
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedFunction:
+    """A function that the app defines itself. `make` compiles it for one who calls it."""
+
+    syntax: ast.FunctionDefinition
+    make: Callable[[], Script] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a scalar function. `script` is set for a function that the app defines itself."""
+
+    namespace: str
+    name: str
+    arguments: tuple[TypedExpression, ...]
+    type: AttributeType
+    script: AnalysedFunction | None = None
+    syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A call of an aggregator. Each occurrence in a query is an instance of its own, with its own state."""
+
+    namespace: str
+    name: str
+    arguments: tuple[TypedExpression, ...]
+    type: AttributeType
+    syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`operator` is one of `* / % + -`; both operands are taken as `type` before it works."""
+
+    operator: str
+    left: TypedExpression
+    right: TypedExpression
+    type: AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`operator` is one of `< <= > >= == !=`; numeric operands are compared as `operand_type`."""
+
+    operator: str
+    left: TypedExpression
+    right: TypedExpression
+    operand_type: AttributeType
+    type: AttributeType = AttributeType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """`operator` is `and` or `or`."""
+
+    operator: str
+    left: TypedExpression
+    right: TypedExpression
+    type: AttributeType = AttributeType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    operand: TypedExpression
+    type: AttributeType = AttributeType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class IsNullValue:
+    operand: TypedExpression
+    type: AttributeType = AttributeType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class IsEmptySlot:
+    """`e1 is null` of a state query: no event stands in that slot (at that index)."""
+
+    slot: int
+    index: ast.EventIndex | None = None
+    type: AttributeType = AttributeType.BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class InTable:
+    """True when some row of `table` makes `condition` true (its `TableValue`s are that row's)."""
+
+    condition: TypedExpression
+    table: str
+    type: AttributeType = AttributeType.BOOL
+
+
+TypedExpression = (
+    ConstantValue
+    | AttributeValue
+    | OutputValue
+    | TableValue
+    | EventReference
+    | Call
+    | Aggregate
+    | Arithmetic
+    | Comparison
+    | Logical
+    | Negation
+    | IsNullValue
+    | IsEmptySlot
+    | InTable
+)

@@ -1,0 +1,124 @@
+"""What a query reads: a source with its handlers, a join, a state machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from siddhi.analysis.model.expressions import TypedExpression
+from siddhi.analysis.model.schema import Schema
+from siddhi.language import ast
+from siddhi.language.ast import JoinKind
+
+
+@dataclass(frozen=True, slots=True)
+class FilterStep:
+    condition: TypedExpression
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCall:
+    """A stream function or a window with typed arguments; `output` is the schema after it.
+
+    `condition` is that of an expression window whose text is a constant: plain attributes are those of the event that
+    is looked at, index 0 and last mean the ends of the window.
+    """
+
+    namespace: str
+    name: str
+    arguments: tuple[TypedExpression, ...]
+    output: Schema
+    condition: TypedExpression | None = None
+    syntax: ast.FunctionCall | None = field(default=None, compare=False, repr=False)
+
+
+class SourceKind(Enum):
+    STREAM = "stream"
+    INNER_STREAM = "inner stream"
+    FAULT_STREAM = "fault stream"
+    WINDOW = "window"
+    TRIGGER = "trigger"
+    TABLE = "table"
+    AGGREGATION = "aggregation"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInput:
+    """One source: `before` run ahead of the window, `after` behind it. `schema` is the source's own, `output` what
+    leaves the chain. `reference` is the alias or pattern reference, else the source's id."""
+
+    source: str
+    kind: SourceKind
+    reference: str
+    schema: Schema
+    output: Schema
+    before: tuple[FilterStep | HandlerCall, ...] = ()
+    window: HandlerCall | None = None
+    after: tuple[FilterStep | HandlerCall, ...] = ()
+    syntax: ast.SingleInput | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`triggers` says which sides (left, right) start a look-up in the other."""
+
+    left: SourceInput
+    right: SourceInput
+    kind: JoinKind
+    on: TypedExpression | None
+    triggers: tuple[bool, bool]
+    within: tuple[TypedExpression, ...] = ()
+    per: TypedExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatternElement:
+    """One event slot of a pattern: `slot` counts in text order. `minimum` = `maximum` = 1 and `counted` False when no
+    count was written; `maximum` -1 is unbounded. `absent` marks `not`, `waiting_ms` its `for`."""
+
+    slot: int
+    input: SourceInput
+    minimum: int = 1
+    maximum: int = 1
+    counted: bool = False
+    absent: bool = False
+    waiting_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPair:
+    operator: str
+    left: PatternElement
+    right: PatternElement
+
+
+@dataclass(frozen=True, slots=True)
+class EveryScope:
+    """`every (…)` over consecutive steps."""
+
+    steps: tuple[PatternStep, ...]
+    within_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundScope:
+    """`(…) within t` over consecutive steps inside a pattern, which only the 3.x dialect has."""
+
+    steps: tuple[PatternStep, ...]
+    within_ms: int
+
+
+PatternStep = PatternElement | LogicalPair | EveryScope | BoundScope
+
+
+@dataclass(frozen=True, slots=True)
+class StateMachine:
+    """A pattern or sequence as a flat chain of steps; `slots` are its elements by slot number."""
+
+    sequence: bool
+    steps: tuple[PatternStep, ...]
+    slots: tuple[PatternElement, ...]
+    within_ms: int | None = None
+
+
+QueryInput = SourceInput | Join | StateMachine

@@ -1,0 +1,148 @@
+"""The syntax tree of SiddhiQL: what a plan says, with where it says it.
+
+Nodes are frozen and compare by meaning: two nodes are equal when they print the same text, wherever they stood.
+Positions (`span`) take no part in equality, so `parse(print_app(app)) == app` holds. Nothing here knows types or
+scopes; that is `siddhi.analysis`.
+
+    places       where a node stands
+    expressions  constants, attributes, calls, operators; the types of attributes
+    definitions  annotations; streams, tables, windows, triggers, functions
+    inputs       a stream with its handlers, a join, a pattern or sequence
+    queries      what is selected, and where it goes
+    app          aggregations, partitions, the plan, queries from outside
+"""
+
+from siddhi.language.ast.app import (
+    AggregationDefinition,
+    App,
+    Definition,
+    ExecutionElement,
+    OnDemandQuery,
+    Partition,
+    RangePartition,
+    ValuePartition,
+)
+from siddhi.language.ast.definitions import (
+    Annotation,
+    AnnotationElement,
+    AttributeDefinition,
+    EventType,
+    FunctionDefinition,
+    StreamDefinition,
+    TableDefinition,
+    TriggerDefinition,
+    WindowDefinition,
+)
+from siddhi.language.ast.expressions import (
+    Attribute,
+    AttributeType,
+    Binary,
+    Constant,
+    EventIndex,
+    Expression,
+    FunctionCall,
+    In,
+    IsNull,
+    Not,
+    SourceReference,
+    TimeConstant,
+)
+from siddhi.language.ast.inputs import (
+    AbsentElement,
+    EveryElement,
+    Filter,
+    Handler,
+    JoinInput,
+    JoinKind,
+    LogicalElement,
+    NextElement,
+    SingleInput,
+    StateElement,
+    StateInput,
+    StreamElement,
+    StreamFunction,
+    Window,
+)
+from siddhi.language.ast.places import NOWHERE, Span
+from siddhi.language.ast.queries import (
+    AnonymousInput,
+    Delete,
+    EventRate,
+    Input,
+    InsertInto,
+    OrderBy,
+    Output,
+    OutputAttribute,
+    Query,
+    Rate,
+    Return,
+    Selection,
+    SetAssignment,
+    SnapshotRate,
+    TimeRate,
+    Update,
+)
+
+__all__ = [
+    "NOWHERE",
+    "AbsentElement",
+    "AggregationDefinition",
+    "Annotation",
+    "AnnotationElement",
+    "AnonymousInput",
+    "App",
+    "Attribute",
+    "AttributeDefinition",
+    "AttributeType",
+    "Binary",
+    "Constant",
+    "Definition",
+    "Delete",
+    "EventIndex",
+    "EventRate",
+    "EventType",
+    "EveryElement",
+    "ExecutionElement",
+    "Expression",
+    "Filter",
+    "FunctionCall",
+    "FunctionDefinition",
+    "Handler",
+    "In",
+    "Input",
+    "InsertInto",
+    "IsNull",
+    "JoinInput",
+    "JoinKind",
+    "LogicalElement",
+    "NextElement",
+    "Not",
+    "OnDemandQuery",
+    "OrderBy",
+    "Output",
+    "OutputAttribute",
+    "Partition",
+    "Query",
+    "RangePartition",
+    "Rate",
+    "Return",
+    "Selection",
+    "SetAssignment",
+    "SingleInput",
+    "SnapshotRate",
+    "SourceReference",
+    "Span",
+    "StateElement",
+    "StateInput",
+    "StreamDefinition",
+    "StreamElement",
+    "StreamFunction",
+    "TableDefinition",
+    "TimeConstant",
+    "TimeRate",
+    "TriggerDefinition",
+    "Update",
+    "ValuePartition",
+    "Window",
+    "WindowDefinition",
+]

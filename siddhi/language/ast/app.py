@@ -1,0 +1,94 @@
+"""A whole plan, with what is made of queries: aggregations and partitions; and the queries from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.language.ast.definitions import (
+    Annotation,
+    FunctionDefinition,
+    StreamDefinition,
+    TableDefinition,
+    TriggerDefinition,
+    WindowDefinition,
+)
+from siddhi.language.ast.expressions import Attribute, Expression
+from siddhi.language.ast.inputs import SingleInput
+from siddhi.language.ast.places import Span, span_field
+from siddhi.language.ast.queries import Output, Query, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationDefinition:
+    """`durations` are canonical singular names (`sec` … `year`) as written; `range` says that they are first and
+    last."""
+
+    id: str
+    source: SingleInput
+    selection: Selection
+    by: Attribute | None
+    durations: tuple[str, ...]
+    range: bool
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+Definition = (
+    StreamDefinition
+    | TableDefinition
+    | WindowDefinition
+    | TriggerDefinition
+    | FunctionDefinition
+    | AggregationDefinition
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePartition:
+    expression: Expression
+    stream: str
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class RangePartition:
+    """`condition as 'label' or … of stream`."""
+
+    ranges: tuple[tuple[Expression, str], ...]
+    stream: str
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    keys: tuple[ValuePartition | RangePartition, ...]
+    queries: tuple[Query, ...]
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+ExecutionElement = Query | Partition
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A whole execution plan in text order."""
+
+    annotations: tuple[Annotation, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    elements: tuple[ExecutionElement, ...] = ()
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemandQuery:
+    """A query put to tables, windows and aggregations from outside; `source` None for `select … insert into T`."""
+
+    source: str | None
+    output: Output | None
+    selection: Selection | None = None
+    alias: str | None = None
+    on: Expression | None = None
+    within: tuple[Expression, ...] = ()
+    per: Expression | None = None
+    span: Span = span_field()

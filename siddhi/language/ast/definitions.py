@@ -1,0 +1,101 @@
+"""Annotations, and the definitions of streams, tables, windows, triggers and functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from siddhi.language.ast.expressions import AttributeType, FunctionCall, TimeConstant
+from siddhi.language.ast.places import Span, span_field
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationElement:
+    """`key='value'`, or `'value'` with `key` None."""
+
+    key: str | None
+    value: str
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """`@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`). Names keep their
+    case; compare them with `casefold`."""
+
+    name: str
+    elements: tuple[AnnotationElement, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    namespace: str | None = None
+    span: Span = span_field()
+
+    def value(self, key: str | None = None, default: str | None = None) -> str | None:
+        """The value of element `key` (any case), or of the first unnamed element when `key` is None."""
+        for element in self.elements:
+            if (element.key or "").casefold() == (key or "").casefold():
+                return element.value
+        return default
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeDefinition:
+    name: str
+    type: AttributeType
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    id: str
+    attributes: tuple[AttributeDefinition, ...]
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    id: str
+    attributes: tuple[AttributeDefinition, ...]
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+class EventType(str, Enum):
+    """Which events a query or a named window lets out."""
+
+    CURRENT = "current"
+    EXPIRED = "expired"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDefinition:
+    """A named window; `output` None means that nothing was written (all events)."""
+
+    id: str
+    attributes: tuple[AttributeDefinition, ...]
+    window: FunctionCall
+    output: EventType | None = None
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerDefinition:
+    """Exactly one of `every`, `cron` is set, or neither for `at 'start'`."""
+
+    id: str
+    every: TimeConstant | None = None
+    cron: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDefinition:
+    id: str
+    language: str
+    return_type: AttributeType
+    body: str
+    annotations: tuple[Annotation, ...] = ()
+    span: Span = span_field()
