@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import signal
 import sys
@@ -11,7 +12,7 @@ from contextlib import ExitStack
 import msgspec
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.freed_memory import share_freed_memory
+from cep_common.freed_memory import give_back_freed_memory, share_freed_memory
 from cep_common.insight.door import Insight
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
@@ -33,6 +34,10 @@ SWITCH_INTERVAL_S = 0.001
 
 LOOK_AFTER_S = 0.5
 """How often the main thread makes sure that the control loop lives."""
+
+GIVE_BACK_LOOKS = 20
+"""After so many of these looks freed memory goes back to the system: to take the lead, or to answer for many plans,
+takes megabytes for a moment."""
 
 
 class ManagerProcess:
@@ -97,9 +102,13 @@ def run(config: ManagerConfig, insight: Insight | None = None) -> None:
                 config.http.host,
                 config.http.port,
             )
-            while not stop.wait(LOOK_AFTER_S):
+            for look in itertools.count(1):
+                if stop.wait(LOOK_AFTER_S):
+                    break
                 if not process.service.alive():
                     raise ManagerUnavailableError("the control loop has ended; its last words are in the log")
+                if look % GIVE_BACK_LOOKS == 0:
+                    give_back_freed_memory()
             logger.info("manager stopping")
         finally:
             process.close()

@@ -1,5 +1,6 @@
 """A whole manager on loopback: real ZeroMQ peers, real HTTP, a real SQLite file."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -415,23 +417,58 @@ def test_health_tells_when_the_control_loop_is_gone(manager: ManagerProcess, add
 
 @pytest.mark.cluster
 def test_the_process_says_when_it_is_ready_and_leaves_in_order_on_sigterm(config: ManagerConfig) -> None:
-    script = (
-        "import logging,sys,msgspec\n"
-        "from cep_manager.config import ManagerConfig\nfrom cep_manager.main import run\n"
-        "logging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
-        "run(msgspec.json.decode(sys.argv[1], type=ManagerConfig))\n"
-    )
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
-        [sys.executable, "-c", script, msgspec.json.encode(config).decode()], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
+    with process_of(RUN, config) as process:
+        assert process.stdout is not None
         ready = next(line for line in process.stdout if "manager ready" in line)
         assert f"control=127.0.0.1:{config.control.port} console=http://127.0.0.1:{config.http.port}" in ready
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(timeout=DEADLINE_S) == 0
         assert "manager stopping" in process.stdout.read()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not glibc's allocator")
+@pytest.mark.cluster
+def test_memory_that_a_busy_moment_took_goes_back_to_the_system(config: ManagerConfig) -> None:
+    with process_of(BUSY + RUN, config) as process:
+        assert process.stdout is not None
+        assert next(line for line in process.stdout if "bytes are" in line) == "the bytes are given back\n"
+
+
+RUN = """
+import logging, sys, msgspec
+from cep_manager.config import ManagerConfig
+from cep_manager.main import run
+logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+run(msgspec.json.decode(sys.argv[1], type=ManagerConfig))
+"""
+BUSY = """
+import threading, time
+from pathlib import Path
+import cep_manager.main
+cep_manager.main.GIVE_BACK_LOOKS = 1
+def resident_bytes():
+    return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+def busy():
+    blocks = [bytearray(10_000) for _ in range(4_000)]
+    kept = blocks[-1]
+    del blocks
+    most, until_s = resident_bytes(), time.monotonic() + 10
+    while not (given_back := resident_bytes() < most - 30_000_000) and time.monotonic() < until_s:
+        time.sleep(0.1)
+    print("the bytes are", "given back" if given_back else "kept", flush=True)
+threading.Thread(target=busy, daemon=True).start()
+"""
+
+
+@contextmanager
+def process_of(script: str, config: ManagerConfig) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", script, msgspec.json.encode(config).decode()], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
     finally:
         process.kill()
-        process.stdout.close()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
