@@ -36,7 +36,8 @@ TIMING = Timing(
     interval_ms=10_000, timeout_ms=5_000, drain_ms=9_000, pause_ms=500, heartbeat_ms=500, lease_ms=3_000, join_ms=60_000
 )
 RUN = RunId(KEY, 4, 1)
-OPENING = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
+FIRST = Opening((), 20, 30)
+LATER = Opening((CheckpointSpan(4, 0, 17),), 20, 30)
 
 
 def joining(run: RunId, task: int, settled: int = 0) -> JoinTopology:
@@ -50,13 +51,13 @@ def exchange_of(task: int) -> Endpoint:
 class World:
     """A coordinator whose tasks all beat, at a time that only `pass_ms` moves."""
 
-    def __init__(self, tasks: int = 2, takes: bool = True, timing: Timing = TIMING) -> None:
+    def __init__(self, tasks: int = 2, takes: bool = True, timing: Timing = TIMING, opening: Opening = FIRST) -> None:
         self.coordinator = Coordinator(timing, takes)
         self.tasks = tasks
         self.now_ms = 0
         self.settled = 0
         self.done: list[Instruction] = []
-        self.begin(RUN, OPENING)
+        self.begin(RUN, opening)
 
     def begin(self, run: RunId, opening: Opening | None) -> None:
         self.done += self.coordinator.begin_run(run, self.tasks, opening)
@@ -167,13 +168,40 @@ def test_a_checkpoint_begins_at_its_interval_is_complete_when_all_have_reported_
     assert isinstance(writing, WriteManifest)
     assert [part.task for part in writing.parts] == [0, 1]
     assert pushed(world.pass_ms(1_000)) == []
-    assert world.run().spans() == (CheckpointSpan(4, 0, 17), CheckpointSpan(4, 1, 0))
+    assert world.run().spans() == (CheckpointSpan(4, 1, 0),)
     assert pushed(world.written(21)) == to_both(CompleteCheckpoint(21))
-    assert world.run().spans() == (CheckpointSpan(4, 0, 17), CheckpointSpan(4, 1, 21))
+    assert world.run().spans() == (CheckpointSpan(4, 1, 21),)
     done = world.run().history[-1]
     assert (done.state, done.duration_ms, done.size_bytes, done.stored_bytes, done.alignment_ms) == (
         "complete", 1_000, 2, 200, 7,
     )  # fmt: skip
+
+
+def test_a_run_that_goes_on_takes_its_first_checkpoint_soon_and_each_at_twice_the_distance_up_to_the_interval() -> None:
+    world = World(opening=LATER)
+    assert began_after_ms(world, 32_000) == [500, 1_500, 3_500, 7_500, 15_500, 25_500]
+    assert world.run().spans() == (CheckpointSpan(4, 0, 17), CheckpointSpan(4, 1, 26))
+
+
+@pytest.mark.parametrize(("interval_ms", "began_ms"), [(250, [250, 500, 750, 1_000]), (0, [])])
+def test_a_run_that_goes_on_keeps_to_a_short_interval_and_to_none(interval_ms: int, began_ms: list[int]) -> None:
+    timing = Timing(interval_ms, 5_000, pause_ms=0, heartbeat_ms=500, lease_ms=3_000, join_ms=60_000)
+    assert began_after_ms(World(timing=timing, opening=LATER), 1_000) == began_ms
+
+
+def began_after_ms(world: World, milliseconds: int) -> list[int]:
+    """When checkpoints began after all tasks had joined; each is complete at once."""
+    world.pass_ms(3_000, beating=False)
+    world.beat()
+    joined_ms = world.now_ms
+    began_ms = []
+    while world.now_ms < joined_ms + milliseconds:
+        for _, message in pushed(world.pass_ms(250))[:1]:
+            assert isinstance(message, BeginCheckpoint)
+            began_ms.append(world.now_ms - joined_ms)
+            world.report(message.checkpoint, 0, 1)
+            world.written(message.checkpoint)
+    return began_ms
 
 
 def test_no_checkpoint_begins_before_all_tasks_have_joined() -> None:
@@ -319,14 +347,14 @@ def test_what_was_taken_before_a_restart_is_told_of_after_it() -> None:
     world = World()
     world.pass_ms(10_250)
     world.coordinator.end_run(RUN, "a stage process died")
-    world.begin(RunId(KEY, 4, 2), OPENING)
+    world.begin(RunId(KEY, 4, 2), LATER)
     told = world.run().history[-1]
     assert (told.checkpoint, told.state) == (21, "abandoned")
     assert told.error == "the topology ended: a stage process died"
     assert world.run().failures == 1
     world.coordinator.end_run(RunId(KEY, 4, 2), "killed")
     world.coordinator.forget(KEY, 4)
-    world.begin(RunId(KEY, 4, 3), OPENING)
+    world.begin(RunId(KEY, 4, 3), LATER)
     assert not world.run().history
 
 

@@ -34,6 +34,10 @@ from topology.checkpoint.instructions import (
 )
 from topology.checkpoint.runs import TRANSITIONS, Attempted, Move, Opening, Phase, Run, RunId, TaskSeen
 
+FIRST_MS = 500
+"""How soon after its tasks have joined a run that goes on for an earlier one takes its first checkpoint: workers send
+again what was under way then, and exactly once, results of that wait for the checkpoint behind it."""
+
 AWAY_LEASES = 0.5
 """A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
 
@@ -41,8 +45,9 @@ AWAY_LEASES = 0.5
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
-    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Tasks beat every `heartbeat_ms`
-    and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
+    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that goes on for
+    an earlier one begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat
+    every `heartbeat_ms` and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
 
     interval_ms: int
     timeout_ms: int
@@ -137,7 +142,9 @@ class Coordinator:
             run.told_ms = None
         run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
-            run.due_ms = now_ms + self._timing.interval_ms
+            goes_on = run.opening is not None and bool(run.opening.spans)
+            run.distance_ms = min(FIRST_MS, self._timing.interval_ms) if goes_on else self._timing.interval_ms
+            run.due_ms = now_ms + run.distance_ms
         return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
 
     def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
@@ -253,7 +260,8 @@ class Coordinator:
         name = run.wishes.pop(0) if run.wishes else ""
         trigger: CheckpointTrigger = "savepoint" if name else "last" if run.final else "interval"
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
-        run.due_ms, run.told_ms = now_ms + self._timing.interval_ms, now_ms
+        run.distance_ms = min(2 * run.distance_ms, self._timing.interval_ms)
+        run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
         self._move(run, Move.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]

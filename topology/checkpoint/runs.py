@@ -120,6 +120,8 @@ class Run:
     told_ms: int | None = None
     last_complete: int = 0
     due_ms: int = 0
+    distance_ms: int = 0
+    """Between the beginnings of the last checkpoint and of the next one."""
     free_ms: int = 0
     parts: dict[int, ReportPart] = field(default_factory=dict)
     wishes: list[str] = field(default_factory=list)
