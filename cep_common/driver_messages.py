@@ -77,10 +77,10 @@ class TopologyReport(msgspec.Struct, frozen=True):
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):
-    """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), `pause_ms` after the end of
-    the last at the earliest, into the store at `location` (without passwords; empty: none are taken), which keeps the
-    newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says why the store cannot be used
-    now; empty: nothing is known to be wrong with it."""
+    """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), more often after a restart,
+    `pause_ms` after the end of the last at the earliest, into the store at `location` (without passwords; empty: none
+    are taken), which keeps the newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says
+    why the store cannot be used now; empty: nothing is known to be wrong with it."""
 
     location: str
     interval_ms: int

@@ -278,7 +278,7 @@ def _nothing(settings: CheckpointSettings | None) -> str:
         return (
             "Checkpoints are only taken when somebody asks: checkpoint.interval_ms in the driver's configuration is 0."
         )
-    return f"The first one is taken {duration(settings.interval_ms)} after the topology runs."
+    return f"The first one is taken {duration(settings.interval_ms)} after the topology runs, or sooner."
 
 
 def _spreads(summary: CheckpointSummary) -> tuple[SpreadRow, ...]:

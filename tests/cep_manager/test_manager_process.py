@@ -445,15 +445,22 @@ BUSY = """
 import threading, time
 from pathlib import Path
 import cep_manager.main
+ready = threading.Event()
+class Told(cep_manager.main.ManagerProcess):
+    def __init__(self, *arguments, **names):
+        super().__init__(*arguments, **names)
+        ready.set()
+cep_manager.main.ManagerProcess = Told
 cep_manager.main.GIVE_BACK_LOOKS = 1
 def resident_bytes():
     return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 def busy():
-    blocks = [bytearray(10_000) for _ in range(4_000)]
+    ready.wait()
+    blocks = [bytearray(10_000) for _ in range(10_000)]
     kept = blocks[-1]
     del blocks
-    most, until_s = resident_bytes(), time.monotonic() + 10
-    while not (given_back := resident_bytes() < most - 30_000_000) and time.monotonic() < until_s:
+    most, until_s = resident_bytes(), time.monotonic() + 30
+    while not (given_back := resident_bytes() < most - 50_000_000) and time.monotonic() < until_s:
         time.sleep(0.1)
     print("the bytes are", "given back" if given_back else "kept", flush=True)
 threading.Thread(target=busy, daemon=True).start()

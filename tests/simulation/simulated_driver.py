@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +32,9 @@ SLOTS = 8
 TIMING = Timing(
     interval_ms=700, timeout_ms=2_500, pause_ms=150, heartbeat_ms=400, lease_ms=1_500, join_ms=4_000, drain_ms=2_000
 )
+
+LONGER_MS = 2_500
+"""The interval in every fourth schedule: after a restart checkpoints come sooner."""
 
 read_plan = lru_cache(read_xml)
 
@@ -158,7 +162,8 @@ class SimulatedDriver(Process):
         self._beat_ms = 0
         clock = WorldClock(world)
         archive = Archive(store, retained=2)
-        self.service = CheckpointService(self.context, "127.0.0.1", (16_000, 16_099), TIMING, archive, clock)
+        timing = TIMING if world.seed % 4 else replace(TIMING, interval_ms=LONGER_MS)
+        self.service = CheckpointService(self.context, "127.0.0.1", (16_000, 16_099), timing, archive, clock)
         self.service._storing.close()
         self.service._storing._thread = LaterExecutor(self, 60)  # type: ignore[assignment]
 

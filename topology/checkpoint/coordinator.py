@@ -35,8 +35,8 @@ from topology.checkpoint.instructions import (
 from topology.checkpoint.runs import TRANSITIONS, Attempted, Move, Opening, Phase, Run, RunId, TaskSeen
 
 FIRST_MS = 500
-"""How soon after its tasks have joined a run that goes on for an earlier one takes its first checkpoint: workers send
-again what was under way then, and exactly once, results of that wait for the checkpoint behind it."""
+"""How soon after its tasks have joined a run that is started again takes its first checkpoint: workers send again what
+was under way then, and exactly once, results of that wait for the checkpoint behind it."""
 
 AWAY_LEASES = 0.5
 """A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
@@ -45,9 +45,9 @@ AWAY_LEASES = 0.5
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
-    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that goes on for
-    an earlier one begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat
-    every `heartbeat_ms` and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
+    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that was started
+    again begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat every
+    `heartbeat_ms` and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
 
     interval_ms: int
     timeout_ms: int
@@ -114,7 +114,6 @@ class Coordinator:
         if run.phase in (Phase.TAKING, Phase.WRITING):
             attempted = run.history[-1]
             attempted.state, attempted.error = "abandoned", f"the topology ended: {reason}"
-            run.failures += 1
             instructions += self._savepoint_ended(run, attempted.name, reason)
         self._past[run_id.key, run_id.epoch] = run.history, run.failures
         for name in run.wishes:
@@ -142,8 +141,8 @@ class Coordinator:
             run.told_ms = None
         run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
-            goes_on = run.opening is not None and bool(run.opening.spans)
-            run.distance_ms = min(FIRST_MS, self._timing.interval_ms) if goes_on else self._timing.interval_ms
+            first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
+            run.distance_ms = min(first_ms, self._timing.interval_ms)
             run.due_ms = now_ms + run.distance_ms
         return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
 
@@ -306,6 +305,9 @@ class Coordinator:
     def _over(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
         """A checkpoint has come to its end."""
         run.free_ms = now_ms + self._timing.pause_ms
+        if run.distance_ms < self._timing.interval_ms:  # large states are not to take all of its time
+            took_ms = now_ms - run.history[-1].began_ms
+            run.due_ms = max(run.due_ms, now_ms + min(took_ms, self._timing.interval_ms))
         if run.final and run.drain_until_ms is not None and not run.settles:
             run.drain_until_ms = None
             return [Drained(run.id, error)]

@@ -130,7 +130,15 @@ class Run:
     settles: frozenset[int] = frozenset()
     """The tasks that must have settled the final checkpoint, which is complete, before the run may end."""
     failures: int = 0
+    """Checkpoints that failed while the topology worked on."""
     history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether an earlier attempt of the same epoch has completed a checkpoint: until a new epoch has one, its plan
+        may still go back to the checkpoints of the former text."""
+        spans = self.opening.spans if self.opening is not None else ()
+        return any(span.epoch == self.id.epoch and span.last for span in spans)
 
     def exchanges(self) -> tuple[Endpoint, ...]:
         """Where all tasks listen for each other, in order; none before all have joined."""

@@ -71,7 +71,7 @@ class RestartConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CheckpointConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When and where checkpoints are taken, and how soon a silent task is taken for lost. `location` is a folder, a URL
     of a file system or object store, or one of a database; driver and executors must all reach it. Empty: none are
-    taken. With `interval_ms` 0 only those are taken that somebody asks for."""
+    taken. With `interval_ms` 0 only those are taken that somebody asks for. After a restart they come more often."""
 
     location: str = "var/cep/checkpoints"
     interval_ms: Annotated[int, msgspec.Meta(ge=0)] = 10_000
