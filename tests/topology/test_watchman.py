@@ -84,8 +84,9 @@ print("the watchman has ended as the last")
 """
 
 
-def test_the_process_that_hangs_is_ended_and_no_other() -> None:
-    assert lines_of(FAMILY) == [
+@pytest.mark.parametrize("before", ["", "from topology.spark import watchman; watchman.NAME_AT /= 'nobody'"])
+def test_the_process_that_hangs_is_ended_and_no_other_also_by_a_watchman_that_gets_no_name(before: str) -> None:
+    assert lines_of(before + FAMILY) == [
         "the hung one ended by signal 9",
         "ended meanwhile False",
         "ended meanwhile False",

@@ -29,6 +29,8 @@ LOOK_MS = 100
 """How often the watchman looks who is silent."""
 GRACE_MS = 500
 """So much longer than the driver the watchman waits: what happened is for the driver to tell."""
+NAME_AT = Path("/proc/self/comm")
+"""Where a process writes what lists of processes call it (proc(5))."""
 _BEAT = struct.Struct("=qq")
 """Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
 
@@ -91,8 +93,8 @@ class Watchman:
             return
         try:
             os.close(writing)
-            with suppress(OSError):  # its name in lists of processes; some containers do not let it be written
-                Path("/proc/self/comm").write_text("cep-watchman", encoding="ascii")
+            with suppress(OSError):  # some containers do not let it be written
+                NAME_AT.write_text("cep-watchman", encoding="ascii")
             _Guard(daemon).stand(reading)
         except Exception:
             logger.exception("nobody watches the stages any more, one that hangs is ended by Spark alone")
