@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 WARM_UP_S = 120.0
 """What a process takes in its first minutes is no growth: caches fill, and Java takes its heap."""
 SHORTEST_S = 120.0
 """Of a life that was watched for a shorter time, nothing can be told."""
 TEN_MINUTES_S = 600.0
+SPELL_S = 180.0
+"""A life is told in spells of this length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,17 @@ class Watch:
     def growth(self) -> list[Growth]:
         """Of each kind of which some process lived long enough."""
         return growth(self.lives)
+
+
+def course(life: Life, held: Sequence[Holding]) -> str:
+    """For people, who wonder when a process grew: the median of its memory in each spell of its life, and the most."""
+    kind, process_id = life
+    spells: dict[int, list[int]] = defaultdict(list)
+    for one in held:
+        spells[int((one.at_s - held[0].at_s) // SPELL_S)].append(one.memory_bytes)
+    told = " ".join(f"{median(spells[spell]) / 2**20:.0f}" for spell in sorted(spells))
+    most = max(one.memory_bytes for one in held) / 2**20
+    return f"{kind} (process {process_id}): MiB in spells of {SPELL_S:.0f} s: {told}; at most {most:.0f}"
 
 
 def growth(lives: Mapping[Life, Sequence[Holding]]) -> list[Growth]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from chaos_faults import FAULTS
 from chaos_system import ChaosSystem
-from soak_growth import WARM_UP_S, Growth, Watch, descendants, processor_time
+from soak_growth import WARM_UP_S, Growth, Watch, course, descendants, processor_time
 from soak_load import BATCH_ROWS, PLAN, LoadFeeder, LoadListener, Pace, in_time, p99_of
 from two_hosts import two_hosts
 
@@ -199,6 +199,8 @@ def main() -> int:
     gc.freeze()  # what is here already is not looked through while events wait to be counted
     soak = Soak(minutes, seed, folder)
     found = soak.run()
+    for life, held in soak.watch.lives.items():
+        say(course(life, held))
     for one in found:
         say(one.line())
     judged = [one for one in found if one.kind != JAVA]

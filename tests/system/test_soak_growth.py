@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from soak_growth import WARM_UP_S, Holding, descendants, growth, holding, processor_time, slope
+from soak_growth import WARM_UP_S, Holding, course, descendants, growth, holding, processor_time, slope
 from soak_load import LATE_MS, in_time, p99_of
 
 from cep_common.latency import bucket
@@ -52,6 +52,13 @@ def test_of_a_life_that_was_too_short_nothing_is_told() -> None:
 def test_descriptors_that_are_not_closed_are_counted() -> None:
     (found,) = growth({("manager", 1): life(100, 0, 10, descriptors_per_minute=3)})
     assert found.descriptors == pytest.approx(24, abs=1)
+
+
+def test_the_course_of_a_life_tells_when_it_grew() -> None:
+    held = [Holding(70.0 + second, (100 if second < 400 else 130) * MEBIBYTE, 9, 9) for second in range(0, 600, 2)]
+    held[5] = Holding(80.0, 180 * MEBIBYTE, 9, 9)
+    told = "worker (process 7): MiB in spells of 180 s: 100 100 130 130; at most 180"
+    assert course(("worker", 7), held) == told
 
 
 def test_a_line_without_length_has_no_slope() -> None:
