@@ -442,26 +442,30 @@ logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 run(msgspec.json.decode(sys.argv[1], type=ManagerConfig))
 """
 BUSY = """
-import threading, time
+import threading
 from pathlib import Path
 import cep_manager.main
-ready = threading.Event()
+ready, given = threading.Event(), threading.Event()
 class Told(cep_manager.main.ManagerProcess):
     def __init__(self, *arguments, **names):
         super().__init__(*arguments, **names)
         ready.set()
 cep_manager.main.ManagerProcess = Told
+give_back = cep_manager.main.give_back_freed_memory
+def give_back_and_tell():
+    give_back()
+    given.set()
+cep_manager.main.give_back_freed_memory = give_back_and_tell
 cep_manager.main.GIVE_BACK_LOOKS = 1
 def resident_bytes():
     return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 def busy():
     ready.wait()
     blocks = [bytearray(10_000) for _ in range(10_000)]
-    kept = blocks[-1]
+    kept, most = blocks[-1], resident_bytes()
     del blocks
-    most, until_s = resident_bytes(), time.monotonic() + 30
-    while not (given_back := resident_bytes() < most - 50_000_000) and time.monotonic() < until_s:
-        time.sleep(0.1)
+    given.clear()
+    given_back = given.wait(30) and resident_bytes() < most - 50_000_000
     print("the bytes are", "given back" if given_back else "kept", flush=True)
 threading.Thread(target=busy, daemon=True).start()
 """

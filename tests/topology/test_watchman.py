@@ -124,6 +124,19 @@ os.kill(leaves, signal.SIGTERM)
     assert lines_of(text) == ["True"]
 
 
+def test_who_can_have_no_pipe_goes_on_without_a_watchman() -> None:
+    text = """
+import resource
+from topology.spark.watchman import WATCHMAN
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+WATCHMAN.hire()
+WATCHMAN.beat(1)
+print("goes on")
+"""
+    assert lines_of(text) == ["goes on"]
+
+
 def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:
     text = """
 import os, signal

@@ -78,14 +78,15 @@ class Watchman:
         """From now on a watchman watches the processes that this one forks, until the last of them and this one have
         ended. Where there can be none, that is logged."""
         daemon = os.getpid()
-        reading, writing = os.pipe()
-        os.set_blocking(writing, False)
+        ends: tuple[int, ...] = ()
         try:
+            ends = reading, writing = os.pipe()
+            os.set_blocking(writing, False)
             watchman = os.fork()
         except OSError as error:
             logger.warning("nobody watches the stages, one that hangs is ended by Spark alone: %s", error)
-            os.close(reading)
-            os.close(writing)
+            for end in ends:
+                os.close(end)
             return
         if watchman:
             os.close(reading)
