@@ -1,4 +1,4 @@
-"""Searches for bytes on which something breaks that reads them: see TARGETS in tools/fuzz_targets.py.
+"""Searches for bytes on which something breaks that reads them: see TARGETS in tools/fuzz_targets.
 
     PYTHONPATH=. .venv/bin/python tools/fuzz.py TARGET --inputs 1000000 [--seed 1]
 

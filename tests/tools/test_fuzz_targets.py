@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools.fuzz_mutations import mutated
-from tools.fuzz_targets import TARGETS, packed, unpacked
+from tools.fuzz_targets import TARGETS
+from tools.fuzz_targets.messages import packed, unpacked
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 """A folder for each target, with inputs that it once broke on."""
