@@ -22,7 +22,7 @@ from cep_manager.config import QuotasConfig
 from cep_manager.hand_over import Tasks
 from cep_manager.instructions import Instruction, LogLine, NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.members import Member
-from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, with_version
+from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, new_record, with_version
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
 from cep_manager.quotas import held_back, room_for_change
 from cep_manager.used_epochs import least_epoch
@@ -44,8 +44,8 @@ class Deployments:
         """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
-            self.plans[plan.key] = before = self._new(plan.former, now_ms)
-        record = self._new(plan, now_ms)
+            self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms)
+        record = new_record(plan, self._default_workers, now_ms)
         if before is not None:
             counted = max(record.counted, before.counted)
             record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
@@ -206,34 +206,6 @@ class Deployments:
             instructions += self._note_begun(self.plans[key], report)
             instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
         return instructions
-
-    def _new(self, plan: PlanToRun, now_ms: int) -> PlanRecord:
-        compiled = None if isinstance(plan.compiled, str) else plan.compiled
-        unusable = plan.compiled if isinstance(plan.compiled, str) else ""
-        return PlanRecord(
-            key=plan.key,
-            text=plan.text,
-            compiled=compiled,
-            unusable=unusable,
-            epoch=plan.epoch,
-            workers=plan.workers or (compiled.workers if compiled else None) or self._default_workers,
-            created_ms=plan.created_ms,
-            updated_ms=plan.updated_ms,
-            state=PlanState.FAILED if unusable else PlanState.WAITING,
-            reason=unusable or "not yet submitted",
-            state_since_ms=now_ms,
-            submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
-            ran_before=plan.sent_before,
-            workers_asked=plan.workers,
-            intake=plan.intake,
-            origin=plan.origin,
-            trace=plan.trace,
-            statistics=plan.statistics,
-            restore=plan.restore,
-            restore_epoch=plan.restore_epoch,
-            first_epoch=0 if plan.sent_before else plan.epoch,
-            counted=max(plan.epoch, plan.counted),
-        )
 
     def _change_in_place(
         self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, submission: Submission, now_ms: int

@@ -194,6 +194,36 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return "rebalance" if self.fallback.text == self.text else "update"
 
 
+def new_record(plan: PlanToRun, default_workers: int, now_ms: int) -> PlanRecord:
+    """The plan, of which nothing is known yet; `default_workers` if neither it nor its text says how many it needs."""
+    compiled = None if isinstance(plan.compiled, str) else plan.compiled
+    unusable = plan.compiled if isinstance(plan.compiled, str) else ""
+    return PlanRecord(
+        key=plan.key,
+        text=plan.text,
+        compiled=compiled,
+        unusable=unusable,
+        epoch=plan.epoch,
+        workers=plan.workers or (compiled.workers if compiled else None) or default_workers,
+        created_ms=plan.created_ms,
+        updated_ms=plan.updated_ms,
+        state=PlanState.FAILED if unusable else PlanState.WAITING,
+        reason=unusable or "not yet submitted",
+        state_since_ms=now_ms,
+        submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+        ran_before=plan.sent_before,
+        workers_asked=plan.workers,
+        intake=plan.intake,
+        origin=plan.origin,
+        trace=plan.trace,
+        statistics=plan.statistics,
+        restore=plan.restore,
+        restore_epoch=plan.restore_epoch,
+        first_epoch=0 if plan.sent_before else plan.epoch,
+        counted=max(plan.epoch, plan.counted),
+    )
+
+
 def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
     """The plan with another text and topology, of which nothing is known yet."""
     return msgspec.structs.replace(
