@@ -49,8 +49,8 @@ from cep_worker.topics import Topics
 logger = logging.getLogger(__name__)
 
 TICK_MS = 100
-GIVE_BACK_MS = 10_000
-"""So often freed memory goes back to the system."""
+GIVE_BACK_MS = 2_000
+"""So often freed memory goes back to the system, before what came at once behind a fault is spread over it."""
 
 
 class DataPlane:
