@@ -29,17 +29,16 @@ from siddhi.engine.aggregators.moves import (
 )
 from siddhi.engine.bits import as_bits, as_real
 from siddhi.engine.kernels import kernel_part, state_kernel
-from siddhi.engine.memory import set_word, word_at
+from siddhi.engine.memory import set_byte, set_word, word_at
 
 
 @kernel_part
-def _add_all(moves, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
-    """Follows the moves up to the first that does more than add a row, whose value is the float64 or int64 at the
-    address `values`; returns its place, or `count`.
+def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
+    """Follows the moves from `place` up to the first that does more than add a row, whose value is the float64 or int64
+    at the address `values`; returns its place, or `count`.
 
     A loop of its own: of windows that let out batches nearly all moves are such ones.
     """
-    place = np.int64(0)
     while place < count and moves[place] & DOING_MASK == ADD:
         move = moves[place]
         total_at = cells_at + width * (move >> GROUP_SHIFT)
@@ -49,6 +48,36 @@ def _add_all(moves, count, cells_at, width, values, real):  # type: ignore[no-un
         set_word(total_at + 8, np.int64(word_at(total_at + 8)) + 1)
         place += 1
     return place
+
+
+@kernel_part
+def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at, valid_at):  # type: ignore[no-untyped-def]
+    """Follows the moves from `place` on as long as each removes a row or adds one and writes its group, at these
+    addresses; returns the place of the first that does not, or `count`, and how many were written.
+
+    A loop of its own: of windows that slide nearly all moves are such ones.
+    """
+    written = np.int64(0)
+    while place < count:
+        move = moves[place]
+        doing = move & DOING_MASK
+        total_at = cells_at + width * (move >> GROUP_SHIFT)
+        value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
+        total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
+        if doing == REMOVE:
+            set_word(total_at, as_bits(as_real(total) - as_real(value)) if real else total - value)
+            set_word(total_at + 8, size - 1)
+        elif doing == ADD | WRITE and size != -1:  # of windows that count more rows gone than come
+            total = as_bits(as_real(total) + as_real(value)) if real else total + value
+            set_word(total_at, total)
+            set_word(total_at + 8, size + 1)
+            set_word(out_at + 8 * written, as_bits(as_real(total) / (size + 1)) if mean else total)
+            set_byte(valid_at + written, 1)
+            written += 1
+        else:
+            break
+        place += 1
+    return place, written
 
 
 @state_kernel
@@ -61,13 +90,19 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
     mean = plan[number, KIND] == AVERAGE
     form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
     cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # an index costs more each time
-    first = np.int64(0)
-    if mask == 0 and form == (REAL if real else WIDE):
-        first = _add_all(moves, count, cells_at, width, values, real)
-        if first == count:
-            return False
+    out_at, valid_at = np.int64(out.ctypes.data) + 8 * number * out.shape[1], np.int64(out_valid.ctypes.data)
+    valid_at += number * out.shape[1]
+    plain = mask == 0 and form == (REAL if real else WIDE)
+    place = np.int64(0)
     nulls = False
-    for place in range(first, count):
+    while place < count:
+        if plain:
+            place = _add_all(moves, place, count, cells_at, width, values, real)
+            at, flags_at = out_at + 8 * written, valid_at + written
+            place, more = _slide_all(moves, place, count, cells_at, width, values, real, mean, at, flags_at)
+            written += more
+            if place == count:
+                break
         move = moves[place]
         total_at, row = cells_at + width * (move >> GROUP_SHIFT), (move >> ROW_SHIFT) & ROW_MASK
         size_at = total_at + 8
@@ -89,6 +124,7 @@ def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, writ
             out_valid[number, written] = held
             nulls |= not held
             written += 1
+        place += 1
     return nulls
 
 

@@ -35,11 +35,12 @@ from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.filters import with_value
 from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
-from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
+from siddhi.engine.fused.group_table import BY_CODE, HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import HeldRows
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.groups import key_values
-from siddhi.engine.kernels import kernel_array, state_kernel
+from siddhi.engine.kernels import kernel_array, kernel_part, state_kernel
+from siddhi.engine.memory import offset_at, set_offset, set_word, word_at
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import last_of_each_group
 from siddhi.engine.state import State
@@ -64,6 +65,82 @@ NO_MOVE_LEFT = -3
 _NEVER = np.iinfo(np.int64).max
 
 
+@kernel_part
+def _slide_known(  # type: ignore[no-untyped-def]
+    start, row, count, first, state, clocks, keys, times_at, groups_at, mask, index, cells_at, width, moves_at, planned,
+    room,
+):  # fmt: skip
+    """Plans the moves of the rows from `row` on, whose keys are codes, up to the first that comes to a group without
+    rows or at which the last row of one leaves, or for which no move is left; returns its row, or `count`, the oldest
+    row held and the number of moves. Rows leave either because the window is full, one for each that comes, or because
+    of the time.
+
+    A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
+    """
+    timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
+    while row < count:
+        code = keys[row]
+        if code < 0 or code >= len(index):
+            break
+        group, new = np.int64(index[code]), start + row
+        if group < 0:
+            break
+        now = np.int64(0)
+        if timing == BY_ATTRIBUTE:
+            now = np.int64(word_at(times_at + 8 * (new & mask)))
+        elif timing == BY_CLOCK:
+            now = clocks[row]
+        stuck = False
+        while first < new:
+            old = first & mask
+            if timing == UNTIMED:
+                if new - first < length:
+                    break
+            elif np.int64(word_at(times_at + 8 * old)) + duration > now:
+                break
+            leaving = np.int64(offset_at(groups_at + 4 * old))
+            held = np.int64(word_at(cells_at + width * leaving))
+            if held == 1 or planned + 1 >= room:
+                stuck = True
+                break
+            set_word(cells_at + width * leaving, held - 1)
+            set_word(moves_at + 8 * planned, leaving << GROUP_SHIFT | old << ROW_SHIFT | REMOVE)
+            planned += 1
+            first += 1
+        held = np.int64(word_at(cells_at + width * group))
+        if stuck or held == 0 or planned >= room:
+            break
+        set_word(cells_at + width * group, held + 1)
+        set_offset(groups_at + 4 * (new & mask), np.int32(group))
+        set_word(moves_at + 8 * planned, group << GROUP_SHIFT | (new & mask) << ROW_SHIFT | (ADD | WRITE))
+        planned += 1
+        row += 1
+    return row, first, planned
+
+
+@kernel_part
+def _let_go(  # type: ignore[no-untyped-def]
+    new, now, first, made_room, planned, state, wide, narrow, cells, group_state, index, group_keys, unused, moves
+):
+    """Plans the moves of the rows that leave before row `new` comes, as far as moves are left; returns the oldest row
+    held, the number of moves, and whether one left because the window was full."""
+    mask = wide.shape[1] - 1
+    while first < new and planned < len(moves) and not made_room:
+        old = first & mask
+        if not (state[TIMING] != UNTIMED and wide[TIME_LINE, old] + state[DURATION] <= now):
+            if new - first < state[LENGTH]:
+                break
+            made_room = np.int64(1)
+        group = np.int64(narrow[GROUP_LINE, old]) if group_state[HOW] != ONE_GROUP else np.int64(0)
+        cells[group, HELD] -= 1
+        if cells[group, HELD] == 0 and state[GIVES_BACK]:
+            give_back(group, group_state, index, group_keys, unused)
+        moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
+        planned += 1
+        first += 1
+    return first, planned, made_room
+
+
 @state_kernel
 def slide(  # type: ignore[no-untyped-def]
     start, count, state, clocks, keys, wide, narrow, cells, group_state, index, group_keys, unused, moves
@@ -77,28 +154,28 @@ def slide(  # type: ignore[no-untyped-def]
     """
     mask = wide.shape[1] - 1
     grouped = group_state[HOW] != ONE_GROUP
-    timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
+    timing = state[TIMING]
     row, first, made_room = state[ROW], state[FIRST], state[MADE_ROOM]
-    planned = 0
+    planned, room = np.int64(0), len(moves)
     lack = np.int64(0)
+    cells_at, width = np.int64(cells.ctypes.data), 8 * cells.shape[1]  # an index costs more each time
+    plain = group_state[HOW] == BY_CODE and (timing == UNTIMED or state[LENGTH] == _NEVER)
     while row < count:
+        if plain and not made_room:
+            row, first, planned = _slide_known(
+                start, row, count, first, state, clocks, keys, np.int64(wide.ctypes.data),
+                np.int64(narrow.ctypes.data), mask, index, cells_at, width, np.int64(moves.ctypes.data), planned, room,
+            )  # fmt: skip
+            if row == count:
+                break
         new = start + row
         column = new & mask
         now = wide[TIME_LINE, column] if timing == BY_ATTRIBUTE else clocks[row] if timing == BY_CLOCK else np.int64(0)
-        while first < new and planned < len(moves) and not made_room:
-            old = first & mask
-            if not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
-                if new - first < length:
-                    break
-                made_room = 1
-            group = np.int64(narrow[GROUP_LINE, old]) if grouped else np.int64(0)
-            cells[group, HELD] -= 1
-            if cells[group, HELD] == 0 and state[GIVES_BACK]:
-                give_back(group, group_state, index, group_keys, unused)
-            moves[planned] = group << GROUP_SHIFT | old << ROW_SHIFT | REMOVE
-            planned += 1
-            first += 1
-        if planned == len(moves):
+        first, planned, made_room = _let_go(
+            new, now, first, made_room, planned, state, wide, narrow, cells, group_state, index, group_keys, unused,
+            moves,
+        )  # fmt: skip
+        if planned == room:
             lack = np.int64(NO_MOVE_LEFT)
             break
         group = group_of(keys, row, count, group_state, index, group_keys, unused)
