@@ -102,7 +102,11 @@ class Column:
     def _load(self) -> None:
         type_ = self.type
         if type_ is _STRING:
-            self._values = self.pool.encode(self.to_arrow())
+            positions = self._positions
+            if positions is not None and len(positions) == 1:  # a slice costs less than a copy
+                self._values = self.pool.encode(self._arrow.slice(positions[0], 1))
+            else:
+                self._values = self.pool.encode(self.to_arrow())
             return
         if self._is_viewed:
             values = viewed_numbers(self._arrow)

@@ -9,6 +9,8 @@ An event either brings a partial match one element on or ends it; each element h
 
 from __future__ import annotations
 
+import numpy as np
+
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
 from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, start_attempts
 from siddhi.engine.pattern.chain_conditions import meets, passes
@@ -22,6 +24,7 @@ from siddhi.engine.pattern.chain_memory import (
     EVENT_TIME,
     FRESH_SEEDS,
     HEAD,
+    LIVE,
     NEXT,
     NONE,
     NUMBER,
@@ -51,13 +54,11 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
-    """Only what the event before this one brought forward is left; the first element waits once, or again under
-    `every`."""
+def _leave_behind(instance, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial that the event before this one did not bring forward."""
     own = instance * rules.settings[ELEMENTS]
     number = state.lists[own, NUMBER]
-    several = rules.offers.shape[0] > 1  # of a single stream every event took all partials on, or away
-    for element in range(1, rules.settings[ELEMENTS] if several else 1):
+    for element in range(1, rules.settings[ELEMENTS]):
         partial = state.lists[own + element, HEAD]
         while partial != NONE:
             following = state.partials[partial, NEXT]
@@ -65,20 +66,24 @@ def _reset(instance, state, rules):  # type: ignore[no-untyped-def]
                 unlink(partial, element, own + element, state, rules)
                 free(partial, state.partials, state.counters)
             partial = following
-    seeds = state.lists[own, FRESH_SEEDS]
-    if seeds == 0 and rules.settings[SCOPE_END] != NONE:
-        seeds = 1
-    state.lists[own, SEEDS] = seeds
-    state.lists[own, FRESH_SEEDS] = 0
 
 
 @kernel_part
 def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
-    """Everything is settled for an event at `time`: only what the event before brought forward waits for it."""
-    state.lists[instance * rules.settings[ELEMENTS], NUMBER] += 1
-    if rules.settings[WITHIN] >= 0:
-        _expire(instance, time, state, rules)
-    _reset(instance, state, rules)
+    """Everything is settled for an event at `time`: only what the event before brought forward waits for it; the first
+    element waits once, or again under `every`."""
+    own = instance * rules.settings[ELEMENTS]
+    state.lists[own, NUMBER] += 1
+    if state.counters[LIVE] > 0:
+        if rules.settings[WITHIN] >= 0:
+            _expire(instance, time, state, rules)
+        if rules.offers.shape[0] > 1:  # of a single stream every event took all partials on, or away
+            _leave_behind(instance, state, rules)
+    seeds = state.lists[own, FRESH_SEEDS]
+    if seeds == 0 and rules.settings[SCOPE_END] != NONE:
+        seeds = np.int64(1)
+    state.lists[own, SEEDS] = seeds
+    state.lists[own, FRESH_SEEDS] = 0
 
 
 @kernel_part
