@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine import query
+from siddhi.engine.fused import sliding
 from siddhi.engine.fused.group_table import GroupTable, give_back, group_of
 from siddhi.engine.kernels import state_kernel
 from siddhi.engine.runtime import AppRuntime
@@ -123,6 +125,27 @@ def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_a
     parts = cut(records, seed=3)
     assert answers(text, parts) == answers(text, [records])
     assert answers(text, parts, saved=len(parts) // 2) == answers(text, [records])
+
+
+@pytest.mark.parametrize("moves", [2, 3, 7, None])
+@pytest.mark.parametrize(
+    "window",
+    ["", "#window.length(1)", "#window.length(40)", "#window.time(15)", "#window.externalTime(ts, 90)",
+     "#window.timeLength(20, 5)"],
+)  # fmt: skip
+def test_events_without_nulls_slide_alike_however_few_moves_are_planned_at_once(
+    window: str, moves: int | None, one_after_the_other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = events(700, seed=11)
+    known = {name: pc.fill_null(whole[name], "z" if name == "k" else 1) for name in ("k", "l", "d")}
+    records = pa.record_batch({**known, **{name: whole[name] for name in ("_timestamp", "i", "f", "b", "ts")}})
+    text = f"from S{window} select k, l, sum(d) as s, avg(l) as a, sum(l) as t, avg(d) as m group by k insert into O;"
+    expected = one_after_the_other(text, [records])
+    if moves is not None:
+        monkeypatch.setattr(sliding, "LEAST_MOVES", moves)
+        monkeypatch.setattr(sliding, "room_for_moves", lambda room, _: room)
+    assert answers(text, [records]) == expected
+    assert answers(text, cut(records, seed=5), saved=9) == expected
 
 
 @pytest.mark.parametrize(
