@@ -35,7 +35,7 @@ from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.filters import with_value
 from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
-from siddhi.engine.fused.group_table import BY_CODE, HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
+from siddhi.engine.fused.group_table import BY_CODE, BY_HASH, HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import HeldRows
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.groups import key_values
@@ -66,23 +66,29 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @kernel_part
+def _known_group(row, coded, keys, index):  # type: ignore[no-untyped-def]
+    """The group of `row`, whose key is a code unless there is one group only; -1 when nobody has had the key."""
+    if not coded:
+        return np.int64(0)
+    code = keys[row]
+    return np.int64(index[code]) if 0 <= code < len(index) else np.int64(-1)
+
+
+@kernel_part
 def _slide_known(  # type: ignore[no-untyped-def]
-    start, row, count, first, state, clocks, keys, times_at, groups_at, mask, index, cells_at, width, moves_at, planned,
-    room,
+    start, row, count, first, state, clocks, keys, coded, times_at, groups_at, mask, index, cells_at, width, moves_at,
+    planned, room,
 ):  # fmt: skip
-    """Plans the moves of the rows from `row` on, whose keys are codes, up to the first that comes to a group without
-    rows or at which the last row of one leaves, or for which no move is left; returns its row, or `count`, the oldest
-    row held and the number of moves. Rows leave either because the window is full, one for each that comes, or because
-    of the time.
+    """Plans the moves of the rows from `row` on, whose keys are codes (`coded`) or which are one group, up to the first
+    that comes to a group without rows or at which the last row of one leaves, or for which no move is left; returns its
+    row, or `count`, the oldest row held and the number of moves. Rows leave either because the window is full, one for
+    each that comes, or because of the time.
 
     A loop of its own, because it is where nearly all rows pass: what is seldom would take its registers.
     """
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
     while row < count:
-        code = keys[row]
-        if code < 0 or code >= len(index):
-            break
-        group, new = np.int64(index[code]), start + row
+        group, new = _known_group(row, coded, keys, index), start + row
         if group < 0:
             break
         now = np.int64(0)
@@ -98,7 +104,7 @@ def _slide_known(  # type: ignore[no-untyped-def]
                     break
             elif np.int64(word_at(times_at + 8 * old)) + duration > now:
                 break
-            leaving = np.int64(offset_at(groups_at + 4 * old))
+            leaving = np.int64(offset_at(groups_at + 4 * old)) if coded else group
             held = np.int64(word_at(cells_at + width * leaving))
             if held == 1 or planned + 1 >= room:
                 stuck = True
@@ -111,7 +117,8 @@ def _slide_known(  # type: ignore[no-untyped-def]
         if stuck or held == 0 or planned >= room:
             break
         set_word(cells_at + width * group, held + 1)
-        set_offset(groups_at + 4 * (new & mask), np.int32(group))
+        if coded:
+            set_offset(groups_at + 4 * (new & mask), np.int32(group))
         set_word(moves_at + 8 * planned, group << GROUP_SHIFT | (new & mask) << ROW_SHIFT | (ADD | WRITE))
         planned += 1
         row += 1
@@ -159,11 +166,12 @@ def slide(  # type: ignore[no-untyped-def]
     planned, room = np.int64(0), len(moves)
     lack = np.int64(0)
     cells_at, width = np.int64(cells.ctypes.data), 8 * cells.shape[1]  # an index costs more each time
-    plain = group_state[HOW] == BY_CODE and (timing == UNTIMED or state[LENGTH] == _NEVER)
+    coded = group_state[HOW] == BY_CODE
+    plain = group_state[HOW] != BY_HASH and (timing == UNTIMED or state[LENGTH] == _NEVER)
     while row < count:
         if plain and not made_room:
             row, first, planned = _slide_known(
-                start, row, count, first, state, clocks, keys, np.int64(wide.ctypes.data),
+                start, row, count, first, state, clocks, keys, coded, np.int64(wide.ctypes.data),
                 np.int64(narrow.ctypes.data), mask, index, cells_at, width, np.int64(moves.ctypes.data), planned, room,
             )  # fmt: skip
             if row == count:

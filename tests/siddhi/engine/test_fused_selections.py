@@ -128,18 +128,20 @@ def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_a
 
 
 @pytest.mark.parametrize("moves", [2, 3, 7, None])
+@pytest.mark.parametrize("grouping", ["", " group by k", " group by k, b"])
 @pytest.mark.parametrize(
     "window",
     ["", "#window.length(1)", "#window.length(40)", "#window.time(15)", "#window.externalTime(ts, 90)",
      "#window.timeLength(20, 5)"],
 )  # fmt: skip
 def test_events_without_nulls_slide_alike_however_few_moves_are_planned_at_once(
-    window: str, moves: int | None, one_after_the_other: Any, monkeypatch: pytest.MonkeyPatch
+    window: str, grouping: str, moves: int | None, one_after_the_other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = events(700, seed=11)
     known = {name: pc.fill_null(whole[name], "z" if name == "k" else 1) for name in ("k", "l", "d")}
     records = pa.record_batch({**known, **{name: whole[name] for name in ("_timestamp", "i", "f", "b", "ts")}})
-    text = f"from S{window} select k, l, sum(d) as s, avg(l) as a, sum(l) as t, avg(d) as m group by k insert into O;"
+    selected = "k, l, sum(d) as s, avg(l) as a, sum(l) as t, avg(d) as m"
+    text = f"from S{window} select {selected}{grouping} insert into O;"
     expected = one_after_the_other(text, [records])
     if moves is not None:
         monkeypatch.setattr(sliding, "LEAST_MOVES", moves)
