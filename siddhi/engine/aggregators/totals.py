@@ -61,13 +61,15 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
     while place < count:
         move = moves[place]
         doing = move & DOING_MASK
+        if doing != REMOVE and doing != ADD | WRITE:
+            break  # what only writes may come when no values are there any more
         total_at = cells_at + width * (move >> GROUP_SHIFT)
         value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
         total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
         if doing == REMOVE:
             set_word(total_at, as_bits(as_real(total) - as_real(value)) if real else total - value)
             set_word(total_at + 8, size - 1)
-        elif doing == ADD | WRITE and size != -1:  # of windows that count more rows gone than come
+        elif size != -1:  # of windows that count more rows gone than come
             total = as_bits(as_real(total) + as_real(value)) if real else total + value
             set_word(total_at, total)
             set_word(total_at + 8, size + 1)

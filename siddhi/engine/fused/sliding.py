@@ -40,7 +40,7 @@ from siddhi.engine.fused.held_rows import HeldRows
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.groups import key_values
 from siddhi.engine.kernels import kernel_array, kernel_part, state_kernel
-from siddhi.engine.memory import offset_at, set_offset, set_word, word_at
+from siddhi.engine.memory import fetch, offset_at, set_offset, set_word, word_at
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import last_of_each_group
 from siddhi.engine.state import State
@@ -63,6 +63,11 @@ UNTIMED, BY_ATTRIBUTE, BY_CLOCK = 0, 1, 2
 
 NO_MOVE_LEFT = -3
 _NEVER = np.iinfo(np.int64).max
+_AHEAD = 16
+"""So many rows ahead it is asked for where a key is found: of very many it is not near."""
+_WORTHWHILE, _PAUSE = 8, 64
+"""Where fewer rows than that pass at once, as each has a group of its own, so many take the general path before the
+loop for known groups is tried again."""
 
 
 @kernel_part
@@ -163,19 +168,24 @@ def slide(  # type: ignore[no-untyped-def]
     grouped = group_state[HOW] != ONE_GROUP
     timing = state[TIMING]
     row, first, made_room = state[ROW], state[FIRST], state[MADE_ROOM]
-    planned, room = np.int64(0), len(moves)
+    planned, room, tried_from = np.int64(0), len(moves), row
     lack = np.int64(0)
     cells_at, width = np.int64(cells.ctypes.data), 8 * cells.shape[1]  # an index costs more each time
     coded = group_state[HOW] == BY_CODE
     plain = group_state[HOW] != BY_HASH and (timing == UNTIMED or state[LENGTH] == _NEVER)
     while row < count:
-        if plain and not made_room:
+        if plain and row >= tried_from and not made_room:
+            begun = row
             row, first, planned = _slide_known(
                 start, row, count, first, state, clocks, keys, coded, np.int64(wide.ctypes.data),
                 np.int64(narrow.ctypes.data), mask, index, cells_at, width, np.int64(moves.ctypes.data), planned, room,
             )  # fmt: skip
             if row == count:
                 break
+            if row - begun < _WORTHWHILE:
+                tried_from = row + _PAUSE
+        if coded and row + _AHEAD < count:
+            fetch(np.int64(index.ctypes.data) + 4 * keys[row + _AHEAD])
         new = start + row
         column = new & mask
         now = wide[TIME_LINE, column] if timing == BY_ATTRIBUTE else clocks[row] if timing == BY_CLOCK else np.int64(0)

@@ -1,0 +1,55 @@
+"""Sums and averages follow the moves that they are told, and look at no value that these do not name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from siddhi.engine.aggregators.moves import (
+    ADD,
+    AVERAGE,
+    CLEAR,
+    GROUP_SHIFT,
+    REAL,
+    REMOVE,
+    ROW_SHIFT,
+    SUM,
+    WRITE,
+)
+from siddhi.engine.aggregators.totals import follow_totals
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.bits import address_of
+
+NOWHERE = 8
+"""An address at which nothing lies: to read there ends the process."""
+
+
+def follow(kind: int, told: list[tuple[int, int, int]], values_at: int, cells: Int64Array) -> list[float | None]:
+    """What a sum or an average of float64 writes as it follows (group, row, what is done), None for null."""
+    moves = np.array([group << GROUP_SHIFT | row << ROW_SHIFT | doing for group, row, doing in told])
+    plan = np.array([[kind, 1, 0, 0, 1]])
+    lines = np.array([[REAL, values_at, 0]])
+    out, valid = np.zeros((1, len(told)), np.int64), np.zeros((1, len(told)), np.bool_)
+    follow_totals(moves, len(moves), plan, 0, lines, cells, out, valid, 0)
+    written = sum(doing & WRITE != 0 for _, _, doing in told)
+    totals = out.view(np.float64)[0, :written].tolist()
+    return [total if there else None for total, there in zip(totals, valid[0], strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "slid", "stood"),
+    [(SUM, [2.0, 5.0, 3.0, 10.0], [10.0, None]), (AVERAGE, [2.0, 2.5, 3.0, 5.0], [5.0, None])],
+)
+def test_groups_are_written_also_when_their_values_are_gone(
+    kind: int, slid: list[float], stood: list[float | None]
+) -> None:
+    values, cells = np.array([2.0, 3.0, 7.0]), np.zeros((3, 3), np.int64)
+    told = [
+        (1, 0, CLEAR | ADD | WRITE),
+        (1, 1, ADD | WRITE),
+        (1, 0, REMOVE),
+        (1, 0, WRITE),
+        (1, 2, ADD | WRITE),
+    ]
+    assert follow(kind, told, address_of(values), cells) == slid
+    assert follow(kind, [(1, 0, WRITE), (2, 0, WRITE)], NOWHERE, cells) == stood
