@@ -55,19 +55,22 @@ class StringCompaction:
             return
         self._looked_at = strings
         if strings >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
-            self.run()
+            self.run(goes_on=True)
 
-    def run(self) -> None:
-        """The pool has only strings that are in use."""
+    def run(self, *, goes_on: bool = False) -> None:
+        """The pool has only strings that are in use. `goes_on` says that new ones come as before: it keeps the room
+        for those until the next compaction."""
         live: BoolArray = np.zeros(len(self._pool) + 1, dtype=np.bool_)
         for holder in self._holders:
             for codes in holder.live_codes():
                 live = grown(live, len(self._pool) + 1)  # columns that nobody has read yet get their codes only now
                 live[np.maximum(codes, NULL_CODE)] = True
-        new_codes = self._pool.compact(np.flatnonzero(live[: len(self._pool)]))
+        in_use = np.flatnonzero(live[: len(self._pool)])
+        state_bytes = sum(holder.state_size().bytes for holder in self._holders)
+        to_come = max(len(in_use), LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
+        new_codes = self._pool.compact(in_use, to_come if goes_on else 0)
         for holder in self._holders:
             holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
-        used, used_bytes = len(self._pool), self._pool.text_bytes
-        state_bytes = sum(holder.state_size().bytes for holder in self._holders)
-        self._due_at = used + max(used, LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
+        used_bytes = self._pool.text_bytes
+        self._due_at = len(in_use) + to_come
         self._due_at_bytes = used_bytes + max(used_bytes, LEAST_NEW_BYTES, state_bytes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part, state_kernel
-from siddhi.engine.memory import byte_at, fetch, offset_at, set_word, word_at
+from siddhi.engine.memory import byte_at, copy_bytes, fetch, offset_at, set_word, word_at
 
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xD6E8FEB86659FD93)
@@ -94,8 +94,10 @@ def _code_of(address, size, end, head, tag, slots, starts, heap, count):  # type
     used = starts[count]
     if 2 * count + 2 > len(slots) or count + 2 > len(starts) or used + size > len(heap):
         return np.int64(-1)
-    for byte in range(size):
-        heap[used + byte] = byte_at(address + byte)
+    if size <= _SHORT and used + _SHORT <= len(heap):
+        set_word(heap_at + used, head)  # what is behind the string is not in use yet
+    else:
+        copy_bytes(heap_at + used, address, size)
     slots[slot, 0] = tag << 32 | count
     slots[slot, 1] = head
     starts[count + 1] = used + size

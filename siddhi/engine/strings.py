@@ -40,21 +40,24 @@ class StringPool:
     """
 
     def __init__(self) -> None:
+        self._slots: Int64Array = np.empty((0, 2), dtype=np.int64)
         self._reset(np.zeros(1_024, dtype=np.uint8), np.zeros(65, dtype=np.int64), 0)
 
-    def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int) -> None:
+    def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int, least_slots: int = 0) -> None:
         """The pool holds the first `count` strings of `heap`, cut at `starts`."""
         self._heap = heap
         self._starts = starts
         self._count = count
         self._known: dict[str, int] = {}
         self._texts: list[str] = []
-        self._place(_LEAST_SLOTS)
+        self._place(max(least_slots, _LEAST_SLOTS))
 
     def _place(self, least: int) -> None:
         """The hash table has room for twice the strings there are, and at least `least` slots."""
         size = max(least, 1 << (4 * self._count + 4).bit_length())
-        self._slots: Int64Array = np.full((size, 2), -1, dtype=np.int64)
+        if size != len(self._slots):
+            self._slots = np.empty((size, 2), dtype=np.int64)
+        self._slots.fill(-1)
         place_strings(self._slots, self._starts, self._heap, self._count)
 
     def __len__(self) -> int:
@@ -148,20 +151,25 @@ class StringPool:
         copy_strings(codes, self._starts, self._heap, data)
         return _string_array(offsets, data, codes >= 0 if nulls else None, nulls)
 
-    def compact(self, live: Int64Array) -> Int64Array:
+    def compact(self, live: Int64Array, to_come: int = 0) -> Int64Array:
         """Forgets every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
 
-        The table has one entry more than there were codes, so that `remap[NULL_CODE]` is `NULL_CODE`.
+        The table has one entry more than there were codes, so that `remap[NULL_CODE]` is `NULL_CODE`. Of the room that
+        the pool had it keeps what about `to_come` more strings of the same sizes need: to gain it step by step once
+        more would cost as much as the strings themselves.
         """
         kept = np.unique(live[live >= 0])
         remap = np.full(self._count + 1, NULL_CODE, dtype=np.int64)
         remap[kept] = np.arange(len(kept))
         sizes = np.diff(self._starts[: self._count + 1])[kept]
-        starts: Int64Array = np.zeros(len(kept) + 65, dtype=np.int64)
+        kept_bytes, soon = int(sizes.sum()), len(kept) + to_come
+        soon_bytes = kept_bytes + to_come * self.text_bytes // max(self._count, 1)
+        starts: Int64Array = np.zeros(max(len(kept) + 65, min(soon + 1, len(self._starts))), dtype=np.int64)
         np.cumsum(sizes, out=starts[1 : len(kept) + 1])
-        heap = np.empty(max(1_024, int(starts[len(kept)])), dtype=np.uint8)
+        heap = np.empty(max(1_024, kept_bytes, min(soon_bytes, len(self._heap))), dtype=np.uint8)
         copy_strings(kept, self._starts, self._heap, heap)
-        self._reset(heap, starts, len(kept))
+        least_slots = min(1 << (2 * soon + 1).bit_length(), len(self._slots))
+        self._reset(heap, starts, len(kept), least_slots)
         return remap
 
     def absorb(self, other: StringPool) -> Int64Array:

@@ -42,11 +42,11 @@ def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
     far = table.shape[0] > _NEAR
     for row in range(rows):
         if far and row + _AHEAD < rows:
-            fetch(np.int64(table.ctypes.data) + 8 * codes[row + _AHEAD])
+            fetch(np.int64(table.ctypes.data) + 4 * codes[row + _AHEAD])
         code = codes[row]
         instance = np.int64(NO_INSTANCE)
         if 0 <= code < table.shape[0]:
-            instance = table[code]
+            instance = np.int64(table[code])
         ids[row] = instance
         if instance < 0:
             unknown += 1
@@ -74,7 +74,7 @@ class KeyIndex(Stateful):
         self._forget()
 
     def _forget(self) -> None:
-        self._table: Int64Array = np.full(64, NO_INSTANCE, dtype=np.int64)
+        self._table: AnyArray = np.full(64, NO_INSTANCE, dtype=np.int32)
         self._numbers = KeyTable(1)
 
     def ids(self, column: Column, batch: EventBatch, step: Step) -> tuple[Int64Array, bool]:

@@ -64,6 +64,22 @@ def test_compacting_keeps_what_is_live_under_new_codes() -> None:
     assert pool.code("new") == 100
 
 
+def test_a_pool_that_is_compacted_keeps_the_room_that_strings_to_come_need() -> None:
+    pool = StringPool()
+    for start in range(0, 60_000, 20_000):
+        codes = pool.encode(pa.array([f"name {number:05}" for number in range(start, start + 20_000)]))
+        full = pool.bytes_held
+        remap = pool.compact(codes[:100], to_come=19_900)
+        assert pool.bytes_held <= full
+        kept = pool.bytes_held
+        assert pool.texts(remap[codes[:100]]) == [f"name {number:05}" for number in range(start, start + 100)]
+        again = pool.encode(pa.array([f"name {number:05}" for number in range(start, start + 20_000)]))
+        assert again.tolist() == list(range(20_000))
+        assert pool.bytes_held == kept
+        pool.compact(again[:100])
+        assert pool.bytes_held < kept / 10
+
+
 def test_a_restored_pool_knows_its_strings() -> None:
     pool = StringPool()
     pool.encode(pa.array([f"name {number}" for number in range(3_000)]))
