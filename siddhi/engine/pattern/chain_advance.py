@@ -71,7 +71,7 @@ def _row_at(cursor, events):  # type: ignore[no-untyped-def]
 @kernel_part
 def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
     """Has the memory of instances whose events come soon brought near, when there are so many that it is not there
-    anyway: first their lists, then the partials at their heads and what bounds these."""
+    anyway: first their lists, then the partials at their heads, and what bounds these."""
     if state.lists.shape[0] < _MANY_LISTS or cursor + _LISTS_AHEAD >= state.counters[ROWS]:
         return
     elements = rules.settings[ELEMENTS]
@@ -87,6 +87,7 @@ def bring_near(cursor, state, rules, events):  # type: ignore[no-untyped-def]
             address = np.int64(state.partials.ctypes.data) + size * partial
             fetch(address)
             fetch(address + size - 1)
+            fetch(np.int64(state.floats.ctypes.data) + 8 * state.floats.shape[1] * partial)
         elif element > 1 or not passes(np.int64(0), row, rules, events):
             continue
         if rules.elements[element, BOUNDED] != NONE and rules.elements[element, INDEXED] == NONE:
