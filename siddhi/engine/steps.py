@@ -37,12 +37,13 @@ class QueryWatch(Protocol):
 class _Route:
     """The stages that may have something to do in a step, with their numbers and in the order in which they run.
 
-    `inputs` is set where that is one stage, whose events come from outside alone: empty batches, one for each of its
-    sources.
+    `inputs` is set where that is one stage, whose events come from outside alone, on one stream: empty batches, one for
+    each of its sources, of which that stream is the one at `place`.
     """
 
     stages: list[tuple[int, Stage]]
     inputs: list[EventBatch] | None
+    place: int
 
 
 _Delivery = tuple[str, EventBatch]
@@ -126,26 +127,29 @@ class StepRunner:
 
     def _route(self, roots: tuple[str, ...]) -> _Route | None:
         """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
-        if roots not in self._routes:
+        try:
+            return self._routes[roots]
+        except KeyError:
             wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
             reached = self._graph.reached(roots, wakeful)
-            self._routes[roots] = self._new_route(roots, reached) if self._graph.columnar(roots) else None
-        return self._routes[roots]
+            route = self._routes[roots] = self._new_route(roots, reached) if self._graph.columnar(roots) else None
+            return route
 
     def _new_route(self, roots: tuple[str, ...], reached: Iterable[int]) -> _Route:
         stages = [(number, self._stages[number]) for number in reached]
-        inputs: list[EventBatch] | None = None
         if len(stages) == len(roots) == 1 and roots[0] not in self._fed:
-            inputs = [self._junctions[key].empty for key in stages[0][1].node.sources]
-        return _Route(stages, inputs)
+            sources = stages[0][1].node.sources
+            if roots[0] in sources:
+                return _Route(stages, [self._junctions[key].empty for key in sources], sources.index(roots[0]))
+        return _Route(stages, None, -1)
 
     # ---- column by column
 
     def _run_columns(self, route: _Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
         if route.inputs is not None:
             ((key, batches),) = roots.items()
-            if len(batches) == 1:
-                self._run_alone(route.stages[0], route.inputs, key, batches[0], step)
+            if len(batches) == 1 and batches[0].size:
+                self._run_alone(route, route.inputs, key, batches[0], step)
                 return
         sent, arrived = self._entered(roots)
         for number, stage in route.stages:
@@ -157,27 +161,20 @@ class StepRunner:
             self._pass_on(number, inputs, run(stage, inputs, step), step, sent, arrived)
         self._tell(sent, arrived)
 
-    def _run_alone(
-        self, numbered: tuple[int, Stage], nothing: Sequence[EventBatch], key: str, batch: EventBatch, step: Step
-    ) -> None:
+    def _run_alone(self, route: _Route, nothing: Sequence[EventBatch], key: str, batch: EventBatch, step: Step) -> None:
         """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short way.
         `nothing` is an empty batch for each source of the stage."""
-        number, stage = numbered
-        node, target = stage.node, stage.node.target
-        if not batch.size and not node.wakes(step):
-            return
-        if node.sources == (key,):
-            inputs = [batch]
-        else:
-            inputs = [batch if source == key else empty for source, empty in zip(node.sources, nothing, strict=True)]
+        ((number, stage),) = route.stages
+        inputs = [*nothing]
+        inputs[route.place] = batch
+        target = stage.node.target
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
             arrived, sent = {key: batch}, _Sent()
             self._pass_on(number, inputs, out, step, sent, arrived)
             self._tell(sent, arrived)
             return
-        if batch.size:
-            self._junctions[key].tell(batch)
+        self._junctions[key].tell(batch)
         if target is not None and out.size:
             self._junctions[target].tell(stage.deliver(out))
 

@@ -45,6 +45,7 @@ class KeyedStream(GraphNode):
         self.splits = True
         self.pool = compiler.context.pool
         self.node = None if key.expression is None else compiler.compile(key.expression)
+        self.computes = not isinstance(self.node, ColumnNode)
         self.ranges = [compiler.compile(node) for node, _ in key.ranges]
         self.labels = pa.array([label for _, label in key.ranges], pa.utf8())
         self.index = KeyIndex(AttributeType.STRING if self.node is None else self.node.type, instances)
