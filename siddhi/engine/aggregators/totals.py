@@ -61,23 +61,25 @@ def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at,
     while place < count:
         move = moves[place]
         doing = move & DOING_MASK
-        if doing != REMOVE and doing != ADD | WRITE:
+        removes = doing == REMOVE
+        if not removes and doing != ADD | WRITE:
             break  # what only writes may come when no values are there any more
         total_at = cells_at + width * (move >> GROUP_SHIFT)
         value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
         total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
-        if doing == REMOVE:
+        if removes:
             set_word(total_at, as_bits(as_real(total) - as_real(value)) if real else total - value)
             set_word(total_at + 8, size - 1)
-        elif size != -1:  # of windows that count more rows gone than come
-            total = as_bits(as_real(total) + as_real(value)) if real else total + value
-            set_word(total_at, total)
-            set_word(total_at + 8, size + 1)
-            set_word(out_at + 8 * written, as_bits(as_real(total) / (size + 1)) if mean else total)
-            set_byte(valid_at + written, 1)
-            written += 1
-        else:
-            break
+            place += 1
+            continue  # an end that both kinds shared would make moves of one group wait for one another
+        if size == -1:
+            break  # of windows that count more rows gone than come
+        total = as_bits(as_real(total) + as_real(value)) if real else total + value
+        set_word(total_at, total)
+        set_word(total_at + 8, size + 1)
+        set_word(out_at + 8 * written, as_bits(as_real(total) / (size + 1)) if mean else total)
+        set_byte(valid_at + written, 1)
+        written += 1
         place += 1
     return place, written
 
