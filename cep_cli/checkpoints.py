@@ -21,7 +21,9 @@ MOST_SHOWN = 10
 
 @click.command("savepoint")
 @click.argument("plan")
-@click.option("--name", default="", help="What to call it; without a name it is called after the time.")
+@click.option(
+    "--name", default="", help="What to call it; one of that name is replaced. Without it, it is called after the time."
+)
 @click.option(
     "--within",
     "within_s",
@@ -47,6 +49,8 @@ def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, clie
         time.sleep(POLL_S)
     if found["state"] == "failed":
         raise RefusedError(f"savepoint {name} of {plan} failed: {found['error']}")
+    if name in before:
+        click.echo(f"it took the place of an earlier savepoint {name}", err=True)
     click.echo(json.dumps(found) if as_json else f"{plan}: savepoint {_savepoint_line(found)}")
 
 

@@ -106,7 +106,8 @@ def find_worker(client: ManagerClient, name: str | None) -> Any:
     found = [worker for worker in workers if name in (None, worker["worker"])]
     if not found:
         known = ", ".join(worker["worker"] for worker in workers) or "none"
-        raise PeerError(f"no worker {name or ''} is registered at {client.url}; registered: {known}")
+        wanted = f"no worker {name}" if name else "no worker"
+        raise PeerError(f"{wanted} is registered at {client.url}; registered: {known}")
     return found[0]
 
 

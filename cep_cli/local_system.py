@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
@@ -14,14 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import msgspec
 
 from cep_cli.processes import LEAVES_WITH_PARENT
 from cep_cli.rest import ManagerClient
 from cep_common.clock import SystemClock
-from cep_common.errors import CepError, PeerError
+from cep_common.errors import CepError, ConfigError, PeerError
 from cep_common.ids import Endpoint
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile
@@ -37,8 +38,18 @@ POLL_S = 0.1
 RESTART_DELAY_S = 1.0
 OWN_TOKEN = "up-token.json"  # noqa: S105 - a file's name
 FIRST_ADMIN_MS = 5_000
+LOCK = "up.lock"
 NOT_AGAIN = 2
 """The exit code of a process whose configuration must be changed first: starting it again would be no use."""
+
+PORT_VARIABLES = {
+    "control": "CEP_MANAGER__CONTROL__PORT",
+    "console": "CEP_MANAGER__HTTP__PORT",
+    "http": "CEP_WORKER__HTTP__PORT",
+    "ingress": "CEP_WORKER__INGRESS__PORT",
+    "egress": "CEP_WORKER__EGRESS__PORT",
+}
+"""By what the processes are told their ports."""
 
 Say = Callable[[str], None]
 
@@ -59,6 +70,15 @@ class Ports(msgspec.Struct, frozen=True):
     egress: int = 7612
 
     @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Ports:
+        """The usual ones but for those that `environment` sets. ConfigError names a variable that is no port."""
+        named = {name: environment[variable] for name, variable in PORT_VARIABLES.items() if variable in environment}
+        for name, text in named.items():
+            if not text.isdecimal() or not 0 < int(text) < 65_536:
+                raise ConfigError(f"{PORT_VARIABLES[name]}: {text!r} is no port, which is a number from 1 to 65535")
+        return cls(**{name: int(text) for name, text in named.items()})
+
+    @classmethod
     def free(cls) -> Ports:
         """Ports that nobody uses now, so that a second system does not disturb the first; below those that the system
         gives to outgoing connections, which might take one before it is listened on."""
@@ -70,6 +90,19 @@ class Ports(msgspec.Struct, frozen=True):
         for one in sockets:
             one.close()
         return cls(*ports)
+
+    def refuse_taken(self) -> None:
+        """LocalSystemError names the first port that somebody listens on: the processes of a second system would find
+        the manager of the first one there and take it for theirs."""
+        for name, variable in PORT_VARIABLES.items():
+            port = getattr(self, name)
+            try:
+                socket.create_server(("127.0.0.1", port)).close()
+            except OSError as error:
+                raise LocalSystemError(
+                    f"cannot listen on 127.0.0.1:{port}: {error.strerror}; if another system runs here, end it first,"
+                    f" or give this one a folder and ports of its own: {variable} sets this one"
+                ) from error
 
 
 @dataclass(slots=True)
@@ -95,6 +128,7 @@ class LocalSystem:
     login: bool = False
     """Whether people log in at the manager; else everybody on this machine may do everything."""
     _children: dict[str, _Child] = field(default_factory=dict)
+    _lock: TextIO | None = None
 
     @property
     def client(self) -> ManagerClient:
@@ -114,6 +148,16 @@ class LocalSystem:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.folder)
+        try:
+            self.ports.refuse_taken()
+            self._begin()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _begin(self) -> None:
         if self.login:
             self._prepare_login()
         for name in ("manager", "driver", "worker"):
@@ -122,20 +166,15 @@ class LocalSystem:
                 {**self.environment, **self._settings()},
                 self.folder / f"{name}.log",
             )
-        try:
-            for name, is_ready in (
-                ("manager", self.client.is_healthy),
-                ("driver", self._driver_lives),
-                ("worker", self._worker_lives),
-            ):
-                self._start(name)
-                if name != "driver":
-                    self._wait_for(name, is_ready)
-            self._wait_for("driver", self._driver_lives)
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        for name, is_ready in (
+            ("manager", self.client.is_healthy),
+            ("driver", self._driver_lives),
+            ("worker", self._worker_lives),
+        ):
+            self._start(name)
+            if name != "driver":
+                self._wait_for(name, is_ready)
+        self._wait_for("driver", self._driver_lives)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -193,6 +232,9 @@ class LocalSystem:
                 child.process.kill()
                 child.process.wait()
             child.process = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _prepare_login(self) -> None:
         """The system has a token of its own, by which it sees whether its processes live; the first admin's password is
@@ -209,12 +251,10 @@ class LocalSystem:
             self.say(first_login(self.client.url, password))
 
     def _settings(self) -> dict[str, str]:
-        ports = self.ports
-        manager = f"[127.0.0.1:{ports.control}]"
+        manager = f"[127.0.0.1:{self.ports.control}]"
         return {
             LEAVES_WITH_PARENT: "1",
-            "CEP_MANAGER__CONTROL__PORT": str(ports.control),
-            "CEP_MANAGER__HTTP__PORT": str(ports.console),
+            **{variable: str(getattr(self.ports, name)) for name, variable in PORT_VARIABLES.items()},
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",
             "CEP_MANAGER__ACCOUNTS__LOGIN": str(self.login).lower(),
             **({"CEP_MANAGER__SECURITY__TOKENS": str(self.folder.resolve() / OWN_TOKEN)} if self.login else {}),
@@ -226,9 +266,6 @@ class LocalSystem:
             "CEP_WORKER__RESULTS__PATH": str(self.folder.resolve() / "results"),
             "CEP_WORKER__ERRORS__PATH": str(self.folder.resolve() / "errors"),
             "CEP_WORKER__FILE_SOURCES__POSITIONS": str(self.folder.resolve() / "positions"),
-            "CEP_WORKER__HTTP__PORT": str(ports.http),
-            "CEP_WORKER__INGRESS__PORT": str(ports.ingress),
-            "CEP_WORKER__EGRESS__PORT": str(ports.egress),
         }
 
     def _start(self, name: str) -> None:
@@ -243,9 +280,11 @@ class LocalSystem:
     def _wait_for(self, name: str, is_ready: Callable[[], bool]) -> None:
         child = self._children[name]
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not is_ready():
+        while True:
             if child.process is None or child.process.poll() is not None:
                 raise LocalSystemError(f"the {name} did not start; {child.log} ends with:\n{_last_lines(child.log)}")
+            if is_ready():
+                return
             if time.monotonic() > deadline:
                 raise LocalSystemError(f"the {name} is not ready after {START_TIMEOUT_S:.0f} s; see {child.log}")
             time.sleep(POLL_S)
@@ -262,6 +301,17 @@ class LocalSystem:
             return self.client.cluster()
         except PeerError:
             return {"driver": None, "workers": []}
+
+
+def _locked(folder: Path) -> TextIO:
+    """A file that nobody else has locked, until it is closed. LocalSystemError when a system runs in `folder`."""
+    lock = (folder / LOCK).open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise LocalSystemError(f"a system runs in {folder} already: end it first, or choose another folder") from error
+    return lock
 
 
 def _last_lines(log: Path, count: int = 8) -> str:

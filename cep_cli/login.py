@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 import click
 
@@ -32,13 +33,11 @@ NOBODYS = (401, 404)
 def login_command(name: str | None, days: int, manager: str) -> None:
     """Log in as NAME: a token of yours is kept in ~/.config/cep, and the other commands show it."""
     user = name or click.prompt("Name", err=True)
-    password = click.prompt("Password", hide_input=True, err=True)
+    password = _password("Password")
     client = ManagerClient(manager, basic=(user, password))
     account = client.account()
     if account["must_change_password"]:
-        chosen = click.prompt(
-            "This password was given to you; choose another one", hide_input=True, confirmation_prompt=True, err=True
-        )
+        chosen = _password("This password was given to you; choose another one", repeated=True)
         client.change_password(password, chosen)
         client = ManagerClient(client.url, basic=(user, chosen))
     # The time comes first: of a host with a long name only the end may go.
@@ -46,6 +45,16 @@ def login_command(name: str | None, days: int, manager: str) -> None:
     token = client.make_token(called, account["role"], days)
     Credentials.of_user(os.environ).keep(manager, Credential(account["name"], called, token))
     click.echo(f"logged in at {client.url} as {account['name']} ({account['role']}) for {days} days", err=True)
+
+
+def _password(question: str, *, repeated: bool = False) -> str:
+    """What is typed without being shown, or, where nobody types, the next line of standard input."""
+    if sys.stdin.isatty():
+        return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
+    line = sys.stdin.readline()
+    if not line:
+        raise RefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
+    return line.rstrip("\r\n")
 
 
 @click.command("logout")

@@ -157,7 +157,9 @@ def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, cli
 
 @click.command("rebalance")
 @click.argument("plan")
-@click.option("--workers", type=int, required=True, help="How many topology workers (Spark tasks) it is to have.")
+@click.option(
+    "--workers", type=click.IntRange(1), required=True, help="How many topology workers (Spark tasks) it is to have."
+)
 @WAIT_OPTION
 @JSON_OPTION
 @manager_options

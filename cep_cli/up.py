@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from cep_cli.errors import with_readable_errors
-from cep_cli.local_system import LocalSystem
+from cep_cli.local_system import LocalSystem, Ports
 
 WATCH_S = 0.5
 
@@ -30,7 +31,8 @@ def up_command(folder: Path, login: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     click.echo("starting manager, driver and worker …", err=True)
-    with LocalSystem(folder, say=lambda text: click.echo(text, err=True), login=login) as system:
+    ports = Ports.of(os.environ)
+    with LocalSystem(folder, ports, say=lambda text: click.echo(text, err=True), login=login) as system:
         click.echo(f"console        {system.client.url}")
         click.echo(f"events in      {system.worker_http}/events/<stream>, ZeroMQ {system.ingress.url()}")
         click.echo(f"events out     ZeroMQ {system.egress.url()}")

@@ -47,22 +47,26 @@ def load_config(kind: type[T], path: Path | None, process: str, environment: Map
 def load_with_sources(kind: type[T], path: Path | None, process: str, environment: Mapping[str, str]) -> Loaded[T]:
     """The configuration of `process` (`manager`, `worker`, `driver`): file, then environment, over `kind`'s defaults.
 
-    `path` None means that there is no file. Raises ConfigError that names the file and the key.
+    `path` None means that there is no file. Raises ConfigError that names the key, and the file or the variable
+    that sets it.
     """
     values = _read_yaml(path) if path is not None else {}
-    where = str(path) if path is not None else "the environment"
+    file = str(path) if path is not None else "the environment"
     # The environment first: a key may be within one that the file sets as a whole.
     sources = {".".join(key): Source("environment", variable) for key, _, variable in _overrides(process, environment)}
     if path is not None:
         from_file = Source("file", str(path.absolute()))
         sources |= {key: from_file for key in _set_keys(kind, values, "") if key not in sources}
-    for key, text, _ in _overrides(process, environment):
-        _set(values, key, text, kind)
-    _refuse_unknown(kind, values, (), where)
+    _refuse_unknown(kind, values, (), file)
+    for key, text, variable in _overrides(process, environment):
+        _set(values, key, text, kind, variable)
+        _refuse_unknown(kind, _nested(key, text), (), variable)
     try:
         return Loaded(msgspec.convert(values, kind, strict=False), sources)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_readable(error)}") from error
+        dotted, message = _readable(error)
+        where = _variable_of(dotted, sources) or file
+        raise ConfigError(f"{where}: {dotted}: {message}" if dotted else f"{where}: {message}") from error
 
 
 def _set_keys(kind: Any, values: dict[str, Any], prefix: str) -> Iterator[str]:
@@ -93,15 +97,23 @@ def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[t
             yield tuple(part.lower() for part in name[len(prefix) :].split("__")), environment[name], name
 
 
-def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msgspec.Struct]) -> None:
-    """Sets `key` in the nested `values`; text that stands for a list or mapping is read as YAML."""
+def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msgspec.Struct], variable: str) -> None:
+    """Sets `key` in the nested `values`, as `variable` says; text that stands for a list or mapping is read as YAML."""
     for part in key[:-1]:
         inner = values.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"{'.'.join(key)}: {part} is no group of keys")
+            raise ConfigError(f"{variable}: {'.'.join(key)}: {part} is no group of keys")
         values = inner
     expected = _field_type(kind, key)
     values[key[-1]] = text if expected is str else _yaml_value(text)
+
+
+def _nested(key: tuple[str, ...], text: str) -> dict[str, Any]:
+    """What sets `key`, and nothing else, to `text`."""
+    value: Any = text
+    for part in reversed(key):
+        value = {part: value}
+    return dict(value)
 
 
 def _yaml_value(text: str) -> Any:
@@ -132,8 +144,16 @@ def _refuse_unknown(kind: Any, values: Any, path: tuple[str, ...], where: str) -
         _refuse_unknown(hints[key], value, (*path, key), where)
 
 
-def _readable(error: msgspec.ValidationError) -> str:
-    """msgspec's message with the dotted key in front."""
+def _readable(error: msgspec.ValidationError) -> tuple[str, str]:
+    """The dotted key in msgspec's message, empty for none, and what it says of that."""
     text, _, path = str(error).partition(" - at `$")
     key = path.rstrip("`").lstrip(".")
-    return f"{key}: {text[0].lower()}{text[1:]}" if key else text
+    return (key, f"{text[0].lower()}{text[1:]}") if key else ("", text)
+
+
+def _variable_of(key: str, sources: Mapping[str, Source]) -> str:
+    """The environment variable that sets the dotted `key`, all of which it is a part, or a part of it; else empty."""
+    above = (place for place in sources if key == place or key.startswith((f"{place}.", f"{place}[")))
+    below = (place for place in sources if place.startswith(f"{key}."))
+    source = next((sources[place] for place in (*above, *below)), None)
+    return source.where if source is not None and source.origin == "environment" else ""

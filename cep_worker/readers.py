@@ -35,7 +35,8 @@ def read_events(
     """The events of a file in batches of at most `batch_rows`, in order; `-` is NDJSON from standard input, handed out
     as it comes. The suffix tells the format: .parquet, .csv, .json (a list), .ndjson or .jsonl.
 
-    Raises InputError that names the line or row for events that do not fit; batches before it have been handed out.
+    Raises InputError that names the file and the line or row for events that do not fit; batches before it have been
+    handed out.
     """
     if path == "-":
         yield from _sliced(read_lines(sys.stdin.buffer, schema, now_ms, timestamp_field), batch_rows)
@@ -51,8 +52,11 @@ def read_events(
         case ".json":
             yield from _sliced(_read_json(file, schema, now_ms, timestamp_field), batch_rows)
         case ".ndjson" | ".jsonl":
-            with file.open("rb") as lines:
-                yield from _sliced(read_lines(lines, schema, now_ms, timestamp_field), batch_rows)
+            try:
+                with file.open("rb") as lines:
+                    yield from _sliced(read_lines(lines, schema, now_ms, timestamp_field), batch_rows)
+            except InputError as error:
+                raise InputError(error.reason_code, f"{path}: {error.message}") from error
         case suffix:
             known = ".parquet, .csv, .json, .ndjson, .jsonl"
             raise InputError(

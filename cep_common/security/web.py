@@ -126,6 +126,13 @@ class TokenCallers:
         return SUPER_TENANT
 
 
+SHOW_ONE = (
+    "show a token: Authorization: Bearer TOKEN (see `cep token`);"
+    " `cep` shows --token, CEP_TOKEN or what `cep login` got"
+)
+NOT_KNOWN = "the token or password that was shown is not known here; it may be mistyped, revoked or expired"
+
+
 def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers | None = None) -> None:
     """Every request to `app` passes `gate` first; `calls` says what each asks for, and `callers` who makes them:
     without it they show tokens. While a request is answered, `g.principal` is who makes it if that is known, and
@@ -146,7 +153,7 @@ def guard(app: Flask, gate: Gate, calls: Calls, refuse: Refuse, callers: Callers
             return None
         principal = known.identify()
         if principal is None:
-            answer = refuse(401, "not-authenticated", "show a token: Authorization: Bearer TOKEN (see `cep token`)")
+            answer = refuse(401, "not-authenticated", NOT_KNOWN if request.authorization else SHOW_ONE)
             if answer.status_code == 401:
                 answer.headers["WWW-Authenticate"] = known.challenge()
             return answer

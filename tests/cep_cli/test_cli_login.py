@@ -64,6 +64,8 @@ def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     refused = person.cep("plans")
     assert refused.exit_code == 1
     assert "not-authenticated" in refused.stderr
+    assert "show a token" in refused.stderr
+    assert "not known here" in person.cep("plans", "--token", "mistyped").stderr
     logged_in = person.cep("login", "admin", typed=f"{password}\n{CHOSEN}\n{CHOSEN}\n")
     assert logged_in.exit_code == 0, logged_in.stderr
     assert "as admin (admin) for 30 days" in logged_in.stderr
@@ -71,6 +73,8 @@ def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     assert CHOSEN not in person.kept.read_text()
     assert person.cep("plans").exit_code == 0
     assert person.cep("login", "admin", typed=f"{password}\n").exit_code == 1
+    nobody_types = person.cep("login", "admin")
+    assert (nobody_types.exit_code, "standard input has ended" in nobody_types.stderr) == (1, True)
     token = next(iter(json.loads(person.kept.read_text()).values()))["token"]
     assert person.cep("logout").exit_code == 0
     assert "not logged in" in person.cep("logout").stderr

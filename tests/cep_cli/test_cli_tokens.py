@@ -38,6 +38,12 @@ def test_the_list_tells_names_and_roles_and_no_hashes(path: Path) -> None:
     assert "sha256" not in shown
 
 
+def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    refused = cep("list", path=path)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert str(path) in refused.stderr.replace("\n", "")
+
+
 def test_what_cannot_be_done_is_said(path: Path) -> None:
     cep("create", "ci", "--role", "viewer", path=path)
     for refused in (cep("create", "ci", "--role", "admin", path=path), cep("revoke", "cd", path=path)):

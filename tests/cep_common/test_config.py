@@ -99,6 +99,29 @@ def test_a_wrong_key_of_the_environment_is_refused_too(tmp_path: Path) -> None:
         load(tmp_path, CEP_OUTER__TRACE="2020-13-45")
 
 
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("CEP_OUTER__INNER__PROT", "1"),
+        ("CEP_OUTER__TRACE__LEVEL", "1"),
+        ("CEP_OUTER__INNER__PORT", "many"),
+        ("CEP_OUTER__INNER__HOSTS", "[{host: a}]"),
+        ("CEP_OUTER__INNER", "3"),
+        ("CEP_OUTER__TRACE", "perhaps"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_not_blamed_on_the_file(tmp_path: Path, variable: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, "inner: {name: file}", **{variable: text})
+    assert caught.value.message.startswith(f"{variable}: ")
+    assert "outer.yaml" not in caught.value.message
+
+
+def test_a_wrong_value_of_the_file_is_not_blamed_on_a_variable_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"outer\.yaml: inner\.port: expected `int`"):
+        load(tmp_path, "inner: {port: many}", CEP_OUTER__INNER__NAME="x")
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_config(Outer, tmp_path / "nowhere.yaml", "outer", {})

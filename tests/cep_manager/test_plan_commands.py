@@ -143,6 +143,14 @@ def test_an_edited_plan_is_tried_beside_the_running_one_and_then_takes_over(
     assert eventually(lambda: stored(config) == [("Storms", 2, False)])
 
 
+def test_a_plan_that_is_to_have_more_slots_than_there_are_is_told_to_stay_as_it_is(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    message = post(address, "rebalance", {"workers": 50}).json()["message"]
+    assert "it needs 50 slots, the cluster has 2 in all" in message
+    assert "Storms runs on as before" in message
+
+
 def test_an_edit_that_cannot_run_leaves_the_old_plan_running_and_says_why(
     manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
 ) -> None:

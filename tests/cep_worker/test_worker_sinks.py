@@ -15,6 +15,7 @@ from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, until
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ArtefactConfig, SinkConfig
+from cep_worker.sinks import running
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
 
@@ -286,3 +287,16 @@ def test_a_worker_that_leaves_delivers_first(world: World, tmp_path: Path) -> No
     world.worker.stop()
     world.worker = None
     assert len(file.read_text().splitlines()) == 200
+
+
+def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "ENDING_MS", 100)
+    world.start(with_sink("http", {"publisher.url": f"http://127.0.0.1:{free_port()}/"}))
+    world.publisher().open().send("Alerts", TWO)
+    until(lambda: any("web hook failed" in one for one in caplog.messages))
+    world.manager.deploy(PLAN)
+    until(lambda: any("could not deliver" in one for one in caplog.messages))
+    told = next(one for one in caplog.messages if "could not deliver" in one)
+    assert "plan=KnockOnDelays[-1234] stream=Alerts sink=http events=2 reason=" in told

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cep_common.insight.redaction import COVER, redact, redact_setting
+from cep_common.security.web import NOT_KNOWN, SHOW_ONE
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,8 @@ def test_a_secret_is_covered(text: str, secret: str) -> None:
         "manager led before: token=3 current=4",
         "keys/worker.key_secret: anybody on this host can read it; chmod 600",
         "executor joined: executor=0 host=10.0.0.1 slots=4",
-        "show a token: Authorization: Bearer TOKEN (see `cep token`)",
+        SHOW_ONE,
+        NOT_KNOWN,
         "manager=tcp://127.0.0.1:8904 plan=Storms[-1234]",
         "manager=tcp://127.0.0.1:8904 user=cep@example.org",
         "GET http://h:80/users/a@b",
