@@ -100,8 +100,8 @@ class Ports(msgspec.Struct, frozen=True):
                 socket.create_server(("127.0.0.1", port)).close()
             except OSError as error:
                 raise LocalSystemError(
-                    f"cannot listen on 127.0.0.1:{port}: {error.strerror}; if another system runs here, end it first,"
-                    f" or give this one a folder and ports of its own: {variable} sets this one"
+                    f"cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno or 0)}; if another system runs here,"
+                    f" end it first, or give this one a folder and ports of its own: {variable} sets this one"
                 ) from error
 
 
