@@ -94,15 +94,16 @@ class Ports(msgspec.Struct, frozen=True):
     def refuse_taken(self) -> None:
         """LocalSystemError names the first port that somebody listens on: the processes of a second system would find
         the manager of the first one there and take it for theirs."""
-        for name, variable in PORT_VARIABLES.items():
-            port = getattr(self, name)
-            try:
-                socket.create_server(("127.0.0.1", port)).close()
-            except OSError as error:
-                raise LocalSystemError(
-                    f"cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno or 0)}; if another system runs here,"
-                    f" end it first, or give this one a folder and ports of its own: {variable} sets this one"
-                ) from error
+        with contextlib.ExitStack() as opened:  # all at once, so that two that are the same are found as well
+            for name, variable in PORT_VARIABLES.items():
+                port = getattr(self, name)
+                try:
+                    opened.enter_context(socket.create_server(("127.0.0.1", port)))
+                except OSError as error:
+                    raise LocalSystemError(
+                        f"cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno or 0)}; if another system runs"
+                        f" here, end it first, or give this one a folder and ports of its own: {variable} sets this one"
+                    ) from error
 
 
 @dataclass(slots=True)
@@ -147,7 +148,6 @@ class LocalSystem:
         return f"http://127.0.0.1:{self.ports.http}"
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.folder)
         try:
             self.ports.refuse_taken()
@@ -304,13 +304,19 @@ class LocalSystem:
 
 
 def _locked(folder: Path) -> TextIO:
-    """A file that nobody else has locked, until it is closed. LocalSystemError when a system runs in `folder`."""
-    lock = (folder / LOCK).open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise LocalSystemError(f"a system runs in {folder} already: end it first, or choose another folder") from error
+    """A file that nobody else has locked, until it is closed. LocalSystemError when a system runs in `folder`, or it
+    cannot be used."""
+    with contextlib.ExitStack() as opened:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = opened.enter_context((folder / LOCK).open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"a system runs in {folder} already: end it first, or choose another folder"
+            raise LocalSystemError(message) from error
+        except OSError as error:
+            raise LocalSystemError(f"{folder}: cannot be used: {error.strerror}") from error
+        opened.pop_all()
     return lock
 
 

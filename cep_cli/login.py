@@ -51,7 +51,9 @@ def _password(question: str, *, repeated: bool = False) -> str:
     """What is typed without being shown, or, where nobody types, the next line of standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
+    click.echo(f"{question}: ", nl=False, err=True)
     line = sys.stdin.readline()
+    click.echo(err=True)
     if not line:
         raise RefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
     return line.rstrip("\r\n")

@@ -59,13 +59,14 @@ def load_with_sources(kind: type[T], path: Path | None, process: str, environmen
         sources |= {key: from_file for key in _set_keys(kind, values, "") if key not in sources}
     _refuse_unknown(kind, values, (), file)
     for key, text, variable in _overrides(process, environment):
-        _set(values, key, text, kind, variable)
-        _refuse_unknown(kind, _nested(key, text), (), variable)
+        value = text if _field_type(kind, key) is str else _yaml_value(text)
+        _refuse_unknown(kind, _nested(key, value), (), variable)
+        _set(values, key, value, kind, variable)
     try:
         return Loaded(msgspec.convert(values, kind, strict=False), sources)
     except msgspec.ValidationError as error:
         dotted, message = _readable(error)
-        where = _variable_of(dotted, sources) or file
+        where = _set_by(dotted, sources, file)
         raise ConfigError(f"{where}: {dotted}: {message}" if dotted else f"{where}: {message}") from error
 
 
@@ -97,23 +98,26 @@ def _overrides(process: str, environment: Mapping[str, str]) -> Iterator[tuple[t
             yield tuple(part.lower() for part in name[len(prefix) :].split("__")), environment[name], name
 
 
-def _set(values: dict[str, Any], key: tuple[str, ...], text: str, kind: type[msgspec.Struct], variable: str) -> None:
-    """Sets `key` in the nested `values`, as `variable` says; text that stands for a list or mapping is read as YAML."""
-    for part in key[:-1]:
+def _set(values: dict[str, Any], key: tuple[str, ...], value: Any, kind: type[msgspec.Struct], variable: str) -> None:
+    """Sets `key` in the nested `values`, as `variable` says. A group of keys in whose place something else stands is
+    left so: that is what is wrong."""
+    for depth, part in enumerate(key[:-1], start=1):
         inner = values.setdefault(part, {})
         if not isinstance(inner, dict):
+            if _is_group(_field_type(kind, key[:depth])):
+                return
             raise ConfigError(f"{variable}: {'.'.join(key)}: {part} is no group of keys")
         values = inner
-    expected = _field_type(kind, key)
-    values[key[-1]] = text if expected is str else _yaml_value(text)
+    values[key[-1]] = value
 
 
-def _nested(key: tuple[str, ...], text: str) -> dict[str, Any]:
-    """What sets `key`, and nothing else, to `text`."""
-    value: Any = text
-    for part in reversed(key):
-        value = {part: value}
-    return dict(value)
+def _nested(key: tuple[str, ...], value: Any) -> Any:
+    """What sets `key`, and nothing else, to `value`."""
+    return {key[0]: _nested(key[1:], value)} if key else value
+
+
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _yaml_value(text: str) -> Any:
@@ -126,14 +130,14 @@ def _yaml_value(text: str) -> Any:
 def _field_type(kind: type[msgspec.Struct], key: tuple[str, ...]) -> Any:
     current: Any = kind
     for part in key:
-        if not (isinstance(current, type) and issubclass(current, msgspec.Struct)):
+        if not _is_group(current):
             return None
         current = get_type_hints(current).get(part)
     return current
 
 
 def _refuse_unknown(kind: Any, values: Any, path: tuple[str, ...], where: str) -> None:
-    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(values, dict)):
+    if not (_is_group(kind) and isinstance(values, dict)):
         return
     hints = get_type_hints(kind)
     for key, value in values.items():
@@ -151,9 +155,13 @@ def _readable(error: msgspec.ValidationError) -> tuple[str, str]:
     return (key, f"{text[0].lower()}{text[1:]}") if key else ("", text)
 
 
-def _variable_of(key: str, sources: Mapping[str, Source]) -> str:
-    """The environment variable that sets the dotted `key`, all of which it is a part, or a part of it; else empty."""
-    above = (place for place in sources if key == place or key.startswith((f"{place}.", f"{place}[")))
-    below = (place for place in sources if place.startswith(f"{key}."))
-    source = next((sources[place] for place in (*above, *below)), None)
-    return source.where if source is not None and source.origin == "environment" else ""
+def _set_by(key: str, sources: Mapping[str, Source], file: str) -> str:
+    """The variable, or else the file, that sets the dotted `key` or all of which it is a part; of a group that is wrong
+    as a whole, everything that sets a part of it."""
+    above = [place for place in sources if key == place or key.startswith((f"{place}.", f"{place}["))]
+    places = above or [place for place in sources if place.startswith(f"{key}.")]
+    variables = [place for place in places if sources[place].origin == "environment"]
+    if above:
+        return sources[max(variables, key=len)].where if variables else file
+    found = dict.fromkeys(sources[place].where if place in variables else file for place in places)
+    return " and ".join(found) or file

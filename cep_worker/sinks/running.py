@@ -199,7 +199,7 @@ class RunningSinks:
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
-        """All sinks end; what they could not deliver is lost."""
+        """All sinks end; what they could not deliver is not settled, and its publishers keep it."""
         for sink in self._sinks():
             sink.close()
         self._running, self._ending, self._taps = [], [], {}

@@ -26,6 +26,18 @@ def test_a_port_that_somebody_listens_on_is_named_and_nothing_is_started(name: s
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of the folder
 
 
+def test_two_ports_that_are_the_same_are_noticed(tmp_path: Path) -> None:
+    free = Ports.free()
+    with pytest.raises(LocalSystemError, match=f"127.0.0.1:{free.console}.*CEP_WORKER__HTTP__PORT"):
+        LocalSystem(tmp_path, msgspec.structs.replace(free, http=free.console)).__enter__()
+
+
+def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocalSystemError, match=r"file: cannot be used: "):
+        LocalSystem(tmp_path / "file", Ports.free()).__enter__()
+
+
 def test_a_folder_in_which_a_system_runs_is_left_alone(tmp_path: Path) -> None:
     with (tmp_path / LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

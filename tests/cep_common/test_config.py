@@ -107,6 +107,8 @@ def test_a_wrong_key_of_the_environment_is_refused_too(tmp_path: Path) -> None:
         ("CEP_OUTER__INNER__PORT", "many"),
         ("CEP_OUTER__INNER__HOSTS", "[{host: a}]"),
         ("CEP_OUTER__INNER", "3"),
+        ("CEP_OUTER__INNER", "{prot: 1}"),
+        ("CEP_OUTER__INNER", "{port: many}"),
         ("CEP_OUTER__TRACE", "perhaps"),
     ],
 )
@@ -115,6 +117,25 @@ def test_what_is_wrong_in_the_environment_is_not_blamed_on_the_file(tmp_path: Pa
         load(tmp_path, "inner: {name: file}", **{variable: text})
     assert caught.value.message.startswith(f"{variable}: ")
     assert "outer.yaml" not in caught.value.message
+
+
+def test_the_nearest_variable_is_blamed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^CEP_OUTER__INNER__PORT: inner\.port: expected `int`"):
+        load(tmp_path, CEP_OUTER__INNER="{port: 5}", CEP_OUTER__INNER__PORT="many")
+
+
+@pytest.mark.parametrize("text", ["inner: 3", "inner:"])
+def test_a_file_with_something_else_for_a_group_is_blamed(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"outer\.yaml: inner: expected `object`"):
+        load(tmp_path, text, CEP_OUTER__INNER__PORT="5")
+
+
+def test_a_group_that_is_wrong_as_a_whole_is_blamed_on_all_that_set_it(tmp_path: Path) -> None:
+    path = tmp_path / "driver.yaml"
+    path.write_text("stages: {first_port: 16000}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"driver\.yaml") as caught:
+        load_config(DriverConfig, path, "driver", {"CEP_DRIVER__STAGES__LAST_PORT": "15000"})
+    assert "CEP_DRIVER__STAGES__LAST_PORT" in caught.value.message
 
 
 def test_a_wrong_value_of_the_file_is_not_blamed_on_a_variable_beside_it(tmp_path: Path) -> None:
