@@ -100,8 +100,8 @@ def _judge(evidence: Evidence) -> tuple[Verdict, str]:
 def _unlisted(evidence: Evidence) -> tuple[Verdict, str]:
     if evidence.held_back:
         return Verdict.WAIT, evidence.held_back
-    if evidence.kept_back:
-        return Verdict.IN_PLACE, evidence.kept_back
+    if evidence.kept_back:  # the former one would end for what can never begin
+        return (Verdict.REJECT, lack) if (lack := _lack_of_slots(evidence)) else (Verdict.IN_PLACE, evidence.kept_back)
     if evidence.elsewhere:
         return Verdict.IN_PLACE, "the driver does not know the new topology"
     return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
@@ -119,11 +119,18 @@ def _complete(evidence: Evidence, former: TopologyReport) -> tuple[Verdict, str]
 
 
 def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[Verdict, str]:
-    if evidence.slots_needed > evidence.slots_total:
-        return Verdict.REJECT, f"it needs {evidence.slots_needed} slots, the cluster has {evidence.slots_total} in all"
+    if lack := _lack_of_slots(evidence):
+        return Verdict.REJECT, lack
     if evidence.slots_needed <= evidence.slots_free + evidence.slots_of_former:
         return Verdict.IN_PLACE, "there is no room for both topologies at once"
     return Verdict.WAIT, report.reason
+
+
+def _lack_of_slots(evidence: Evidence) -> str:
+    """Why there is no room for the new topology even if nothing else ran; empty when there is."""
+    if evidence.slots_needed <= evidence.slots_total:
+        return ""
+    return f"it needs {evidence.slots_needed} slots, the cluster has {evidence.slots_total} in all"
 
 
 def begin_trial(record: PlanRecord, trial: Trial, driver: Member[RegisterDriver] | None) -> tuple[

@@ -262,7 +262,7 @@ class PlanCommands:
         slots = (workers or compiled.workers or self._default_workers) * compiled.cores
         if slots > driver.slots_total:
             in_all = f"it needs {slots} slots, the cluster has {driver.slots_total} in all"
-            return f"{in_all}: unless executors join now, {record.key.plan} runs on as before"
+            return f"{in_all}: unless executors join at once, {record.key.plan} runs on as before"
         room = room_for_change(self._quotas.of(record.key.tenant), record, slots, snapshot.plans)
         if room.one_by_one or slots > driver.slots_free:
             return f"{room.one_by_one or 'there is no room for both topologies at once'}; {FROM_CHECKPOINT}"

@@ -98,7 +98,7 @@ class RunningSinks:
         self._topics = topics
         self._errors = errors
         self._running: list[_Running] = []
-        self._ending: list[tuple[Declared, Sink, int]] = []
+        self._ending: list[tuple[Sink, int]] = []
         self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
 
     def apply(self, wanted: list[Declared], now_ms: int) -> None:
@@ -118,7 +118,7 @@ class RunningSinks:
         self._running = in_order
         for running in before:
             if running.sink is not None:
-                self._ending.append((running.declared, running.sink, now_ms))
+                self._ending.append((running.sink, now_ms))
         self._tap()
 
     def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
@@ -179,34 +179,24 @@ class RunningSinks:
         for sink in self._sinks():
             sink.tick(now_ms)
         for ending in list(self._ending):
-            declared, sink, since_ms = ending
+            sink, since_ms = ending
             if sink.drained() or now_ms - since_ms >= ENDING_MS:
-                self._tell_left(declared, sink)
                 sink.close()
                 self._ending.remove(ending)
-
-    def _tell_left(self, declared: Declared, sink: Sink) -> None:
-        """Says what a sink that ends could not deliver."""
-        if not sink.drained():
-            logger.error(
-                "sink ended with events that it could not deliver: plan=%s[%d] stream=%s sink=%s events=%d reason=%s",
-                declared.plan_name(), declared.tenant(), declared.connector.stream, declared.connector.type,
-                sink.waiting_events(), sink.last_error() or "it took too long",
-            )  # fmt: skip
 
     def drained(self) -> bool:
         """Every sink has delivered what it was given."""
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
-        """All sinks end; what they could not deliver is not settled, and its publishers keep it."""
+        """All sinks end; what they could not deliver is lost."""
         for sink in self._sinks():
             sink.close()
         self._running, self._ending, self._taps = [], [], {}
 
     def _sinks(self) -> list[Sink]:
         running = [running.sink for running in self._running if running.sink is not None]
-        return running + [sink for _, sink, _ in self._ending]
+        return running + [sink for sink, _ in self._ending]
 
     def _label(self, declaration: Declared) -> str:
         """What tells the sink from others of its stream, the same after an edit of its options."""

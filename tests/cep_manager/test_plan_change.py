@@ -110,6 +110,19 @@ def test_without_room_for_both_the_former_one_makes_room_and_comes_back_if_that_
     assert pushed(world)[-1:] == [SubmitTopology(KEY, 3, COMPILED.query_plan, 1, deployed_ms=DEPLOYED_MS)]
 
 
+def test_a_plan_that_delivers_exactly_once_does_not_end_for_a_form_that_the_cluster_has_no_slots_for() -> None:
+    world = World()
+    world.put(plan(compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
+    world.hear(driver(topology("running")), task())
+    world.taken(PushToDriver)
+    change(world, 2, "rebalance", workers=SLOTS + 1)
+    world.hear(drives(topology("running")), task())
+    assert not [one for one in pushed(world) if isinstance(one, SubmitTopology)]
+    found = record(world)
+    assert (found.state, found.epoch) == (PlanState.ACTIVE, 1)
+    assert found.change_error == "it needs 5 slots, the cluster has 4 in all"
+
+
 def test_a_plan_that_delivers_exactly_once_takes_a_last_checkpoint_before_its_new_form_begins() -> None:
     world = World()
     world.put(plan(compiled=msgspec.structs.replace(COMPILED, delivery="exactly-once")))
