@@ -29,7 +29,7 @@ from cep_common.security.tokens import TokenFile
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import administration
 from cep_manager.accounts.first_admin import first_login
-from cep_manager.config import AccountsConfig, DatabaseConfig
+from cep_manager.config import AccountsConfig, DatabaseConfig, Port
 from cep_manager.database import Database
 
 START_TIMEOUT_S = 120.0
@@ -72,11 +72,14 @@ class Ports(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Ports:
         """The usual ones but for those that `environment` sets. ConfigError names a variable that is no port."""
-        named = {name: environment[variable] for name, variable in PORT_VARIABLES.items() if variable in environment}
-        for name, text in named.items():
-            if not text.isdecimal() or not 0 < int(text) < 65_536:
-                raise ConfigError(f"{PORT_VARIABLES[name]}: {text!r} is no port, which is a number from 1 to 65535")
-        return cls(**{name: int(text) for name, text in named.items()})
+        ports: dict[str, int] = {}
+        for name, variable in PORT_VARIABLES.items():
+            if variable in environment:
+                try:
+                    ports[name] = msgspec.convert(environment[variable], Port, strict=False)
+                except msgspec.ValidationError as error:
+                    raise ConfigError(f"{variable}: {error}") from error
+        return cls(**ports)
 
     @classmethod
     def free(cls) -> Ports:

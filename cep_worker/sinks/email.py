@@ -228,7 +228,7 @@ class _EmailWriter:
                 self.problem = ""
             if stopping.is_set():
                 if number + 1 < batch.num_rows:
-                    unwanted.append(Failed(batch.slice(number + 1), "the worker left before it was delivered"))
+                    unwanted.append(Failed(batch.slice(number + 1), "the sink ended before it was delivered"))
                 break
         if not stopping.is_set():
             self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
@@ -262,7 +262,7 @@ class _EmailWriter:
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
             logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, self.problem)
             if stopping.wait(wait_ms / 1_000):
-                raise WriteError(f"the worker left before it was delivered: {self.problem}")
+                raise WriteError(f"the sink ended before it was delivered: {self.problem}")
             tries += 1
         if refused:
             self._server.hang_up()

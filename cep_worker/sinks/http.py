@@ -109,7 +109,7 @@ class _HttpWriter:
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
             logger.warning("web hook failed: url=%s retry_ms=%d reason=%s", self._shown_url(), wait_ms, problem)
             if stopping.wait(wait_ms / 1000):
-                raise WriteError(f"the worker left before it was delivered: {problem}")
+                raise WriteError(f"the sink ended before it was delivered: {problem}")
             tries += 1
 
     def _try(self, payload: bytes, headers: dict[str, str]) -> str:

@@ -136,7 +136,7 @@ class _RdbmsWriter:
                 self.problem = f"a temporary file cannot be written: {error.strerror}"
                 logger.warning("group waits: table=%s reason=%s", self._table.name, self.problem)
                 if stopping.wait(RETRY_WAITS_S[-1]):
-                    raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
+                    raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
             else:
                 self.problem = ""
                 staged.frames.append((start, body.size))
@@ -232,7 +232,7 @@ class _RdbmsWriter:
                 tries += 1
                 logger.warning("database failed: retry_s=%s reason=%s", wait_s, self.problem)
                 if stopping.wait(wait_s):
-                    raise WriteError(f"the worker left before it was delivered: {self.problem}") from error
+                    raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
             else:
                 self.problem = ""
                 return result

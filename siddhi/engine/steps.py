@@ -34,16 +34,24 @@ class QueryWatch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
-    """The stages that may have something to do in a step, with their numbers and in the order in which they run.
+class _Alone:
+    """A stage whose events come from outside alone, on the stream `key`: the one at `place` of its sources, of which
+    `nothing` has an empty batch each."""
 
-    `inputs` is set where that is one stage, whose events come from outside alone, on one stream: empty batches, one for
-    each of its sources, of which that stream is the one at `place`.
-    """
+    number: int
+    stage: Stage
+    key: str
+    place: int
+    nothing: list[EventBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The stages that may have something to do in a step, with their numbers and in the order in which they run;
+    `alone` where that is a single one."""
 
     stages: list[tuple[int, Stage]]
-    inputs: list[EventBatch] | None
-    place: int
+    alone: _Alone | None
 
 
 _Delivery = tuple[str, EventBatch]
@@ -137,19 +145,23 @@ class StepRunner:
 
     def _new_route(self, roots: tuple[str, ...], reached: Iterable[int]) -> _Route:
         stages = [(number, self._stages[number]) for number in reached]
+        alone: _Alone | None = None
         if len(stages) == len(roots) == 1 and roots[0] not in self._fed:
-            sources = stages[0][1].node.sources
+            ((number, stage),) = stages
+            sources = stage.node.sources
             if roots[0] in sources:
-                return _Route(stages, [self._junctions[key].empty for key in sources], sources.index(roots[0]))
-        return _Route(stages, None, -1)
+                nothing = [self._junctions[key].empty for key in sources]
+                alone = _Alone(number, stage, roots[0], sources.index(roots[0]), nothing)
+        return _Route(stages, alone)
 
     # ---- column by column
 
     def _run_columns(self, route: _Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
-        if route.inputs is not None:
-            ((key, batches),) = roots.items()
+        alone = route.alone
+        if alone is not None:
+            batches = roots[alone.key]
             if len(batches) == 1 and batches[0].size:
-                self._run_alone(route, route.inputs, key, batches[0], step)
+                self._run_alone(alone, batches[0], step)
                 return
         sent, arrived = self._entered(roots)
         for number, stage in route.stages:
@@ -161,20 +173,19 @@ class StepRunner:
             self._pass_on(number, inputs, run(stage, inputs, step), step, sent, arrived)
         self._tell(sent, arrived)
 
-    def _run_alone(self, route: _Route, nothing: Sequence[EventBatch], key: str, batch: EventBatch, step: Step) -> None:
-        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short way.
-        `nothing` is an empty batch for each source of the stage."""
-        ((number, stage),) = route.stages
-        inputs = [*nothing]
-        inputs[route.place] = batch
+    def _run_alone(self, alone: _Alone, batch: EventBatch, step: Step) -> None:
+        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short
+        way."""
+        stage, inputs = alone.stage, alone.nothing.copy()
+        inputs[alone.place] = batch
         target = stage.node.target
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
-            arrived, sent = {key: batch}, _Sent()
-            self._pass_on(number, inputs, out, step, sent, arrived)
+            arrived, sent = {alone.key: batch}, _Sent()
+            self._pass_on(alone.number, inputs, out, step, sent, arrived)
             self._tell(sent, arrived)
             return
-        self._junctions[key].tell(batch)
+        self._junctions[alone.key].tell(batch)
         if target is not None and out.size:
             self._junctions[target].tell(stage.deliver(out))
 

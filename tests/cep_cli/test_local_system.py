@@ -53,7 +53,7 @@ def test_the_variables_of_the_processes_set_their_ports() -> None:
     assert Ports.of({"CEP_WORKER__HTTP__PORT": "8111"}) == Ports(http=8111)
 
 
-@pytest.mark.parametrize("text", ["", "0", "65536", "-1", "http", "80.5"])
+@pytest.mark.parametrize("text", ["", "0", "65536", "-1", "http", "80.5", pytest.param("9" * 5_000, id="endless")])
 def test_what_is_no_port_is_refused_by_its_variable(text: str) -> None:
     with pytest.raises(ConfigError, match="CEP_MANAGER__HTTP__PORT"):
         Ports.of({"CEP_MANAGER__HTTP__PORT": text})

@@ -297,6 +297,6 @@ def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
     world.publisher().open().send("Alerts", TWO)
     until(lambda: any("web hook failed" in one for one in caplog.messages))
     world.manager.deploy(PLAN)
-    until(lambda: any("could not deliver" in one for one in caplog.messages))
-    told = next(one for one in caplog.messages if "could not deliver" in one)
-    assert "plan=KnockOnDelays[-1234] stream=Alerts sink=http events=2 reason=" in told
+    until(lambda: any("sink dropped events" in one for one in caplog.messages))
+    told = next(one for one in caplog.messages if "sink dropped events" in one)
+    assert "sink=@sink(type='http') of stream Alerts events=2 reason=" in told
