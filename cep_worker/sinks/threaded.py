@@ -222,15 +222,16 @@ class ThreadedSink:
         if kept.events:
             self._stored_events += kept.events
             self._error = f"{self._name}: {self._stored_events} events kept (cep errors), the last because: {reason}"
-            logger.error("sink kept events in the error store: sink=%s events=%d reason=%s",
-                         self._name, kept.events, reason)  # fmt: skip
+            logger.error("sink kept events in the error store: plan=%s sink=%s events=%d reason=%s",
+                         self._origin.key.topology(), self._name, kept.events, reason)  # fmt: skip
         if kept.lost:
             self._drop(kept.lost, f"{reason}; {kept.problem}")
 
     def _drop(self, rows: int, reason: str) -> None:
         self.dropped_events += rows
         self._error = f"{self._name}: {self.dropped_events} events dropped, the last because: {reason}"
-        logger.error("sink dropped events: sink=%s events=%d reason=%s", self._name, rows, reason)
+        logger.error("sink dropped events: plan=%s sink=%s events=%d reason=%s",
+                     self._origin.key.topology(), self._name, rows, reason)  # fmt: skip
 
 
 def _in_turns(failed: Iterable[Failed]) -> Iterator[list[Failed]]:

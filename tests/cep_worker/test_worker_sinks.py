@@ -299,4 +299,4 @@ def test_results_that_a_sink_could_not_deliver_to_its_end_are_told(
     world.manager.deploy(PLAN)
     until(lambda: any("sink dropped events" in one for one in caplog.messages))
     told = next(one for one in caplog.messages if "sink dropped events" in one)
-    assert "sink=@sink(type='http') of stream Alerts events=2 reason=" in told
+    assert "plan=KnockOnDelays[-1234] sink=@sink(type='http') of stream Alerts events=2 reason=" in told
