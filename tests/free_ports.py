@@ -12,10 +12,10 @@ _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 """How many processes run tests side by side, and which of them this one is."""
 
-PORTS = 7_000 // _PROCESSES
-FIRST_PORT = 10_000 + _PROCESS * PORTS
+PORTS = 14_000 // _PROCESSES
+FIRST_PORT = 17_000 + _PROCESS * PORTS
 """This process has ports of its own, below those that the system gives to outgoing connections and to whoever asks for
-any: others might take one before it is listened on."""
+any, and above the ranges of conf/*.yaml: others might take one before it is listened on, or after its owner died."""
 
 _places = itertools.count(secrets.randbelow(PORTS))
 """One after the other, so that two who have not listened yet are not told the same."""

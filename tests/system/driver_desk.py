@@ -179,6 +179,6 @@ def lives(process_id: int) -> bool:
     """True while there is a process of this id that has not ended."""
     try:
         text = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter when it ends between the opening and the reading
         return False
     return text.rpartition(")")[2].split()[0] != "Z"
