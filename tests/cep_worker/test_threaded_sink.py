@@ -120,7 +120,7 @@ def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(de
 
 
 def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
-    context: zmq.Context[Any], tmp_path: Path
+    context: zmq.Context[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
     desk = Desk(context, errors)
@@ -129,6 +129,8 @@ def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
     (entry,) = errors.entries(PlanKey(KEY.tenant, "Plan"), None, 10)
     assert (entry.failed.reason, entry.failed.events.num_rows) == ("the sink has ended", 1)
     assert desk.sink.dropped_events == 0
+    (told,) = [one for one in caplog.messages if one.startswith("sink kept events")]
+    assert "plan=Plan[-1234] sink=@sink(type='file') of stream Alerts events=1 reason=the sink has ended" in told
     errors.close()
 
 
