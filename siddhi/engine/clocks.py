@@ -13,6 +13,7 @@ _LINE = 8
 _AHEAD = 256
 """So many times ahead memory is asked for, a line of the processor's cache at a time."""
 _ODD_ORDERS: Int64Array = np.arange(1, 2 * 8_192, 2)
+_ONE_ORDER = _ODD_ORDERS[:1]
 
 
 @state_kernel
@@ -37,7 +38,7 @@ def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
     The array is `stamps` itself when these ascend, as they mostly do.
     """
     if len(stamps) == 1:
-        return stamps if int(stamps[0]) >= clock else filled(1, clock)
+        return stamps if stamps.item() >= clock else filled(1, clock)
     if _ascend(address_of(stamps), len(stamps), clock):
         return stamps
     clocks: Int64Array = np.maximum(stamps, clock)
@@ -46,4 +47,6 @@ def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
 
 def root_orders(count: int) -> Int64Array:
     """The orders of `count` root chunks, one row each (`siddhi.engine.operator`)."""
+    if count == 1:
+        return _ONE_ORDER
     return _ODD_ORDERS[:count] if count <= len(_ODD_ORDERS) else np.arange(1, 2 * count, 2)

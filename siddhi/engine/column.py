@@ -55,7 +55,7 @@ class Column:
     are looked up there when they are first needed.
     """
 
-    __slots__ = ("_arrow", "_positions", "_valid", "_values", "pool", "type")
+    __slots__ = ("_address", "_arrow", "_positions", "_valid", "_values", "pool", "type")
 
     def __init__(
         self,
@@ -65,14 +65,17 @@ class Column:
         valid: BoolArray | None = None,
         arrow: pa.Array | None = None,
         positions: Int64Array | None = None,
+        address: int = 0,
     ) -> None:
-        """`positions` are those of the values in `arrow`, None when they are all of it."""
+        """`positions` are those of the values in `arrow`, None when they are all of it; `address` is where `values` lie
+        in a row, if that is known."""
         self.type = type_
         self.pool = pool
         self._values: Any = values
         self._valid = valid
         self._arrow: Any = arrow
         self._positions = positions
+        self._address = address
 
     def __len__(self) -> int:
         if self._values is not None:
@@ -172,18 +175,21 @@ class Column:
         values, type_ = self._values, self.type
         if values is None:
             return self._describe_arrow(plan, at)
-        kept = _py_buffer(values if values.flags.c_contiguous else values.copy())
+        kept, values_at = None, self._address
+        if not values_at:
+            kept = _py_buffer(values if values.flags.c_contiguous else values.copy())
+            values_at = kept.address
         known, valid_at = None, 0
         if self._valid is not None:
             known = numpy_buffer(self._valid)
             valid_at = known.address
         if type_ is _STRING:
-            write_line(plan, at, CODES, 0, kept.address, 0, 0, 0, 0, 0, 0)
+            write_line(plan, at, CODES, 0, values_at, 0, 0, 0, 0, 0, 0)
         elif type_ is _BOOL:
-            write_line(plan, at, FLAGS, 0, kept.address, valid_at, -1, 0, 0, 0, 0)
+            write_line(plan, at, FLAGS, 0, values_at, valid_at, -1, 0, 0, 0, 0)
         else:
-            write_line(plan, at, NUMBERS, values.itemsize, kept.address, valid_at, -1, 0, 0, 0, 0)
-        return kept, known
+            write_line(plan, at, NUMBERS, values.itemsize, values_at, valid_at, -1, 0, 0, 0, 0)
+        return self, kept, known
 
     def _describe_arrow(self, plan: bytearray, at: int) -> object:
         array, positions, type_ = self._arrow, self._positions, self.type

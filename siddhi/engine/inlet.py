@@ -52,6 +52,7 @@ class _WatchedColumn(Column):
         self._values = self._valid = None
         self._arrow = array
         self._positions = positions
+        self._address = 0
         self._inlet = inlet
         self._name = name
 
@@ -269,4 +270,4 @@ def root_batch(
     columns: Mapping[str, Column], timestamps: Int64Array, orders: Int64Array, clocks: Int64Array
 ) -> EventBatch:
     """Events from outside: current rows, each a chunk of its own."""
-    return EventBatch(timestamps, None, orders, clocks, columns, only_current=True)
+    return EventBatch(timestamps, None, orders, clocks, columns, None, None, None, True)  # noqa: FBT003 - names cost time

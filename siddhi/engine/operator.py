@@ -101,7 +101,7 @@ class Step:
 
     @property
     def final_clock(self) -> int:
-        return int(self.clocks[-1])
+        return self.clocks.item(-1)
 
     @property
     def final_order(self) -> int:

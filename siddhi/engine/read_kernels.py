@@ -36,11 +36,11 @@ def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-
 
 
 @state_kernel
-def read_records(array_at, plan, rows, block, slots, starts, heap, count):  # type: ignore[no-untyped-def]
+def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap, count):  # type: ignore[no-untyped-def]
     """Copies the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
 
-    Line i of `block` gets the values of column i, line `len(plan) + i` a byte for each that tells whether it is not
-    null, if there are nulls; these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count`
+    `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the values of column i, line
+    `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls; these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count`
     strings. Returns (`DONE`, strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a
     string for which the pool lacks room: then the caller makes some and calls again.
     """
@@ -53,24 +53,25 @@ def read_records(array_at, plan, rows, block, slots, starts, heap, count):  # ty
         valid_at = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else np.int64(0)
         values_at = np.int64(word_at(buffers + 8))
         form, width = plan[line, FORM], plan[line, WIDTH]
-        target = np.int64(block.ctypes.data) + 8 * rows * line
+        place = begin + stride * line
+        target = np.int64(block.ctypes.data) + 8 * place
         plan[line, NULLS] = 0
         if form == CODES:
             data_at = np.int64(word_at(buffers + 16))
             data_end = data_at + np.int64(offset_at(values_at + 4 * (first + rows)))
             done, count = encode_strings(
-                values_at, data_at, data_end, valid_at, first, 0, slots, starts, heap, count, block[line]
+                values_at, data_at, data_end, valid_at, first, 0, slots, starts, heap, count, block[place : place + rows]
             )
             if done < rows:
-                place = values_at + 4 * (first + done)
-                return np.int64(offset_at(place + 4)) - np.int64(offset_at(place)), count, nulls
+                offset = values_at + 4 * (first + done)
+                return np.int64(offset_at(offset + 4)) - np.int64(offset_at(offset)), count, nulls
             continue
         if form == NUMBERS:
             copy_bytes(target, values_at + width * first, rows * width)
         else:
             _spread_bits(values_at, first, rows, target)
         if valid_at != 0:
-            told_at = target + 8 * rows * len(plan)
+            told_at = target + 8 * stride * len(plan)
             plan[line, NULLS] = _spread_bits(valid_at, first, rows, told_at)
             _clear_nulls(told_at, rows, target, width)
             nulls += plan[line, NULLS]

@@ -1,11 +1,11 @@
 """Reads the few rows of a record batch in one call, by way of Arrow's C data interface.
 
-    records ──exported──▶ ArrowArray ──read_records──▶ block    line 0    line 1    line 2    …   nulls of line 0   …
-                                                               times     codes     prices
+    records ──exported──▶ ArrowArray ──read_records──▶ memory   … │ times │ codes │ prices │ nulls of each │ (unused) …
 
 A column that Arrow wraps and numpy views costs a microsecond or two, whatever it holds: most of the time of an event
-that comes alone. Here all columns of which values are known to be wanted are copied into one block of memory, strings
-as their codes. Where rows are many, a view is cheaper than a copy.
+that comes alone. Here all columns of which values are known to be wanted are copied one behind the other into memory
+that is taken for some hundred events at once, strings as their codes. Where rows are many, a view is cheaper than a
+copy.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrays import BOOL, FLOAT64, INT64, AnyArray, Int64Array
+from siddhi.engine.bits import address_of
 from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.read_kernels import FORM, NULLS, PLACE, PLAN_WIDTH, WIDTH
 from siddhi.engine.record_kernels import ARROW_ARRAY_FIELDS, BITS, CODES, NUMBERS
@@ -25,6 +26,8 @@ from siddhi.language.ast import AttributeType
 
 FEW = 512
 """Up to so many rows are copied."""
+_MEMORY = 2_048
+"""So many numbers are taken at once, for one batch or several: little, as a single column that is kept keeps them."""
 _FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 
 
@@ -41,28 +44,42 @@ class RecordReader:
             self._plan[line, [PLACE, FORM, WIDTH]] = place, _FORMS.get(type_, NUMBERS), DTYPES[type_].itemsize
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, dtype=np.int64)
         self._array_at = int(self._array.ctypes.data)
+        self._new_memory(0)
+
+    def _new_memory(self, least: int) -> None:
+        """There is unused memory for `least` numbers or more. What was read stays in the memory that was used up."""
+        self._memory: Int64Array = np.empty(max(least, _MEMORY), INT64)
+        self._reals = self._memory.view(FLOAT64)
+        self._memory_at = address_of(self._memory)
+        self._used = 0
 
     def read(self, records: pa.RecordBatch, rows: int, columns: dict[str, Column]) -> Int64Array:
         """`columns` has the attributes that are wanted; returns the timestamps of `records`."""
         plan, pool = self._plan, self._pool
-        lines = len(plan)
-        block: Int64Array = np.empty((2 * lines, rows), INT64)
+        masks = len(plan) * rows
+        if self._used + 2 * masks > len(self._memory):
+            self._new_memory(2 * masks)
+        begin, memory, reals, memory_at = self._used, self._memory, self._reals, self._memory_at
+        self._used = begin + 2 * masks
         records._export_to_c(self._array_at)
-        nulls = pool.read_records(self._array_at, plan, rows, block)
-        reals = block.view(FLOAT64)
-        line = 1
+        nulls = pool.read_records(self._array_at, plan, rows, memory, begin, rows)
+        line, place = 0, begin
         for name, type_, dtype in self._wanted:
-            if dtype is FLOAT64:
-                values: AnyArray = reals[line]
-            else:
-                values = block[line] if dtype is INT64 else block[line].view(dtype)[:rows]
-            valid = block[lines + line].view(BOOL)[:rows] if nulls and plan[line, NULLS] else None
-            columns[name] = Column(type_, pool, values, valid)
             line += 1
-        stamps: Int64Array = block[0]
+            place += rows
+            if dtype is FLOAT64:
+                values: AnyArray = reals[place : place + rows]
+            else:
+                values = memory[place : place + rows]
+                if dtype is not INT64:
+                    values = values.view(dtype)[:rows]
+            valid = None
+            if nulls and plan[line, NULLS]:
+                valid = memory[place + masks : place + masks + rows].view(BOOL)[:rows]
+            columns[name] = Column(type_, pool, values, valid, None, None, memory_at + 8 * place)
         if nulls and plan[0, NULLS]:
             raise null_timestamp()
-        return stamps
+        return memory[begin : begin + rows]
 
 
 def null_timestamp() -> SiddhiRuntimeError:

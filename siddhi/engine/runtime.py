@@ -206,7 +206,7 @@ class AppRuntime:
             clocks = self._clocks(stamps, now)
             floor = self._move_clock(clocks)
             batch = root_batch(columns, stamps, root_orders(count), clocks)
-        self._upkeep.run({inlet.key: [batch]}, clocks, floor)
+        self._upkeep.run_batch(inlet.key, batch, clocks, floor)
 
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
@@ -258,7 +258,7 @@ class AppRuntime:
             for node in self._nodes:
                 node.start(int(clocks[0]))
         floor = self._clock if self._clock_is_set else int(clocks[0])
-        self._clock = int(clocks[-1])
+        self._clock = clocks.item(-1)
         self._clock_is_set = True
         return floor
 

@@ -141,6 +141,7 @@ class Selector(Operator):
         self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
         self.limit = selection.limit
         self.offset = 0 if rows_of_groups else selection.offset or 0
+        self._unlimited = self.limit is None and not self.offset
         self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
         self._unselected = [
             (key.name, compiler.compile(key.value))
@@ -212,7 +213,8 @@ class Selector(Operator):
             wanted = self._wanted(batch)
             if not wanted.all():
                 projected = projected.take(np.flatnonzero(wanted))
-        return self._arrange(projected)
+        alone = projected.chunks is None and projected.deliveries is None
+        return projected if alone and self._unlimited else self._arrange(projected)
 
     def _evaluate(self, batch: EventBatch, groups: Int64Array | None) -> Evaluation:
         fresh = None
@@ -302,7 +304,7 @@ class Selector(Operator):
         single = self.collapse and not self.grouped
         if self.order_by and batch.chunks is not None and not single:
             batch = batch.take(sort_positions(batch, self.order_by))
-        if (self.limit is None and not self.offset) or not batch.size:
+        if self._unlimited or not batch.size:
             return batch
         return batch.take(np.flatnonzero(self._within_limits(batch)))
 

@@ -35,24 +35,19 @@ class QueryWatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """A stage whose events come from outside alone, on the stream `key`: the one at `place` of its sources, of which
-    `nothing` has an empty batch each."""
+    """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
+    nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
 
     number: int
     stage: Stage
-    key: str
-    place: int
-    nothing: list[EventBatch]
+    source: Junction
+    target: Junction | None
+    before: tuple[EventBatch, ...]
+    behind: tuple[EventBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """The stages that may have something to do in a step, with their numbers and in the order in which they run;
-    `alone` where that is a single one."""
-
-    stages: list[tuple[int, Stage]]
-    alone: _Alone | None
-
+_Route = list[tuple[int, Stage]]
+"""The stages that may have something to do in a step, with their numbers and in the order in which they run."""
 
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
@@ -84,6 +79,8 @@ class StepRunner:
         self._first_producers = {key: min(self._graph.producers.get(key, ()), default=-1) for key in junctions}
         self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
         self._routes: dict[tuple[str, ...], _Route | None] = {}
+        self._alone: dict[str, _Alone | None] = {}
+        """By the stream from outside."""
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node in self._graph.firing_first():
             self._stages[node].fires_first = not self._stages[node].node.by_key
@@ -112,6 +109,28 @@ class StepRunner:
         """The time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
+    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int) -> None:
+        """As `run`, for the events of one stream: where nothing has to be merged they go the short way, which is felt
+        when they come one by one."""
+        try:
+            alone = self._alone[key]
+        except KeyError:
+            alone = self._alone[key] = self._alone_behind(key)
+        if alone is None:
+            self.run({key: [batch]}, clocks, floor)
+            return
+        stage, source, target, step = alone.stage, alone.source, alone.target, Step(clocks, floor)
+        inputs = [*alone.before, batch, *alone.behind]
+        out = self._run_stage(stage, inputs, step)
+        if step.has_failures:
+            arrived, sent = {source.key: batch}, _Sent()
+            self._pass_on(alone.number, inputs, out, step, sent, arrived)
+            self._tell(sent, arrived)
+            return
+        source.tell(batch)
+        if target is not None and out.size:
+            target.tell(stage.deliver(out))
+
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
         `Step`."""
@@ -126,7 +145,7 @@ class StepRunner:
         route = self._route((stream,))
         if route is None or stream in self._fed:
             return None
-        stages = [stage for _, stage in route.stages]
+        stages = [stage for _, stage in route]
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
         if not stages or len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
@@ -140,31 +159,28 @@ class StepRunner:
         except KeyError:
             wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
             reached = self._graph.reached(roots, wakeful)
-            route = self._routes[roots] = self._new_route(roots, reached) if self._graph.columnar(roots) else None
+            stages = [(number, self._stages[number]) for number in reached]
+            route = self._routes[roots] = stages if self._graph.columnar(roots) else None
             return route
 
-    def _new_route(self, roots: tuple[str, ...], reached: Iterable[int]) -> _Route:
-        stages = [(number, self._stages[number]) for number in reached]
-        alone: _Alone | None = None
-        if len(stages) == len(roots) == 1 and roots[0] not in self._fed:
-            ((number, stage),) = stages
-            sources = stage.node.sources
-            if roots[0] in sources:
-                nothing = [self._junctions[key].empty for key in sources]
-                alone = _Alone(number, stage, roots[0], sources.index(roots[0]), nothing)
-        return _Route(stages, alone)
+    def _alone_behind(self, key: str) -> _Alone | None:
+        """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
+        route = self._route((key,))
+        if route is None or len(route) != 1 or key in self._fed:
+            return None
+        ((number, stage),) = route
+        sources, target = stage.node.sources, stage.node.target
+        if key not in sources:
+            return None
+        place, nothing = sources.index(key), [self._junctions[source].empty for source in sources]
+        fed = None if target is None else self._junctions[target]
+        return _Alone(number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :]))
 
     # ---- column by column
 
     def _run_columns(self, route: _Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
-        alone = route.alone
-        if alone is not None:
-            batches = roots[alone.key]
-            if len(batches) == 1 and batches[0].size:
-                self._run_alone(alone, batches[0], step)
-                return
         sent, arrived = self._entered(roots)
-        for number, stage in route.stages:
+        for number, stage in route:
             node = stage.node
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
             if not _has_rows(inputs) and not node.wakes(step):
@@ -172,22 +188,6 @@ class StepRunner:
             run = self._run_in_turns if stage.fires_first else self._run_stage
             self._pass_on(number, inputs, run(stage, inputs, step), step, sent, arrived)
         self._tell(sent, arrived)
-
-    def _run_alone(self, alone: _Alone, batch: EventBatch, step: Step) -> None:
-        """As `_run_columns`, where nothing has to be merged: events that come one by one are felt to go the short
-        way."""
-        stage, inputs = alone.stage, alone.nothing.copy()
-        inputs[alone.place] = batch
-        target = stage.node.target
-        out = self._run_stage(stage, inputs, step)
-        if step.has_failures:
-            arrived, sent = {alone.key: batch}, _Sent()
-            self._pass_on(alone.number, inputs, out, step, sent, arrived)
-            self._tell(sent, arrived)
-            return
-        self._junctions[alone.key].tell(batch)
-        if target is not None and out.size:
-            self._junctions[target].tell(stage.deliver(out))
 
     def _pass_on(
         self,

@@ -124,12 +124,14 @@ class StringPool:
                 return codes
             self._make_room(len(array[done].as_py().encode()))
 
-    def read_records(self, array_at: int, plan: Int64Array, rows: int, block: Int64Array) -> int:
+    def read_records(
+        self, array_at: int, plan: Int64Array, rows: int, block: Int64Array, begin: int, stride: int
+    ) -> int:
         """As `siddhi.engine.read_kernels.read_records`, with the codes of this pool, which knows all strings then;
         returns how many nulls were read."""
         while True:
             lack, self._count, nulls = read_records(
-                array_at, plan, rows, block, self._slots, self._starts, self._heap, self._count
+                array_at, plan, rows, block, begin, stride, self._slots, self._starts, self._heap, self._count
             )
             if lack == DONE:
                 return int(nulls)

@@ -43,6 +43,14 @@ class Upkeep:
         """As `StepRunner.short_cut`; there is none where time makes a partition forget keys."""
         return None if self._purging else self._steps.short_cut(stream)
 
+    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int) -> None:
+        """As `StepRunner.run_batch`."""
+        if self._purging:
+            self.run({key: [batch]}, clocks, floor)
+            return
+        self._steps.run_batch(key, batch, clocks, floor)
+        self._compaction.run_if_due()
+
     def run(self, roots: Roots, clocks: Int64Array, floor: int) -> None:
         """As `StepRunner.run`."""
         while self._purging and (due := self._next_purge_ms(int(clocks[0]) if roots else None)) <= int(clocks[-1]):
