@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from siddhi.engine.state_size import StateSize, total
 
 if TYPE_CHECKING:
     from siddhi.engine.shortcuts.plain_query import PlainQuery
+    from siddhi.engine.shortcuts.way import Way
+    from siddhi.language.ast import AttributeType
 
 
 class Node:
@@ -47,7 +49,7 @@ class Node:
     @cached_property
     def timed(self) -> bool:
         """True when timers may make the node send."""
-        return any(type(part).next_deadline_ms is not Stateful.next_deadline_ms for part in self.parts)
+        return any(part.timed for part in self.parts)
 
     @cached_property
     def wakeful(self) -> bool:
@@ -73,6 +75,13 @@ class Node:
         """Does to a table what the node does with what it sends; returns how many events the table refused. Those for
         which that fails are booked in `step`."""
         return 0
+
+    def short_way(
+        self, stream: str, source: Mapping[str, AttributeType], types: Mapping[str, AttributeType]
+    ) -> Way | None:
+        """How few events of `stream`, which have the attributes `source`, go at one go to the stream that the node
+        feeds, which has the attributes `types`; None when there is no such way."""
+        return None
 
     def start(self, clock_ms: int) -> None:
         """The app has started at `clock_ms`."""

@@ -218,6 +218,11 @@ class Stateful(ABC):
         """The time at which the earliest timer is due, or None."""
         return None
 
+    @property
+    def timed(self) -> bool:
+        """True when there may ever be a timer."""
+        return type(self).next_deadline_ms is not Stateful.next_deadline_ms
+
     @abstractmethod
     def snapshot(self) -> State:
         """The whole state, as a tree that shares no array with the operator."""

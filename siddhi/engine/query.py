@@ -29,9 +29,11 @@ from siddhi.engine.scope import source_key
 from siddhi.engine.selector import Selector
 from siddhi.engine.settled import empties_groups, forgets_extremes
 from siddhi.engine.shortcuts.plain_query import plain_query
+from siddhi.engine.shortcuts.way import Way
+from siddhi.engine.shortcuts.ways import short_way
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
-from siddhi.language.ast import EventType
+from siddhi.language.ast import AttributeType, EventType
 
 _TARGETS = {
     model.TargetKind.STREAM: "",
@@ -55,11 +57,14 @@ class Query(GraphNode):
         self.by_key = partition is not None
         if self.by_key:
             context = replace(context, common={})
+        self._playback = context.playback
         self.analysed = analysed
         self.name = analysed.name
         self.head: MergingOperator | None = None
         self.chain: list[Operator] = []
         self._added: Mapping[str, Column] = {}
+        self.hands_on = False
+        """Whether current rows leave just as a join gives them."""
         self.partition = partition
         if partition is not None:
             partition.instances.add_listener(self.name)
@@ -132,6 +137,7 @@ class Query(GraphNode):
     ) -> MergingOperator:
         plain, selector = replace(context, partitioned=False), self.selector
         outputs = selector.hand_over_names() if isinstance(selector, Selector) else None
+        self.hands_on = isinstance(selector, Selector) and outputs is not None and selector.unlimited
         only_current = self._looks_at_current_only(compiler)
         shows_expired = self.analysed.output.events is not EventType.CURRENT
 
@@ -182,6 +188,11 @@ class Query(GraphNode):
         if self.limiter is not None and (batch.size or _is_due(self.limiter, step)):
             return self.limiter.process(batch, step)
         return batch
+
+    def short_way(
+        self, stream: str, source: Mapping[str, AttributeType], types: Mapping[str, AttributeType]
+    ) -> Way | None:
+        return short_way(self, stream, source, types, playback=self._playback)
 
     @cached_property
     def wakeful(self) -> bool:

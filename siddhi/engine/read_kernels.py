@@ -39,10 +39,11 @@ def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-
 def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap, count):  # type: ignore[no-untyped-def]
     """Copies the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
 
-    `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the values of column i, line
-    `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls; these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count`
-    strings. Returns (`DONE`, strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a
-    string for which the pool lacks room: then the caller makes some and calls again.
+    `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the
+    values of column i, line `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls;
+    these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count` strings. Returns (`DONE`,
+    strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a string for which the pool
+    lacks room: then the caller makes some and calls again.
     """
     children = np.int64(word_at(array_at + 8 * CHILDREN))
     nulls = np.int64(0)
@@ -59,8 +60,9 @@ def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap
         if form == CODES:
             data_at = np.int64(word_at(buffers + 16))
             data_end = data_at + np.int64(offset_at(values_at + 4 * (first + rows)))
+            codes = block[place : place + rows]
             done, count = encode_strings(
-                values_at, data_at, data_end, valid_at, first, 0, slots, starts, heap, count, block[place : place + rows]
+                values_at, data_at, data_end, valid_at, first, 0, slots, starts, heap, count, codes
             )
             if done < rows:
                 offset = values_at + 4 * (first + done)

@@ -63,9 +63,8 @@ class RecordReader:
         self._used = begin + 2 * masks
         records._export_to_c(self._array_at)
         nulls = pool.read_records(self._array_at, plan, rows, memory, begin, rows)
-        line, place = 0, begin
-        for name, type_, dtype in self._wanted:
-            line += 1
+        place = begin
+        for line, (name, type_, dtype) in enumerate(self._wanted, start=1):
             place += rows
             if dtype is FLOAT64:
                 values: AnyArray = reals[place : place + rows]

@@ -238,11 +238,13 @@ class AppRuntime:
         rows = records.num_rows
         if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
             return False
-        passed = short_cut.run(records, rows, inlet.layout_of(records.schema), self._steps.watch)
+        clock = self._clock if self.app.playback else now
+        passed = short_cut.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
-        self._clock = max(self._clock, passed.latest) if self.app.playback else now
+        self._clock = max(clock, passed.latest) if self.app.playback else now
         short_cut.tell(passed)
+        self._compaction.run_if_due()
         return True
 
     def _now(self, now_ms: int | None) -> int:

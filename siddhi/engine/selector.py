@@ -141,7 +141,7 @@ class Selector(Operator):
         self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
         self.limit = selection.limit
         self.offset = 0 if rows_of_groups else selection.offset or 0
-        self._unlimited = self.limit is None and not self.offset
+        self.unlimited = self.limit is None and not self.offset
         self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
         self._unselected = [
             (key.name, compiler.compile(key.value))
@@ -195,6 +195,12 @@ class Selector(Operator):
         plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
         return tuple(plain) if len(plain) == len(self.outputs) else None
 
+    @property
+    def hands_out(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when current rows leave one by one, all of them and as they are; None
+        otherwise."""
+        return self.projection if self.unlimited and self.takes_current and not self.order_by else None
+
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
         """(output, input column) of each output when rows are selected as they are: whoever is in front gives the
         columns the outputs' names from then on, and nothing else. None when it has to go on as it does."""
@@ -214,7 +220,7 @@ class Selector(Operator):
             if not wanted.all():
                 projected = projected.take(np.flatnonzero(wanted))
         alone = projected.chunks is None and projected.deliveries is None
-        return projected if alone and self._unlimited else self._arrange(projected)
+        return projected if alone and self.unlimited else self._arrange(projected)
 
     def _evaluate(self, batch: EventBatch, groups: Int64Array | None) -> Evaluation:
         fresh = None
@@ -304,7 +310,7 @@ class Selector(Operator):
         single = self.collapse and not self.grouped
         if self.order_by and batch.chunks is not None and not single:
             batch = batch.take(sort_positions(batch, self.order_by))
-        if self._unlimited or not batch.size:
+        if self.unlimited or not batch.size:
             return batch
         return batch.take(np.flatnonzero(self._within_limits(batch)))
 

@@ -4,7 +4,7 @@ first."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
+from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
 from siddhi.engine.turns import cut_at_timers
@@ -146,11 +147,22 @@ class StepRunner:
         if route is None or stream in self._fed:
             return None
         stages = [stage for _, stage in route]
+        if len(stages) == 1 and (alone := self._alone_behind(stream)) is not None and alone.target is not None:
+            way = alone.stage.node.short_way(stream, alone.source.types, alone.target.types)
+            if way is not None:
+                return ShortCut(alone.source, [(alone.stage, alone.target, way)])
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
         if not stages or len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
             return None  # streams that several feed have an order of their own
-        return ShortCut(self._junctions[stream], stages, [self._junctions[target] for target in targets])
+        positions: Int64Array = np.empty(FEW, dtype=np.int64)
+        fed = [self._junctions[target] for target in targets]
+        loops = [
+            PlainLoop(node.plain, target.types, positions)
+            for node, target in zip(plain, fed, strict=True)
+            if node.plain is not None
+        ]
+        return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
 
     def _route(self, roots: tuple[str, ...]) -> _Route | None:
         """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""

@@ -132,7 +132,8 @@ class Accumulators:
         self._loops = [(number, member.kind, _LOOPS[member.kind]) for number, member in enumerate(members)]
         self._room = 0
         """So many rows can be added for sure; more than that, once their nodes and entries are counted."""
-        self._no_nulls = self._nulls = [False] * len(members)
+        self._no_nulls = self.nulls = [False] * len(members)
+        """Of which aggregates a null has been written since `room_for`; another list each time that changes."""
 
     def grow_groups(self, count: int) -> None:
         """There are cells for `count` groups."""
@@ -174,10 +175,19 @@ class Accumulators:
         self.pool[loops.ENTRIES] = len(live)
 
     def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
-        """The arrays into which so many writes go, with a line for each aggregate."""
-        self._nulls = self._no_nulls
+        """The arrays into which so many writes go, with a line for each aggregate; no null has been written."""
+        self.begin()
         shape = (len(self._results), writes)
         return np.empty(shape, INT64), np.empty(shape, BOOL)
+
+    def begin(self) -> None:
+        """No null has been written from now on: as `room_for`, for arrays that are there already."""
+        self.nulls = self._no_nulls
+
+    @property
+    def written_as_held(self) -> bool:
+        """True when every aggregate is of a type whose values need no more than to be taken for what they are."""
+        return all(type_ is None for _, type_ in self._results)
 
     def follow(
         self,
@@ -203,7 +213,7 @@ class Accumulators:
             else:
                 null = loop(moves, count, plan, number, lines, cells, out, valid, at)
             if null:
-                self._nulls = [told or other == number for other, told in enumerate(self._nulls)]
+                self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
 
     def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
         """The values of each aggregate in its type, of the first `count` writes since `room_for`, and where they are
@@ -217,7 +227,7 @@ class Accumulators:
                 line = line[:count]
             if type_ is not None:
                 line = as_type(line, type_)
-            values.append((line, out_valid[number, :count] if self._nulls[number] else None))
+            values.append((line, out_valid[number, :count] if self.nulls[number] else None))
         return values
 
     def distinct_values(self) -> int:

@@ -54,6 +54,12 @@ class NodeLines:
             self._others.append((line, node))
         return line
 
+    def attributes(self) -> list[tuple[int, str | None]] | None:
+        """The attribute that each line is read from, None for the timestamp; None when one of them is computed."""
+        if not all(isinstance(node, TimestampNode) for _, node in self._others):
+            return None
+        return [*((line, name) for line, name, _ in self._columns), *((line, None) for line, _ in self._others)]
+
     def of(self, batch: EventBatch) -> list[Line]:
         """Each line with its values in the rows of `batch`, and where these are not null; a null string is its code."""
         columns = batch.columns
@@ -88,15 +94,16 @@ class FusedSelection(Operator):
         self.nothing = _no_rows(shape, context)
         coded = [type_ is AttributeType.STRING for _, type_ in shape.keys]
         self.groups = GroupTable([False, *coded] if coded and context.partitioned else coded)
-        self._code = shape.keys[0][0] if self.groups.state[HOW] == BY_CODE else ""
+        self.code_attribute = shape.keys[0][0] if self.groups.state[HOW] == BY_CODE else ""
+        """The attribute whose codes are the keys of the groups, if there is one."""
         arguments = [0 if node is None else nodes.line(node) for node in shape.arguments]
         self.nodes = nodes
         self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
 
     def keys(self, batch: EventBatch) -> Int64Array:
         """The parts of the keys of the rows, one after the other; inside a partition the instance comes first."""
-        if self._code:
-            return batch.columns[self._code].values
+        if self.code_attribute:
+            return batch.columns[self.code_attribute].values
         keys = self.shape.keys
         if not keys:
             return NO_NUMBERS

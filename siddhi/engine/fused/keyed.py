@@ -27,7 +27,8 @@ from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, giv
 from siddhi.engine.fused.held_rows import LEAST_ROWS, joined_rows
 from siddhi.engine.fused.queues import HOLDS, OLDEST, InstanceQueues, join_queue, leave_queue
 from siddhi.engine.fused.shape import Shape
-from siddhi.engine.fused.sliding import (
+from siddhi.engine.fused.sliding import Leaving, SlidingSelection
+from siddhi.engine.fused.sliding_kernel import (
     BY_ATTRIBUTE,
     BY_CLOCK,
     DURATION,
@@ -44,8 +45,6 @@ from siddhi.engine.fused.sliding import (
     TIMING,
     UNTIMED,
     WINDOW_STATE_SIZE,
-    Leaving,
-    SlidingSelection,
 )
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.operator import OperatorContext, Step

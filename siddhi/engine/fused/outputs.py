@@ -36,12 +36,14 @@ class Outputs:
         self.calls = compiler.calls
         self.columns = compiler.columns
         numbers = {name: number for number, name in enumerate(self.calls)}
-        self._direct = [
+        self.direct = [
             (name, node.column, -1, type_) if isinstance(node, ColumnNode) else (name, "", numbers[node.name], type_)
             for name, type_, node in self.outputs
             if isinstance(node, ColumnNode) or (isinstance(node, OutputNode) and node.name in numbers)
         ]
-        self._computed = len(self._direct) < len(self.outputs) or self.having is not None
+        """(name, attribute of the row, number of the aggregate or -1, type) of each output that is one or the other."""
+        self.computed = len(self.direct) < len(self.outputs) or self.having is not None
+        """Whether there is more than that: outputs of another kind, or a condition."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -53,11 +55,11 @@ class Outputs:
     ) -> tuple[EventBatch, Int64Array | None]:
         """The rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
         `having`, None for all."""
-        if self._computed:
+        if self.computed:
             return self._evaluated(batch, aggregates, pool)
         columns: dict[str, Column] = {}
         source = batch.columns
-        for name, column, number, type_ in self._direct:
+        for name, column, number, type_ in self.direct:
             if number < 0:
                 columns[name] = source[column]
             else:

@@ -49,7 +49,8 @@ class JoinOperator(MergingOperator):
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
         in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
         sliding = sliding and not (in_turn or condition.keeps_state)
-        self._sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
+        self.sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
+        """The loop over both sides, where each is a queue or holds nothing."""
         self._steady = self._steadily_met()
         held = [node for side in sides for node in side.held.aggregates]
         self._aggregates = [_Aggregates(held)] if held else []
@@ -60,19 +61,19 @@ class JoinOperator(MergingOperator):
             return self._meet_quiet(*self._steady, inputs.batches[0], step)
         left, right = self.sides
         batches = self._batches(inputs)
-        if self._sliding is not None and self._may_slide(*batches):
+        if self.sliding is not None and self._may_slide(*batches):
             if self._left_first is None:
                 ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
                 first, with_timers = (self._rank(left, of) <= self._rank(right, of) for of in ranks)
                 self._left_first = first, with_timers
-            joined = self._sliding.process(*batches, step, left_first=self._left_first)
+            joined = self.sliding.process(*batches, step, left_first=self._left_first)
             return self._nothing if joined is None else joined
         for side, other in ((left, right), (right, left)):
             batch = batches[side.slot]
             if other.is_quiet and not batches[other.slot].size and (side.window is None or batch.chunks is None):
                 return self._meet_quiet(side, other, batch, step)
-        if self._sliding is not None:
-            self._sliding.fall_behind()
+        if self.sliding is not None:
+            self.sliding.fall_behind()
         return self._chunk_by_chunk(inputs, step)
 
     def _steadily_met(self) -> tuple[Side, Side] | None:
@@ -161,6 +162,10 @@ class JoinOperator(MergingOperator):
 
     # ---- life
 
+    @property
+    def timed(self) -> bool:
+        return any(side.window is not None and side.window.timed for side in self.sides)
+
     def next_deadline_ms(self) -> int | None:
         windows = [side.window for side in self.sides if side.window is not None]
         return min((due for window in windows if (due := window.next_deadline_ms()) is not None), default=None)
@@ -184,8 +189,8 @@ class JoinOperator(MergingOperator):
     def restore(self, state: State) -> None:
         for part, saved in zip(self._parts(), state, strict=True):
             part.restore(saved)
-        if self._sliding is not None:
-            self._sliding.fall_behind()
+        if self.sliding is not None:
+            self.sliding.fall_behind()
 
 
 class JoinBesideNothing(JoinOperator):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.arrays import INT64, NO_POSITIONS, Int64Array
+from siddhi.engine.arrays import INT64, NO_POSITIONS, AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.evaluation import Evaluation, Node
@@ -38,9 +38,11 @@ from siddhi.engine.joins.queues import (
 from siddhi.engine.joins.side import Fetch, Side, with_nulls
 from siddhi.engine.kernels import kernel_array
 from siddhi.engine.kinds import CURRENT, RESET
-from siddhi.engine.operator import Stateful, Step
+from siddhi.engine.operator import Step
 from siddhi.engine.scope import slot_column
+from siddhi.engine.store import RowStore
 from siddhi.engine.windows.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP, new_emission
+from siddhi.engine.windows.length import LengthWindow
 from siddhi.engine.windows.sliding import SlidingWindow
 
 _NOTHING = new_emission(0)
@@ -53,7 +55,7 @@ class _Flow:
     def __init__(self, side: Side, condition: JoinCondition) -> None:
         self.side = side
         self.window = side.window if isinstance(side.window, SlidingWindow) else None
-        self.timed = self.window is not None and type(self.window).next_deadline_ms is not Stateful.next_deadline_ms
+        self.timed = self.window is not None and self.window.timed
         self.condition = condition
         self.key = condition.key_attribute(side)
         self.names = tuple((slot_column(side.slot, name), name) for name in side.types)
@@ -75,15 +77,41 @@ class _Flow:
             return
         window = self.window
         if window is None:
-            self.emission, self.count = _passing(rows), rows.size
+            self.emission, self.count = new_emission(rows.size), rows.size
+            _let_pass(self.emission, rows.timestamps, rows.orders, rows.clocks)
             self.fetch = lambda name, positions: rows.columns[name].take(positions)
             return
-        store = window.store
-        start = self.start = store.end
+        self.start = window.store.end
         self.emission, self.count = window.let_out(rows, step)
+        self._follow_store(window.store, walk)
+
+    def _follow_store(self, store: RowStore, walk: Int64Array) -> None:
+        """The ring has room for what has come into the window's store."""
         self.offset = store.offset
         if store.end - self.shown_from(walk) > self.ring.shape[1]:
-            self.ring = roomy_ring(self.ring, self.shown_from(walk), start, store.end)
+            self.ring = roomy_ring(self.ring, self.shown_from(walk), self.start, store.end)
+
+    def take_in_few(
+        self,
+        timestamps: Int64Array,
+        values: Sequence[tuple[str, AnyArray]],
+        keys: Int64Array,
+        orders: Int64Array,
+        emission: Int64Array,
+        walk: Int64Array,
+    ) -> None:
+        """As `take_in`, for rows with these `values` of the attributes that the window holds, none of which is null but
+        by its code; a window is one of `length`. What they let out goes into `emission`, which has room for three rows
+        for each. The clock is taken to stand at their timestamps, as it tells only when rows expire."""
+        self.keys, self.emission, window = keys, emission, self.window
+        if window is None:
+            _let_pass(emission, timestamps, orders, timestamps)
+            self.count = len(timestamps)
+            return
+        assert isinstance(window, LengthWindow)  # noqa: S101 - of no other there are such rows
+        start = self.start = window.store.append_values(len(timestamps), timestamps, values)
+        self.count = window.let_out_rows(start, timestamps, orders, timestamps, NO_POSITIONS, emission)
+        self._follow_store(window.store, walk)
 
     def _keys_of(self, rows: EventBatch) -> Int64Array:
         if self.key is None:
@@ -120,26 +148,26 @@ def _nothing_came(name: str, positions: Int64Array) -> Column:
     raise AssertionError(f"'{name}' is asked for of {len(positions)} rows that have not come")
 
 
-def _passing(rows: EventBatch) -> Int64Array:
-    """The emission of events that no window holds."""
-    emission = new_emission(rows.size)
-    emission[SEQUENCE] = emission[CHUNK] = np.arange(rows.size)
-    emission[KIND] = CURRENT
-    emission[TIMESTAMP], emission[ORDER], emission[CLOCK] = rows.timestamps, rows.orders, rows.clocks
-    return emission
+def _let_pass(emission: Int64Array, timestamps: Int64Array, orders: Int64Array, clocks: Int64Array) -> None:
+    """The first rows of `emission` are events that no window holds."""
+    count = len(timestamps)
+    emission[SEQUENCE, :count] = emission[CHUNK, :count] = np.arange(count)
+    emission[KIND, :count] = CURRENT
+    emission[TIMESTAMP, :count], emission[ORDER, :count], emission[CLOCK, :count] = timestamps, orders, clocks
 
 
 class SlidingJoin:
     """`only_current` says that nobody looks at what expired rows and resets give."""
 
     def __init__(self, sides: tuple[Side, Side], condition: JoinCondition, *, only_current: bool) -> None:
-        self._flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
+        self.flows = (_Flow(sides[0], condition), _Flow(sides[1], condition))
         self._rest = condition.after_keys
         self._careful = condition.careful
         self._only_current = only_current
         self._lonely = [other.keeps_unmatched or not only_current for other in (sides[1], sides[0])]
         """Whether rows may stand beside nulls of the left and of the right side."""
-        self._behind = True
+        self.behind = True
+        """Whether the windows have moved without this join, so that it has to catch up before it goes on."""
         self._walk: Int64Array = np.zeros(WALK_LINES, dtype=np.int64)
         self._walk[NULL] = condition.null_number
         for side in sides:
@@ -147,20 +175,25 @@ class SlidingJoin:
             nature += CURRENT_ONLY * only_current + NEEDS_NULLS * (self._rest is not None)
             self._walk[NATURE + side.slot] = nature
 
+    @property
+    def gives_all(self) -> bool:
+        """True when it gives every pair of current rows with equal keys, and nothing else."""
+        return self._only_current and self._rest is None and not any(self._lonely)
+
     def fall_behind(self) -> None:
-        """The windows have moved without this join: it must catch up before it goes on."""
-        self._behind = True
+        """The windows have moved without this join."""
+        self.behind = True
 
     def process(
         self, left_batch: EventBatch, right_batch: EventBatch, step: Step, *, left_first: tuple[bool, bool]
     ) -> EventBatch | None:
         """What the sides' new rows and due timers give, None when that is nothing. `left_first` says whether the left's
         stream goes first with events of one time, and with what timers of one time sent."""
-        left, right = self._flows
+        left, right = self.flows
         walk = self._walk
-        if self._behind:
+        if self.behind:
             walk[OLDEST], walk[OLDEST + 1] = left.catch_up(), right.catch_up()
-            self._behind = False
+            self.behind = False
         if left_batch.size or left.timed:
             left.take_in(left_batch, step, walk)
         if right_batch.size or right.timed:
@@ -174,33 +207,51 @@ class SlidingJoin:
             right.let_go()
         return joined
 
+    def take_in_few(
+        self,
+        slot: int,
+        timestamps: Int64Array,
+        values: Sequence[tuple[str, AnyArray]],
+        keys: Int64Array,
+        orders: Int64Array,
+        emission: Int64Array,
+    ) -> None:
+        """These rows of one side have come, as `_Flow.take_in_few` says; `meet` tells what they give."""
+        self.flows[slot].take_in_few(timestamps, values, keys, orders, emission, self._walk)
+
+    def meet(self, out: Int64Array, *, goes_on: bool, left_first: tuple[bool, bool]) -> tuple[int, bool, int, int]:
+        """As `siddhi.engine.joins.queues.meet`, of what both sides let out in this step."""
+        left, right = self.flows
+        told: tuple[int, bool, int, int] = meet(
+            self._walk,
+            goes_on,
+            *left_first,
+            left.start,
+            left.offset,
+            left.count,
+            left.emission,
+            left.keys,
+            left.ring,
+            right.start,
+            right.offset,
+            right.count,
+            right.emission,
+            right.keys,
+            right.ring,
+            out,
+        )
+        return told
+
     def _joined(self, step: Step, *, left_first: tuple[bool, bool]) -> EventBatch | None:
         """The pairs that this step gives, None when there are none."""
-        left, right = self._flows
+        left, right = self.flows
         failed: list[Int64Array] = []
         blocks: list[Int64Array] = []
         capacity = 2 * (left.count + right.count) + 16
         done = goes_on = False
         while not done:
             out: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
-            count, done, chunks, deliveries = meet(
-                self._walk,
-                goes_on,
-                *left_first,
-                left.start,
-                left.offset,
-                left.count,
-                left.emission,
-                left.keys,
-                left.ring,
-                right.start,
-                right.offset,
-                right.count,
-                right.emission,
-                right.keys,
-                right.ring,
-                out,
-            )
+            count, done, chunks, deliveries = self.meet(out, goes_on=goes_on, left_first=left_first)
             if done and not goes_on and self._rest is None:
                 if not count:
                     return None
@@ -218,7 +269,7 @@ class SlidingJoin:
     def _batch(self, pairs: Int64Array, *, alone: bool, together: bool) -> EventBatch:
         """The batch of `pairs`: those that are chunks of their own (`alone`) or leave chunk by chunk (not `together`)
         need no numbers."""
-        left, right = self._flows
+        left, right = self.flows
         columns: dict[str, Column] = {}
         self._add_columns(columns, left, left.side.selected, pairs[LEFT])
         self._add_columns(columns, right, right.side.selected, pairs[RIGHT])
@@ -256,7 +307,7 @@ class SlidingJoin:
         """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
         does, a reset always. `failed` gets the deliveries of which `rest` failed; they are booked."""
         columns: dict[str, Column] = {}
-        for place, flow in enumerate(self._flows):
+        for place, flow in enumerate(self.flows):
             self._add_columns(columns, flow, flow.names, pairs[place])
         lines = (pairs[OUT_TIMESTAMP], None, pairs[OUT_ORDER], pairs[OUT_CLOCK])
         alone = (pairs[0] < 0) | (pairs[1] < 0)

@@ -57,10 +57,11 @@ class ChainOperator(MergingOperator):
     def __init__(self, plan: ChainPlan, read: Mapping[str, Reference], context: OperatorContext) -> None:
         machine = plan.machine
         self._context = context
+        self.pool = context.pool
         self.sources = tuple(dict.fromkeys(source_key(element.input) for element in machine.slots))
-        self._source_of = [self.sources.index(source_key(element.input)) for element in machine.slots]
+        self.source_of = [self.sources.index(source_key(element.input)) for element in machine.slots]
         self._count = len(machine.slots)
-        layout = ChainLayout(plan, self._source_of, context)
+        layout = ChainLayout(plan, self.source_of, context)
         self._register_types = layout.register_types
         self._fraction_registers = layout.fraction_registers
         self._texts = layout.texts
@@ -70,17 +71,17 @@ class ChainOperator(MergingOperator):
         self._sequence = machine.sequence
         self._chained = not machine.sequence and bool(chained.any())
         self._list_bounded = not machine.sequence and bool((bounded & ~chained).any())
-        self._gathers = self._source_of.count(self._source_of[-1]) > 1  # then an event's matches leave as one chunk
+        self._gathers = self.source_of.count(self.source_of[-1]) > 1  # then an event's matches leave as one chunk
         self._run = run_sequence if machine.sequence else run_pattern
-        self._reader = EventReader(layout.columns, len(self.sources))
-        self._output = ChainOutput(machine, read, context.pool)
+        self.reader = EventReader(layout.columns, len(self.sources))
+        self.output = ChainOutput(machine, read, context.pool)
         nothing = np.zeros(0, dtype=np.int64)
         self._nothing = EventBatch(
             nothing,
             None,
             nothing,
             nothing,
-            self._output.no_rows(),
+            self.output.no_rows(),
             None,
             nothing if context.partitioned else None,
             only_current=True,
@@ -100,7 +101,7 @@ class ChainOperator(MergingOperator):
         settings[memory.FRACTION_NULLS] = len(layout.register_types)
         offers = np.full((len(self.sources), self._count), memory.NONE, dtype=np.int64)
         for source in range(len(self.sources)):
-            fed = [slot for slot in reversed(range(self._count)) if self._source_of[slot] == source]
+            fed = [slot for slot in reversed(range(self._count)) if self.source_of[slot] == source]
             offers[source, : len(fed)] = fed
         return ChainRules(
             settings,
@@ -165,19 +166,26 @@ class ChainOperator(MergingOperator):
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
         if len(step.opened):
             self._open(step.opened)
-        for row, text in self._texts.items():
-            self._rules.tests[row, memory.CONSTANT] = self._context.pool.code(text)
+        self._find_texts()
         offsets = _offsets(inputs.batches)
         counters = self._state.counters
-        counters[memory.ROWS], places = self._reader.read(inputs, offsets)
+        counters[memory.ROWS], places = self.reader.read(inputs, offsets)
         self._run_through()
         out = self._batch(inputs, places, offsets) if counters[memory.MATCHES] else self._nothing
         if counters[memory.TOUCHES]:
             self._keep(inputs, offsets)
-        excess = self._limit.excess(int(counters[memory.LIVE]))
+        self._keep_to_limit()
+        return out
+
+    def _find_texts(self) -> None:
+        """The strings that tests compare with have their codes of now."""
+        for row, text in self._texts.items():
+            self._rules.tests[row, memory.CONSTANT] = self._context.pool.code(text)
+
+    def _keep_to_limit(self) -> None:
+        excess = self._limit.excess(int(self._state.counters[memory.LIVE]))
         if excess:
             self._drop_oldest(excess)
-        return out
 
     def _drop_oldest(self, count: int) -> None:
         live = self._live()
@@ -188,12 +196,12 @@ class ChainOperator(MergingOperator):
         """Takes all events through the state loop; the matches stand in order in the state."""
         counters = self._state.counters
         counters[memory.CURSOR] = 0
-        while not self._run(*self._state, *self._rules, *self._reader.events):
+        while not self._run(*self._state, *self._rules, *self.reader.events):
             self._make_room()
 
     def _make_room(self) -> None:
         """There is room for the event at which the state loop stopped, and for as many partials and matches again."""
-        state, events = self._state, self._reader.events
+        state, events = self._state, self.reader.events
         live, matches = int(state.counters[memory.LIVE]), int(state.counters[memory.MATCHES])
         place = int(state.counters[memory.CURSOR])
         row = int(events.order[place]) if len(events.order) else place
@@ -223,7 +231,7 @@ class ChainOperator(MergingOperator):
         found = state.matches[:, : state.counters[memory.MATCHES]].copy()
         causes, partials, references = found[0], found[1], found[memory.MATCH_REFERENCES :]
         events = []
-        for slot, source in enumerate(self._source_of):
+        for slot, source in enumerate(self.source_of):
             rows = references[slot]
             if offsets[source]:
                 rows = np.where(rows >= 0, rows - offsets[source], memory.NONE)
@@ -240,7 +248,7 @@ class ChainOperator(MergingOperator):
             None,
             orders,
             clocks,
-            self._output.columns(events, partials),
+            self.output.columns(events, partials),
             None,
             None if batch.partitions is None else batch.partitions[last],
             deliveries,
@@ -250,17 +258,50 @@ class ChainOperator(MergingOperator):
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
         """Copies out of the batch what live partials hold of it."""
+        partials, slots, rows = self._touched()
+        room = len(self._state.partials)
+        for slot, source in enumerate(self.source_of[:-1]):
+            own = slice(None) if self._count == 2 else slots == slot
+            own_rows = rows[own] - offsets[source] if offsets[source] else rows[own]
+            self.output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
+
+    def _touched(self) -> Int64Array:
+        """The partials that hold events of the batch, their slots, and the rows of these; from now on they hold what
+        the caller keeps."""
         state = self._state
         most = int(state.counters[memory.TOUCHES]) * self._count
         if most > self._kept.shape[1]:
             self._kept = np.zeros((3, 2 * most), dtype=np.int64)
-        count = settle(self._kept, state.partials, state.touched, state.counters)
-        partials, slots, rows = self._kept[:, :count]
-        room = len(state.partials)
-        for slot, source in enumerate(self._source_of[:-1]):
-            own = slice(None) if self._count == 2 else slots == slot
-            own_rows = rows[own] - offsets[source] if offsets[source] else rows[own]
-            self._output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
+        return self._kept[:, : settle(self._kept, state.partials, state.touched, state.counters)]
+
+    # ---- few events of one source
+
+    def take_few(self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray]) -> int:
+        """Takes the events of one source, as `EventReader.read_values` says; returns how many matches there are. What
+        these are is there until `end_few`."""
+        self._find_texts()
+        self.reader.read_values(source, timestamps, values)
+        counters = self._state.counters
+        counters[memory.ROWS] = len(timestamps)
+        self._run_through()
+        return counters.item(memory.MATCHES)
+
+    def matches(self) -> tuple[Int64Array, list[int]]:
+        """The matches of the batch that has run, as `ChainState` has them, and of how many the event in each slot came
+        with an earlier batch."""
+        state = self._state
+        return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
+
+    def end_few(self, source: int, values: Mapping[str, AnyArray]) -> None:
+        """What live partials hold of the events that `take_few` took is kept."""
+        if self._state.counters.item(memory.TOUCHES):
+            partials, slots, rows = self._touched()
+            room = len(self._state.partials)
+            for slot, fed_by in enumerate(self.source_of[:-1]):
+                if fed_by == source:
+                    own = slice(None) if self._count == 2 else slots == slot
+                    self.output.keep_values(slot, partials[own], values, rows[own], room)
+        self._keep_to_limit()
 
     # ---- what is held
 
@@ -269,7 +310,7 @@ class ChainOperator(MergingOperator):
         return StateSize(
             partial_matches=live,
             dropped_partial_matches=self._limit.dropped,
-            bytes=held_bytes(self._state) + held_bytes(self._output),
+            bytes=held_bytes(self._state) + held_bytes(self.output),
         )
 
     def _live(self) -> Int64Array:
@@ -296,7 +337,7 @@ class ChainOperator(MergingOperator):
             "fractions": state.floats[order],
             "updated": state.lists[:, memory.UPDATED].copy(),
             "instances": state.lists[:: self._count, : memory.INSTANCE_WIDTH].copy(),
-            "kept": self._output.snapshot(order),
+            "kept": self.output.snapshot(order),
         }
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
@@ -325,7 +366,7 @@ class ChainOperator(MergingOperator):
             list_bounds=np.zeros(len(lists) if self._list_bounded else 0, dtype=np.float64),
             touched=grown(fresh.touched, len(partials)),
         )
-        self._output.restore(state["kept"])
+        self.output.restore(state["kept"])
         relink(count, self._state, self._rules)
         self._empty_table()
 

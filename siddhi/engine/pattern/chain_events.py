@@ -10,7 +10,7 @@ The arrays are kept from batch to batch: a new one costs more than the few event
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,8 @@ from siddhi.engine.pattern.chain_memory import (
 )
 from siddhi.language.ast import AttributeType
 
-_LEAST_ROOM = 256
+LEAST_ROOM = 256
+"""There is always room for so many events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,11 @@ class EventReader:
         self._fractions = [
             (number, len(columns.whole) + number, column) for number, column in enumerate(columns.fractions)
         ]
-        self._computed = any(column.name is None for column in (*columns.whole, *columns.fractions))
+        self.computed = any(column.name is None for column in (*columns.whole, *columns.fractions))
+        """Whether conditions ask for more than attributes."""
         self._sources = sources
         self._null_bits = bool(len(columns.texts))
-        self._make_room(_LEAST_ROOM)
+        self._make_room(LEAST_ROOM)
 
     def _make_room(self, count: int) -> None:
         whole = np.zeros((EVENT_COLUMNS + len(self._whole), count), dtype=np.int64)
@@ -130,6 +132,28 @@ class EventReader:
             self.events = self.events._replace(order=order)
         return count, places
 
+    def attributes(self, source: int) -> list[str]:
+        """The attributes of `source` that are read, where none is computed."""
+        columns = [column for _, _, column in (*self._whole, *self._fractions)]
+        return [column.name for column in columns if column.source == source and column.name is not None]
+
+    def read_values(self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray]) -> None:
+        """As `read`, for the events of one source, which are at most `LEAST_ROOM` and of which no attribute is null but
+        by its code; none is computed."""
+        rows = len(timestamps)
+        _, whole, fractions = self.events
+        whole[EVENT_TIME, :rows] = timestamps
+        if self._null_bits:
+            whole[EVENT_NULLS, :rows] = 0
+        if self._sources > 1:
+            whole[EVENT_SOURCE, :rows] = source
+        for columns, target in ((self._whole, whole), (self._fractions, fractions)):
+            for row, _, column in columns:
+                if column.source == source and column.name is not None:
+                    target[row, :rows] = values[column.name]
+        if len(self.events.order):
+            self.events = self.events._replace(order=NO_POSITIONS)
+
     def _events_among(self, inputs: MergedRows) -> Int64Array:
         """The rows of the whole that are events and no marks."""
         counts = np.zeros(inputs.size, dtype=np.bool_)
@@ -146,7 +170,7 @@ class EventReader:
             whole[EVENT_SOURCE, start:stop] = source
         if batch.partitions is not None:
             whole[EVENT_INSTANCE, start:stop] = batch.partitions
-        evaluation = Evaluation(batch) if self._computed else None
+        evaluation = Evaluation(batch) if self.computed else None
         for columns, target in ((self._whole, whole), (self._fractions, fractions)):
             for row, bit, column in columns:
                 if column.source == source:

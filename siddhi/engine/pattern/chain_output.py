@@ -52,12 +52,23 @@ class _Kept:
             self._make_room(room)
         if self.type is AttributeType.STRING and len(column) > _MANY + len(rows):
             column, rows = column.take(rows), np.arange(len(rows))
-        self.values[partials] = column.values[rows]
-        if self.type in _NULLS_INSIDE or (self.valid is None and column.valid is None):
+        self._set(partials, column.values[rows])
+        if self.type in _NULLS_INSIDE or column.valid is None:
             return
         if self.valid is None:
             self.valid = np.ones(len(self.values), dtype=np.bool_)
-        self.valid[partials] = True if column.valid is None else column.valid[rows]
+        self.valid[partials] = column.valid[rows]
+
+    def put_values(self, partials: Int64Array, values: AnyArray, room: int) -> None:
+        """As `put`, for values of which none is null but by its code."""
+        if room > len(self.values):
+            self._make_room(room)
+        self._set(partials, values)
+
+    def _set(self, partials: Int64Array, values: AnyArray) -> None:
+        self.values[partials] = values
+        if self.valid is not None:
+            self.valid[partials] = True
 
     def _make_room(self, room: int) -> None:
         self.values = grown(self.values, room, _FILL.get(self.type, 0))
@@ -138,6 +149,24 @@ class ChainOutput:
         """Row `rows[i]` of `batch` is kept as the event that `partials[i]`, one of `room`, has in `slot`."""
         for kept in self._of_slot[slot]:
             kept.put(partials, _source(batch, kept.name, self._pool), rows, room)
+
+    def keep_values(
+        self, slot: int, partials: Int64Array, values: Mapping[str, AnyArray], rows: Int64Array, room: int
+    ) -> None:
+        """As `keep`, for events of which each attribute has these values, where none is null but by its code."""
+        for kept in self._of_slot[slot]:
+            kept.put_values(partials, values[kept.name][rows], room)
+
+    def kept(self, slot: int, name: str) -> tuple[AnyArray, BoolArray | None]:
+        """What is kept of the attribute `name` in `slot`, by partial match, and where it is not null."""
+        kept = self._kept[slot, name]
+        return kept.values, kept.valid
+
+    def answer(self, column: str) -> tuple[int, str] | None:
+        """The slot of which the output `column` tells an attribute, and this; None when it tells another thing."""
+        reference = self._read[column]
+        name = _name(reference)
+        return None if name is None else (reference.slot, name)
 
     def snapshot(self, order: Int64Array) -> State:
         """What is kept for the partials `order`, in that order."""

@@ -42,7 +42,8 @@ class LengthWindow(SlidingWindow):
     """A length below 1 holds nothing: each event comes and goes in one chunk, with its own timestamp."""
 
     def __init__(self, context: WindowContext) -> None:
-        (self.length,) = context.constants()
+        (length,) = context.constants()
+        self.length = int(str(length))
         self.store = RowStore(context.columns, context.operator.pool)
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
@@ -52,6 +53,20 @@ class LengthWindow(SlidingWindow):
         chunks = NO_POSITIONS if batch.chunks is None else kernel_array(batch.chunks)
         orders = kernel_array(batch.orders)
         clocks = timestamps if batch.clocks is batch.timestamps else kernel_array(batch.clocks)
+        return out, self.let_out_rows(start, timestamps, orders, clocks, chunks, out)
+
+    def let_out_rows(
+        self,
+        start: int,
+        timestamps: Int64Array,
+        orders: Int64Array,
+        clocks: Int64Array,
+        chunks: Int64Array,
+        out: Int64Array,
+    ) -> int:
+        """As `let_out`, of rows that are in the store already, from the sequence number `start` on; `out` has room for
+        three rows for each, `chunks` is empty when each is a chunk. Returns how many rows are let out."""
+        count: int
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)
-        return out, count
+        return count

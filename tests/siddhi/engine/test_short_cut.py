@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.shortcuts.kernel import LESS
+from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.plain_query import lines_of, plain_query
-from siddhi.engine.shortcuts.short_cut import FEW, PlainLoop
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 

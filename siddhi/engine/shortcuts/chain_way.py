@@ -1,0 +1,126 @@
+"""The short way of events of one stream through a pattern or sequence that is a chain: `siddhi.engine.pattern.chain`
+between lines that always lie in the same places. What leaves is written from these and from where partial matches keep
+it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.bits import address_of
+from siddhi.engine.inlet import Layout
+from siddhi.engine.pattern.chain import ChainOperator
+from siddhi.engine.pattern.chain_events import LEAST_ROOM
+from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
+from siddhi.engine.scope import EVENT_TIMESTAMP
+from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.way import Outcome
+from siddhi.language.ast import AttributeType
+
+
+class ChainWay:
+    """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
+    says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
+    comes."""
+
+    most_rows = min(MOST, LEAST_ROOM)
+
+    def __init__(
+        self,
+        chain: ChainOperator,
+        source: int,
+        read: Mapping[str, AttributeType],
+        outputs: Sequence[tuple[str, int, str]],
+        types: Mapping[str, AttributeType],
+    ) -> None:
+        self._chain = chain
+        self._source = source
+        few = self._few = FewRows(read, chain.pool)
+        self._outputs = list(outputs)
+        self._results = FewResults(types, chain.pool)
+        self._stamps = few.stamps
+        self._values: dict[str, AnyArray] = {}
+        self._cut_at = 0
+        self._addresses = {**few.addresses, EVENT_TIMESTAMP: few.stamps_at}
+        self._held: list[AnyArray | None] = []
+        """What has to stay in memory until the results are written."""
+
+    def lay_out(self, layout: Layout) -> None:
+        """As `Way.lay_out`."""
+        self._few.lay_out(layout)
+
+    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
+        """As `Way.run`: a batch with nulls that are no strings goes the long way."""
+        few, chain, source = self._few, self._chain, self._source
+        if not few.read(records, rows):
+            return None
+        if rows != self._cut_at:
+            self._stamps = few.stamps[:rows]
+            self._values = {name: values[:rows] for name, values in few.values.items()}
+            self._values[EVENT_TIMESTAMP] = self._stamps
+            self._cut_at = rows
+        count = chain.take_few(source, self._stamps, self._values)
+        results = (self._written(count),) if written and count else ()
+        chain.end_few(source, self._values)
+        return count, few.latest(rows), results
+
+    def _written(self, count: int) -> pa.RecordBatch:
+        """The `count` matches."""
+        chain, results, addresses = self._chain, self._results, self._addresses
+        matches, from_before = chain.matches()
+        rows_at = address_of(matches) + 8 * matches.shape[1] * MATCH_REFERENCES
+        partials_at = address_of(matches[MATCH_PARTIAL])
+        self._held.clear()
+        for name, slot, attribute in self._outputs:
+            if not from_before[slot]:
+                results.values_lie(name, addresses[attribute], 0, rows_at + 8 * matches.shape[1] * slot)
+                continue
+            values, valid = chain.output.kept(slot, attribute)
+            positions_at = partials_at
+            if from_before[slot] < count:
+                rows, partials = matches[MATCH_REFERENCES + slot, :count], matches[MATCH_PARTIAL, :count]
+                values, valid = _gathered(rows, self._values[attribute], partials, values, valid)
+                positions_at = 0
+            self._held += (values, valid)
+            results.values_lie(name, address_of(values), 0 if valid is None else address_of(valid), positions_at)
+        results.stamps_lie(addresses[EVENT_TIMESTAMP], rows_at + 8 * matches.shape[1] * (len(from_before) - 1))
+        return results.write(count)
+
+
+def _gathered(
+    rows: Int64Array, came: AnyArray, partials: Int64Array, kept: AnyArray, valid: BoolArray | None
+) -> tuple[AnyArray, BoolArray | None]:
+    """What has come, at `rows`, or where these are negative what is kept for `partials`; and where it is not null."""
+    before = rows < 0
+    values: AnyArray = np.where(before, kept[partials], came[rows])
+    return values, None if valid is None else ~before | valid[partials]
+
+
+def chain_way(
+    chain: ChainOperator,
+    projection: Sequence[tuple[str, str]],
+    stream: str,
+    source: Mapping[str, AttributeType],
+    types: Mapping[str, AttributeType],
+) -> ChainWay | None:
+    """The short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches those
+    columns leave that `projection` names, each as (attribute of the stream that is fed, column); None when conditions
+    compute, when something else than attributes leaves, or when objects are read."""
+    if chain.reader.computed or {name for name, _ in projection} != types.keys():
+        return None
+    outputs: list[tuple[str, int, str]] = []
+    for name, column in projection:
+        answer = chain.output.answer(column)
+        if answer is None:
+            return None
+        outputs.append((name, *answer))
+    number = chain.sources.index(stream)
+    names = chain.reader.attributes(number)
+    names += [name for _, slot, name in outputs if chain.source_of[slot] == number and name != EVENT_TIMESTAMP]
+    read = {name: source[name] for name in dict.fromkeys(names)}
+    if AttributeType.OBJECT in read.values() or AttributeType.OBJECT in types.values():
+        return None
+    return ChainWay(chain, number, read, outputs, types)

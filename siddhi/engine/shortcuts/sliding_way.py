@@ -1,0 +1,121 @@
+"""The short way of a window whose events leave one by one and the aggregates over it: `siddhi.engine.fused.sliding`
+between lines that always lie in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrays import BOOL, INT64, BoolArray, Int64Array
+from siddhi.engine.bits import address_of
+from siddhi.engine.clocks import event_clocks
+from siddhi.engine.fused.fused import NO_NUMBERS
+from siddhi.engine.fused.group_table import BY_HASH, HOW
+from siddhi.engine.fused.held_rows import Line
+from siddhi.engine.fused.sliding import SlidingSelection
+from siddhi.engine.inlet import Layout
+from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.way import Outcome
+from siddhi.language.ast import AttributeType
+
+
+class SlidingWay:
+    """Takes rows through `selection`, whose outputs are attributes of the row and aggregates, to a stream with the
+    attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of the rows held
+    comes (None: from the timestamp). `playback` says that event time drives the clock."""
+
+    most_rows = MOST
+
+    def __init__(
+        self,
+        selection: SlidingSelection,
+        read: Mapping[str, AttributeType],
+        lines: list[tuple[int, str | None]],
+        types: Mapping[str, AttributeType],
+        *,
+        playback: bool,
+    ) -> None:
+        self._selection = selection
+        self._playback = playback
+        few = self._few = FewRows(read, selection.pool)
+        self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
+        self._cut: list[Line] = []
+        self._cut_at = 0
+        key = selection.code_attribute
+        self._keys = few.values[key] if key else NO_NUMBERS
+        self._clocks: Int64Array = np.zeros(MOST, INT64)
+        count = len(selection.shape.accumulations)
+        self._out: Int64Array = np.zeros((count, MOST), INT64)
+        self._out_valid: BoolArray = np.zeros((count, MOST), BOOL)
+        self._results = FewResults(types, selection.pool)
+        self._results.stamps_lie(few.stamps_at)
+        self._aggregates: list[tuple[str, int]] = []
+        for name, attribute, number, _ in selection.shape.outputs.direct:
+            if number < 0:
+                self._results.values_lie(name, few.addresses[attribute])
+            else:
+                self._aggregates.append((name, number))
+        self._nulls: list[bool] | None = None
+
+    def lay_out(self, layout: Layout) -> None:
+        """As `Way.lay_out`."""
+        self._few.lay_out(layout)
+
+    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
+        """As `Way.run`: a batch with nulls that are no strings goes the long way."""
+        few, selection = self._few, self._selection
+        if not few.read(records, rows):
+            return None
+        if rows != self._cut_at:
+            self._cut = [(line, values[:rows], None) for line, values in self._held]
+            self._cut_at = rows
+        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
+        accumulators = selection.accumulators
+        accumulators.begin()
+        selection.take_in(self._cut, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
+        if not written:
+            return rows, few.latest(rows), ()
+        if accumulators.nulls is not self._nulls:
+            self._find_aggregates(accumulators.nulls)
+        return rows, few.latest(rows), (self._results.write(rows),)
+
+    def _clocks_of(self, rows: int, clock: int) -> Int64Array:
+        """The clock at each row."""
+        clocks = self._clocks
+        if rows == 1:
+            clocks[0] = max(self._few.stamps.item(0), clock) if self._playback else clock
+        else:
+            clocks[:rows] = event_clocks(self._few.stamps[:rows], clock) if self._playback else clock
+        return clocks
+
+    def _find_aggregates(self, nulls: list[bool]) -> None:
+        """The results are written from where aggregates lie, of which those are told to have `nulls` that have."""
+        for name, number in self._aggregates:
+            valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
+            self._results.values_lie(name, address_of(self._out[number]), valid_at)
+        self._nulls = nulls
+
+
+def sliding_way(
+    selection: SlidingSelection,
+    source: Mapping[str, AttributeType],
+    types: Mapping[str, AttributeType],
+    *,
+    playback: bool,
+) -> SlidingWay | None:
+    """The short way of events with the attributes `source` through `selection`; None when it computes more than
+    aggregates, when groups are found by more than the code of a string, or when objects are read."""
+    outputs, lines = selection.shape.outputs, selection.nodes.attributes()
+    if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
+        return None
+    if not selection.accumulators.written_as_held or types.keys() != {name for name, *_ in outputs.direct}:
+        return None
+    names = [attribute for _, attribute, number, _ in outputs.direct if number < 0]
+    names += [name for _, name in lines if name is not None]
+    names += [selection.code_attribute] if selection.code_attribute else []
+    read = {name: source[name] for name in dict.fromkeys(names)}
+    if AttributeType.OBJECT in read.values():
+        return None
+    return SlidingWay(selection, read, lines, types, playback=playback)

@@ -1,0 +1,295 @@
+"""Few events go through windows, aggregates, joins and patterns by a way of their own: with the same results, and the
+same state, as on the long way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.shortcuts.few_rows import MOST
+from siddhi.engine.shortcuts.short_cut import ShortCut
+from siddhi.language.parser import parse
+
+STREAMS = "".join(
+    f"define stream {stream} (s string, i int, l long, f float, d double, b bool, ts long);" for stream in "ST"
+)
+SCHEMA = pa.schema(
+    [
+        pa.field("b", pa.bool_()),
+        pa.field("d", pa.float64()),
+        pa.field("_timestamp", pa.int64()),
+        pa.field("s", pa.utf8()),
+        pa.field("i", pa.int32()),
+        pa.field("l", pa.int64()),
+        pa.field("f", pa.float32()),
+        pa.field("ts", pa.int64()),
+    ]
+)
+VALUES = {
+    "b": st.booleans(),
+    "d": st.sampled_from([0.0, -0.0, 1.5, -1.0, 0.1, float("nan")]),
+    "s": st.sampled_from(["", "a", "b", "ab", "é", "longer than a word of eight bytes"]),
+    "i": st.sampled_from([0, 1, -1, 7, 2**31 - 1]),
+    "l": st.sampled_from([0, 1, -1, 7, 2**53 + 1, 2**63 - 1]),
+    "f": st.sampled_from([0.0, 1.5, -1.0, 0.1]),
+}
+SOURCES = [
+    "S",
+    "S#window.length(1)",
+    "S#window.length(3)",
+    "S#window.time(7)",
+    "S#window.externalTime(ts, 5)",
+    "S#window.timeLength(6, 2)",
+]
+AGGREGATES = [
+    "sum(l)",
+    "sum(i)",
+    "sum(d)",
+    "avg(l)",
+    "avg(f)",
+    "count()",
+    "min(d)",
+    "max(l)",
+    "max(i)",
+    "stdDev(d)",
+    "distinctCount(s)",
+    "distinctCount(i)",
+    "minForever(l)",
+    "maxForever(d)",
+]
+SIDES = ["{}", "{}#window.length(1)", "{}#window.length(3)", "{}#window.length(64)"]
+
+
+@st.composite
+def aggregating(draw: st.DrawFn) -> str:
+    names = draw(st.lists(st.sampled_from("silfdb"), max_size=3, unique=True))
+    calls = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=3))
+    selected = [*names, *(f"{call} as a{number}" for number, call in enumerate(calls))]
+    key = draw(st.sampled_from(["", " group by s", " group by s", " group by i", " group by s, i"]))
+    return f"from {draw(st.sampled_from(SOURCES))} select {', '.join(selected)}{key} insert into Out;"
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> str:
+    left, right = (draw(st.sampled_from(SIDES)).format(stream) for stream in "ST")
+    kind = draw(st.sampled_from(["join", "join", "join", "left outer join"]))
+    only = draw(st.sampled_from(["", "", " unidirectional"]))
+    names = draw(st.lists(st.sampled_from([f"{side}.{name}" for side in "xy" for name in "silfdb"]), min_size=1))
+    selected = ", ".join(f"{name} as o{number}" for number, name in enumerate(names))
+    on = draw(st.sampled_from(["x.s == y.s", "x.s == y.s", "y.s == x.s and x.i > y.i", "x.i == y.i"]))
+    return f"from {left} as x{only} {kind} {right} as y on {on} select {selected} insert into Out;"
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    """Two or three elements of one stream or of both, in a pattern or a sequence."""
+    count = draw(st.integers(2, 3))
+    elements = []
+    for number in range(1, count + 1):
+        tests = draw(st.lists(st.sampled_from(["i > 0", "d <= 1.0", "s == 'a'", "b != true", "f > 0.0f"]), max_size=1))
+        for earlier in range(1, number):
+            pairs = ["s == e{}.s", "l >= e{}.l", "d > e{}.d", "i != e{}.i", "d < e{}.d"]
+            tests += [test.format(earlier) for test in draw(st.lists(st.sampled_from(pairs), max_size=2))]
+        condition = f"[{' and '.join(tests)}]" if tests else ""
+        elements.append(f"e{number}={draw(st.sampled_from('SST'))}{condition}")
+    names = [f"e{number}.{name}" for number in range(1, count + 1) for name in "silfdb"]
+    selected = ", ".join(
+        f"{name} as o{number}" for number, name in enumerate(draw(st.lists(st.sampled_from(names), min_size=1)))
+    )
+    every, arrow = draw(st.sampled_from(["", "every "])), draw(st.sampled_from([" -> ", " -> ", ", "]))
+    within = draw(st.sampled_from(["", " within 9 milliseconds"]))
+    return f"from {every}{arrow.join(elements)}{within} select {selected} insert into Out;"
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[str, pa.RecordBatch]:
+    """Events of one stream as they may come: seldom with nulls, often alone, cut out of others, times that go back."""
+    rows = draw(st.sampled_from([1, 1, 1, 2, 3, 9]))
+    times = st.lists(st.integers(1, 40), min_size=rows, max_size=rows)
+    columns: dict[str, list[Any]] = {"_timestamp": draw(times), "ts": draw(times)}
+    with_nulls = draw(st.integers(0, 5)) == 0
+    for name, items in VALUES.items():
+        drawn = st.none() | items if with_nulls or name == "s" else items
+        columns[name] = draw(st.lists(drawn, min_size=rows, max_size=rows))
+    batch = pa.record_batch([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+    first = draw(st.integers(0, rows - 1))
+    return draw(st.sampled_from("SST")), batch.slice(first, draw(st.integers(1, rows - first)))
+
+
+def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int, *, the_long_way: bool) -> object:
+    """Every row that comes out and what the app tells of itself in the end; another runtime goes on for the first at
+    batch `saved_at`."""
+    app = analyse(parse(text))
+    told: list[object] = []
+    schemas: set[str] = set()
+
+    def take(records: pa.RecordBatch) -> None:
+        records.validate(full=True)
+        schemas.add(records.schema.to_string())
+        told.extend(map(repr, records.to_pylist()))
+
+    def listening(runtime: AppRuntime) -> AppRuntime:
+        for stream in "ST" if the_long_way else "":
+            runtime.add_stream_callback(stream, lambda _: None)  # whoever listens to these has to be told
+        runtime.add_stream_callback("Out", take)
+        return runtime
+
+    runtime = listening(AppRuntime(app))
+    runtime.start()
+    for number, (stream, records) in enumerate(sent):
+        if number == saved_at:
+            saved, runtime = runtime.snapshot(), listening(AppRuntime(app))
+            runtime.restore(saved)
+        runtime.send(stream, records, 10 + number)
+        told.append(("sent", runtime.saved().clock))
+    held = runtime.statistics()
+    return told, schemas, held.events["Out"], [part.size.rows for part in held.state]
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    aggregating() | joins() | patterns(), st.lists(batches(), min_size=1, max_size=9), st.integers(0, 9), st.booleans()
+)
+def test_a_short_way_answers_as_the_long_way(
+    query: str, sent: list[tuple[str, pa.RecordBatch]], saved_at: int, own: bool
+) -> None:
+    text = f"{'@app:playback ' if own else ''}{STREAMS} {query}"
+    assert answers(text, sent, saved_at, the_long_way=False) == answers(text, sent, saved_at, the_long_way=True)
+
+
+def gone_short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the batches that go a short way from now on."""
+    gone: list[int] = []
+    run = ShortCut.run
+
+    def counted(cut: ShortCut, records: pa.RecordBatch, rows: int, *given: Any) -> Any:
+        passed = run(cut, records, rows, *given)
+        if passed is not None:
+            gone.append(rows)
+        return passed
+
+    monkeypatch.setattr(ShortCut, "run", counted)
+    return gone
+
+
+def running(query: str) -> tuple[AppRuntime, list[pa.RecordBatch]]:
+    """An app that runs `query`, and what comes out of it."""
+    runtime = AppRuntime(analyse(parse(f"@app:playback {STREAMS} {query}")))
+    told: list[pa.RecordBatch] = []
+    runtime.add_stream_callback("Out", told.append)
+    runtime.start(1)
+    return runtime, told
+
+
+def events(rows: int, **changed: Any) -> pa.RecordBatch:
+    times = pa.array(range(1, rows + 1), pa.int64())
+    columns = {
+        "_timestamp": times,
+        "s": pa.array(["a"] * rows),
+        "i": pa.array(range(rows), pa.int32()),
+        "l": pa.array(range(rows), pa.int64()),
+        "f": pa.array([1.5] * rows, pa.float32()),
+        "d": pa.array([0.5] * rows),
+        "b": pa.array([True] * rows),
+        "ts": times,
+    }
+    return pa.record_batch({**columns, **changed})
+
+
+JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
+
+
+@pytest.mark.parametrize(
+    ("query", "goes"),
+    [
+        ("from S select s, count() as n group by s insert into Out;", True),
+        ("from S#window.length(2) select avg(d) as a, b insert into Out;", True),
+        ("from S#window.time(2) select s, sum(l) as a group by s insert into Out;", True),
+        ("from S#window.externalTime(ts, 2) select distinctCount(s) as a insert into Out;", True),
+        ("from S#window.timeLength(2, 3) select min(l) as a, max(d) as c insert into Out;", True),
+        ("from S#window.length(2) select max(i) as a insert into Out;", False),  # an int is held as a long
+        ("from S#window.length(2) select sum(l) + 1 as a insert into Out;", False),
+        ("from S#window.length(2) select sum(l) as a having a > 1 insert into Out;", False),
+        ("from S#window.length(2) select sum(l) as a group by i insert into Out;", False),
+        ("from S[i > 0]#window.length(2) select sum(l) as a insert into Out;", False),
+        ("from S#window.length(2) select sum(l) as a output every 2 events insert into Out;", False),
+        ("from S#window.length(2) select sum(l) as a insert all events into Out;", False),
+        ("from S#window.length(2) select sum(l) as a insert into Out; from Out select a insert into B;", False),
+        ("from S#window.length(2) select sum(l) as a insert into Out; from S select s insert into B;", False),
+        (f"from {JOINED} select x.i as i, y.b as c insert into Out;", True),
+        ("from S as x join T#window.length(9) as y on x.s == y.s select x.i as i, y.b as c insert into Out;", True),
+        (f"from {JOINED} select x.i + y.i as i insert into Out;", False),
+        (f"from {JOINED} select x.i as i limit 1 insert into Out;", False),
+        (f"from {JOINED} and x.i > y.i select x.i as i insert into Out;", False),
+        (f"from {JOINED.replace('join', 'full outer join')} select x.i as i insert into Out;", False),
+        (f"from {JOINED.replace('x.s == y.s', 'x.i == y.i')} select x.i as i insert into Out;", False),
+        (f"from {JOINED.replace('T#', 'S#')} select x.i as i insert into Out;", False),
+        (f"from {JOINED.replace('S#window.length(9)', 'S#window.time(9)')} select x.i as i insert into Out;", False),
+        ("from every e1=S[l > 2] -> e2=T[l > e1.l and s == e1.s] select e1.s as s, e2.l as l insert into Out;", True),
+        ("from e1=S, e2=S select e1.s as s, e2.l as l insert into Out;", True),
+        ("from every e1=S -> e2=S select e2[0].b as b insert into Out;", True),
+        ("from every e1=S -> e2=S select e1.l + 1 as l insert into Out;", False),
+        ("from every e1=S -> e2=S[l + 1 > e1.l] select e1.l as l insert into Out;", False),
+        ("from every e1=S -> e2=S select e2[1].l as l insert into Out;", False),
+        ("from every e1=S<2:3> -> e2=S select e2.l as l insert into Out;", False),
+        ("from every e1=S -> e2=S select e1.l as l, count() as n insert into Out;", False),
+        ("from every e1=S -> not S for 5 milliseconds select e1.l as l insert into Out;", False),
+        ("partition with (s of S) begin from S#window.length(2) select sum(l) as a insert into Out; end;", False),
+    ],
+)
+def test_only_few_forms_of_queries_have_a_short_way(query: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = gone_short(monkeypatch)
+    runtime, _ = running(query)
+    runtime.send("T", events(2))
+    runtime.send("S", events(MOST + 1))  # too many; and a join has caught up with its windows by then
+    gone.clear()
+    runtime.send("S", events(5))
+    runtime.send("S", events(5, i=pa.array([1, None, 3, 4, 5], pa.int32())))
+    reads_i = "x.i" in query
+    assert gone == ([5] if goes and reads_i else [5, 5] if goes else [])
+
+
+def test_all_pairs_of_an_event_that_meets_very_many_come_out_in_order() -> None:
+    runtime, told = running(
+        "from S as x join T#window.length(9000) as y on x.s == y.s select y.l as l insert into Out;"
+    )
+    for start in range(0, 9_000, 3_000):
+        runtime.send("T", events(9_000).slice(start, 3_000))
+    for rows in (1, 3):
+        told.clear()
+        runtime.send("S", events(rows))
+        assert pa.Table.from_batches(told)["l"].to_pylist() == [*range(9_000)] * rows
+    assert len(told) > 1
+
+
+def test_what_a_window_held_null_stays_null_where_it_leaves() -> None:
+    query = (
+        "from S as x join T#window.length(3) as y on x.s == y.s select y.l as l, y.b as b, y.s as t insert into Out;"
+    )
+    runtime, told = running(query)
+    runtime.send("S", events(1))
+    runtime.send("T", events(2, l=pa.array([None, 5], pa.int64()), b=pa.array([True, None])))
+    runtime.send("T", events(1))
+    runtime.send("S", events(1))
+    (records,) = told
+    assert records.column("l").to_pylist() == [None, 5, 0]
+    assert records.column("b").to_pylist() == [True, None, True]
+
+
+def test_many_strings_that_come_a_short_way_are_forgotten_in_time() -> None:
+    runtime, told = running("from S#window.length(2) select s, count() as n group by s insert into Out;")
+    names = np.arange(70_000)
+    for start in range(0, len(names), MOST):
+        part = [f"name {name}" for name in names[start : start + MOST]]
+        runtime.send("S", events(len(part), s=pa.array(part)))
+    assert runtime.statistics().strings < 66_000
+    assert told[-1].column("s").to_pylist()[-1] == "name 69999"
+    assert told[-1].column("n").to_pylist()[-1] == 1
