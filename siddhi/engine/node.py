@@ -77,10 +77,15 @@ class Node:
         return 0
 
     def short_way(
-        self, stream: str, source: Mapping[str, AttributeType], types: Mapping[str, AttributeType]
+        self,
+        stream: str,
+        source: Mapping[str, AttributeType],
+        types: Mapping[str, AttributeType],
+        entrance: Node | None = None,
     ) -> Way | None:
         """How few events of `stream`, which have the attributes `source`, go at one go to the stream that the node
-        feeds, which has the attributes `types`; None when there is no such way."""
+        feeds, which has the attributes `types`; through `entrance` when the node stands in a partition. None when there
+        is no such way."""
         return None
 
     def start(self, clock_ms: int) -> None:

@@ -190,9 +190,13 @@ class Query(GraphNode):
         return batch
 
     def short_way(
-        self, stream: str, source: Mapping[str, AttributeType], types: Mapping[str, AttributeType]
+        self,
+        stream: str,
+        source: Mapping[str, AttributeType],
+        types: Mapping[str, AttributeType],
+        entrance: GraphNode | None = None,
     ) -> Way | None:
-        return short_way(self, stream, source, types, playback=self._playback)
+        return short_way(self, stream, source, types, entrance, playback=self._playback)
 
     @cached_property
     def wakeful(self) -> bool:

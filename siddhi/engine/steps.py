@@ -147,13 +147,14 @@ class StepRunner:
         if route is None or stream in self._fed:
             return None
         stages = [stage for _, stage in route]
-        if len(stages) == 1 and (alone := self._alone_behind(stream)) is not None and alone.target is not None:
-            way = alone.stage.node.short_way(stream, alone.source.types, alone.target.types)
-            if way is not None:
-                return ShortCut(alone.source, [(alone.stage, alone.target, way)])
+        if not stages:
+            return None
+        short_way = self._short_way(stream, stages)
+        if short_way is not None:
+            return short_way
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
-        if not stages or len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
+        if len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
             return None  # streams that several feed have an order of their own
         positions: Int64Array = np.empty(FEW, dtype=np.int64)
         fed = [self._junctions[target] for target in targets]
@@ -163,6 +164,20 @@ class StepRunner:
             if node.plain is not None
         ]
         return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
+
+    def _short_way(self, stream: str, stages: Sequence[Stage]) -> ShortCut | None:
+        """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
+        none: through one query, which may stand in a partition."""
+        first, last = stages[0].node, stages[-1].node
+        if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
+            return None
+        source, target, entrance = self._junctions[stream], self._junctions[last.target], None
+        if len(stages) == 2:
+            if not first.hands_in or first.target is None or last.sources != (first.target,):
+                return None
+            entrance = stages[0], self._junctions[first.target]
+        way = last.short_way(stream, source.types, target.types, None if entrance is None else first)
+        return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)
 
     def _route(self, roots: tuple[str, ...]) -> _Route | None:
         """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""

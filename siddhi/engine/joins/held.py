@@ -30,14 +30,15 @@ class HeldTable(Held):
     """The rows of a table."""
 
     def __init__(self, slot: int, matcher: RowMatcher) -> None:
-        self._matcher = matcher
+        self.matcher = matcher
         code = matcher.code_column
-        self._key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
+        self.key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
+        """The events' attribute whose codes are all that the condition looks at, if that is so."""
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
-        matcher = self._matcher
-        if self._key is not None and rows is None:
-            return matcher.by_code(events.columns[self._key].values), matcher.table.column, None
+        matcher = self.matcher
+        if self.key is not None and rows is None:
+            return matcher.by_code(events.columns[self.key].values), matcher.table.column, None
         return matcher.pairs(side.named(events), rows=rows), matcher.table.column, None
 
 

@@ -45,20 +45,21 @@ class JoinOperator(MergingOperator):
         self._places = [None if side.source is None else self.sources.index(side.source) for side in sides]
         self._nothing = empty_batch(tuple(selected.items()), pool)
         self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
-        self._only_current = only_current
+        self.only_current = only_current
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
         in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
         sliding = sliding and not (in_turn or condition.keeps_state)
         self.sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
         """The loop over both sides, where each is a queue or holds nothing."""
-        self._steady = self._steadily_met()
+        self.steady = self._steadily_met()
+        """The side whose events meet the other one, if that has no events at all."""
         held = [node for side in sides for node in side.held.aggregates]
         self._aggregates = [_Aggregates(held)] if held else []
         self._left_first: tuple[bool, bool] | None = None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        if self._steady is not None and (self._steady[0].window is None or inputs.batches[0].chunks is None):
-            return self._meet_quiet(*self._steady, inputs.batches[0], step)
+        if self.steady is not None and (self.steady[0].window is None or inputs.batches[0].chunks is None):
+            return self._meet_quiet(*self.steady, inputs.batches[0], step)
         left, right = self.sides
         batches = self._batches(inputs)
         if self.sliding is not None and self._may_slide(*batches):
@@ -106,7 +107,7 @@ class JoinOperator(MergingOperator):
             rows = side.let_out(rows, step)
         if not side.triggers or not rows.size:
             return self._nothing
-        met = meet_held(side, other, rows, step, only_current=self._only_current)
+        met = meet_held(side, other, rows, step, only_current=self.only_current)
         return self._nothing if met is None else met
 
     # ---- chunk by chunk
@@ -156,7 +157,7 @@ class JoinOperator(MergingOperator):
         if not side.triggers or not rows.size:
             return
         other = self.sides[1 - side.slot]
-        met = meet_held(side, other, rows.at_order(order), step, only_current=self._only_current)
+        met = meet_held(side, other, rows.at_order(order), step, only_current=self.only_current)
         if met is not None:
             out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
 

@@ -95,6 +95,10 @@ class KeyIndex(Stateful):
             self._table[learnt] = found
         return ids, len(new) == unknown
 
+    def find(self, codes: Int64Array, ids: Int64Array) -> bool:
+        """`ids` has the instance of each key, a string with one of `codes`; False when one is null or not known."""
+        return not _look_up(codes, self._table, ids)
+
     def _codes(self, column: Column) -> Int64Array:
         """A code for each value, -1 for null; equal codes are equal keys."""
         if self._type is AttributeType.STRING:

@@ -276,11 +276,13 @@ class ChainOperator(MergingOperator):
 
     # ---- few events of one source
 
-    def take_few(self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray]) -> int:
-        """Takes the events of one source, as `EventReader.read_values` says; returns how many matches there are. What
-        these are is there until `end_few`."""
+    def take_few(
+        self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
+    ) -> int:
+        """Takes the events of one source, as `EventReader.read_values` says, all in instances that are known; returns
+        how many matches there are. What these are is there until `end_few`."""
         self._find_texts()
-        self.reader.read_values(source, timestamps, values)
+        self.reader.read_values(source, timestamps, values, instances)
         counters = self._state.counters
         counters[memory.ROWS] = len(timestamps)
         self._run_through()

@@ -137,12 +137,16 @@ class EventReader:
         columns = [column for _, _, column in (*self._whole, *self._fractions)]
         return [column.name for column in columns if column.source == source and column.name is not None]
 
-    def read_values(self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray]) -> None:
-        """As `read`, for the events of one source, which are at most `LEAST_ROOM` and of which no attribute is null but
-        by its code; none is computed."""
+    def read_values(
+        self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
+    ) -> None:
+        """As `read`, for the events of one source, in a partition in these `instances`: at most `LEAST_ROOM`, of which
+        no attribute is null but by its code; none is computed."""
         rows = len(timestamps)
         _, whole, fractions = self.events
         whole[EVENT_TIME, :rows] = timestamps
+        if instances is not None:
+            whole[EVENT_INSTANCE, :rows] = instances
         if self._null_bits:
             whole[EVENT_NULLS, :rows] = 0
         if self._sources > 1:

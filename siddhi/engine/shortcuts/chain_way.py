@@ -17,6 +17,7 @@ from siddhi.engine.pattern.chain_events import LEAST_ROOM
 from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.instance_keys import InstanceKeys
 from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
@@ -24,7 +25,7 @@ from siddhi.language.ast import AttributeType
 class ChainWay:
     """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
     says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
-    comes."""
+    comes; in a partition `keys` tells the instances of rows."""
 
     most_rows = min(MOST, LEAST_ROOM)
 
@@ -35,9 +36,11 @@ class ChainWay:
         read: Mapping[str, AttributeType],
         outputs: Sequence[tuple[str, int, str]],
         types: Mapping[str, AttributeType],
+        keys: InstanceKeys | None,
     ) -> None:
         self._chain = chain
         self._source = source
+        self._keys = keys
         few = self._few = FewRows(read, chain.pool)
         self._outputs = list(outputs)
         self._results = FewResults(types, chain.pool)
@@ -53,8 +56,9 @@ class ChainWay:
         self._few.lay_out(layout)
 
     def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way."""
-        few, chain, source = self._few, self._chain, self._source
+        """As `Way.run`: a batch with nulls that are no strings goes the long way, and so does one that opens an
+        instance of a partition."""
+        few, chain, source, keys = self._few, self._chain, self._source, self._keys
         if not few.read(records, rows):
             return None
         if rows != self._cut_at:
@@ -62,7 +66,10 @@ class ChainWay:
             self._values = {name: values[:rows] for name, values in few.values.items()}
             self._values[EVENT_TIMESTAMP] = self._stamps
             self._cut_at = rows
-        count = chain.take_few(source, self._stamps, self._values)
+        instances = None
+        if keys is not None and (instances := keys.ids(self._values[keys.attribute])) is None:
+            return None
+        count = chain.take_few(source, self._stamps, self._values, instances)
         results = (self._written(count),) if written and count else ()
         chain.end_few(source, self._values)
         return count, few.latest(rows), results
@@ -105,10 +112,11 @@ def chain_way(
     stream: str,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
+    keys: InstanceKeys | None,
 ) -> ChainWay | None:
     """The short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches those
-    columns leave that `projection` names, each as (attribute of the stream that is fed, column); None when conditions
-    compute, when something else than attributes leaves, or when objects are read."""
+    columns leave that `projection` names, each as (attribute of the stream that is fed, column); in a partition by
+    `keys`. None when conditions compute, when something else than attributes leaves, or when objects are read."""
     if chain.reader.computed or {name for name, _ in projection} != types.keys():
         return None
     outputs: list[tuple[str, int, str]] = []
@@ -120,7 +128,8 @@ def chain_way(
     number = chain.sources.index(stream)
     names = chain.reader.attributes(number)
     names += [name for _, slot, name in outputs if chain.source_of[slot] == number and name != EVENT_TIMESTAMP]
+    names += [] if keys is None else [keys.attribute]
     read = {name: source[name] for name in dict.fromkeys(names)}
     if AttributeType.OBJECT in read.values() or AttributeType.OBJECT in types.values():
         return None
-    return ChainWay(chain, number, read, outputs, types)
+    return ChainWay(chain, number, read, outputs, types, keys)

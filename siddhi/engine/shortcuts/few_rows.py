@@ -97,8 +97,8 @@ class FewResults:
     def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:
         self._pool = pool
         self._schema = record_schema(types)
-        self._lines = {name: 2 + number for number, name in enumerate(types)}
         self._plan: Int64Array = np.zeros((2 + len(types), PLAN_FIELDS), INT64)
+        self._lines: dict[str, Int64Array] = dict(zip(types, self._plan[2:], strict=True))
         self._plan[0, [FORM, WIDTH]] = NUMBERS, INT64.itemsize
         self._plan[1, [FORM, WIDTH]] = ZEROS, 1
         self._plan[:, VALID_BIT] = -1
@@ -109,12 +109,13 @@ class FewResults:
 
     def stamps_lie(self, address: int, positions_at: int = 0) -> None:
         """The timestamps lie at `address`, the positions of those that leave at `positions_at`, as of other values."""
-        self._plan[0, [VALUES, POSITIONS]] = address, positions_at
+        self._plan[0, VALUES], self._plan[0, POSITIONS] = address, positions_at
 
     def values_lie(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
         """The values of `name` lie at `address`, the bytes that tell which of them are not null at `valid_at` (0: none
         is), and the positions of those that leave at `positions_at` (0: they are the first)."""
-        self._plan[self._lines[name], [VALUES, VALID, POSITIONS]] = address, valid_at, positions_at
+        line = self._lines[name]
+        line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
 
     def write(self, count: int) -> pa.RecordBatch:
         """The first `count` rows. MemoryError when there is no room for them."""

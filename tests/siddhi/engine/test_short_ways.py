@@ -89,6 +89,19 @@ def joins(draw: st.DrawFn) -> str:
 
 
 @st.composite
+def lookups(draw: st.DrawFn) -> str:
+    """Events of S look for what events of T have put into a table."""
+    key = draw(st.sampled_from(["@PrimaryKey('s')", "@PrimaryKey('s')", "@Index('s')", ""]))
+    write = draw(st.sampled_from(["insert into Held", "update or insert into Held on Held.s == s"]))
+    kind, on = draw(st.sampled_from(["join", "join", "left outer join"])), draw(st.sampled_from("sssi"))
+    names = draw(st.lists(st.sampled_from([f"{side}.{name}" for side in "xy" for name in "silfdb"]), min_size=1))
+    selected = ", ".join(f"{name} as o{number}" for number, name in enumerate(names))
+    table = f"{key} define table Held (s string, i int, l long, f float, d double, b bool);"
+    filling = f"from T select s, i, l, f, d, b {write};"
+    return f"{table} {filling} from S as x {kind} Held as y on x.{on} == y.{on} select {selected} insert into Out;"
+
+
+@st.composite
 def patterns(draw: st.DrawFn) -> str:
     """Two or three elements of one stream or of both, in a pattern or a sequence."""
     count = draw(st.integers(2, 3))
@@ -106,7 +119,11 @@ def patterns(draw: st.DrawFn) -> str:
     )
     every, arrow = draw(st.sampled_from(["", "every "])), draw(st.sampled_from([" -> ", " -> ", ", "]))
     within = draw(st.sampled_from(["", " within 9 milliseconds"]))
-    return f"from {every}{arrow.join(elements)}{within} select {selected} insert into Out;"
+    query = f"from {every}{arrow.join(elements)}{within} select {selected} insert into Out;"
+    key = draw(st.sampled_from(["", "", "s", "i"]))
+    if not key:
+        return query
+    return f"partition with ({key} of S, {key} of T) begin {query} end;"
 
 
 @st.composite
@@ -156,7 +173,10 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
 
 @settings(deadline=None, max_examples=400)
 @given(
-    aggregating() | joins() | patterns(), st.lists(batches(), min_size=1, max_size=9), st.integers(0, 9), st.booleans()
+    aggregating() | joins() | lookups() | patterns(),
+    st.lists(batches(), min_size=1, max_size=9),
+    st.integers(0, 9),
+    st.booleans(),
 )
 def test_a_short_way_answers_as_the_long_way(
     query: str, sent: list[tuple[str, pa.RecordBatch]], saved_at: int, own: bool
@@ -204,6 +224,9 @@ def events(rows: int, **changed: Any) -> pa.RecordBatch:
     return pa.record_batch({**columns, **changed})
 
 
+HELD = "@PrimaryKey('s') define table Held (s string, l long); from T select s, l insert into Held;"
+BY_S = "partition with (s of S) begin"
+PURGED = "@purge(enable='true', interval='1 sec', idle.period='1 sec')"
 JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
 
 
@@ -233,9 +256,24 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         (f"from {JOINED.replace('x.s == y.s', 'x.i == y.i')} select x.i as i insert into Out;", False),
         (f"from {JOINED.replace('T#', 'S#')} select x.i as i insert into Out;", False),
         (f"from {JOINED.replace('S#window.length(9)', 'S#window.time(9)')} select x.i as i insert into Out;", False),
+        (f"{HELD} from S join Held as y on S.s == y.s select S.d as d, y.l as l insert into Out;", True),
+        (f"{HELD} from Held as y join S on y.s == S.s select S.d as d, y.l as l insert into Out;", True),
+        (f"{HELD} from S join Held as y on S.s == y.s select S.d + 1 as d insert into Out;", False),
+        (f"{HELD} from S join Held as y on S.l == y.l select S.d as d insert into Out;", False),
+        (f"{HELD} from S join Held as y on S.s == y.s and S.l > y.l select S.d as d insert into Out;", False),
+        (f"{HELD} from S left outer join Held as y on S.s == y.s select S.d as d insert into Out;", False),
+        (f"{HELD} from S#window.length(2) as x join Held as y on x.s == y.s select x.d as d insert into Out;", False),
         ("from every e1=S[l > 2] -> e2=T[l > e1.l and s == e1.s] select e1.s as s, e2.l as l insert into Out;", True),
         ("from e1=S, e2=S select e1.s as s, e2.l as l insert into Out;", True),
         ("from every e1=S -> e2=S select e2[0].b as b insert into Out;", True),
+        (f"{BY_S} from every e1=S[l > 2] -> e2=S[l > e1.l] select e1.s as s insert into Out; end;", True),
+        (
+            f"{BY_S} from every e1=S -> e2=S select e1.s as s insert into #In; from #In select s insert into Out; end;",
+            False,
+        ),
+        (f"{BY_S} from every e1=S -> e2=S select e1.l + 1 as l insert into Out; end;", False),
+        (f"{BY_S.replace('s of', 'i of')} from every e1=S, e2=S select e1.l as l insert into Out; end;", False),
+        (f"{PURGED} {BY_S} from every e1=S, e2=S select e1.l as l insert into Out; end;", False),
         ("from every e1=S -> e2=S select e1.l + 1 as l insert into Out;", False),
         ("from every e1=S -> e2=S[l + 1 > e1.l] select e1.l as l insert into Out;", False),
         ("from every e1=S -> e2=S select e2[1].l as l insert into Out;", False),
